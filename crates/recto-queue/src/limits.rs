@@ -59,10 +59,14 @@ pub const MIN_RETENTION_SECONDS: u32 = 60;
 pub const MAX_RETENTION_SECONDS: u32 = 31_536_000;
 /// How often a message may be received before it is a dead letter.
 pub const MAX_ATTEMPTS: u16 = 1_000;
+/// How short a slice of the ring may be.
+pub const MIN_SLICE_SECONDS: u32 = 10;
 /// How long a slice of the ring may be.
 pub const MAX_SLICE_SECONDS: u32 = 604_800;
 /// For how long a body table may be left alone before it is emptied.
 pub const MAX_MARGIN_SECONDS: u32 = 86_400;
+/// Body tables that slices have at least: while one is open another is emptied.
+pub const MIN_TABLES: u8 = 2;
 /// Body tables that options ask for, for slices and for work units. More than that are those that are retired.
 pub const MAX_OPTION_TABLES: u8 = 48;
 

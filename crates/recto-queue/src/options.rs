@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::limits::{
     FAR_MICROS, MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_MARGIN_SECONDS, MAX_OPTION_TABLES,
     MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS, MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS,
-    MIN_RETENTION_SECONDS, UNUSED_MICROS,
+    MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES, UNUSED_MICROS,
 };
 use crate::names::Micros;
 
@@ -18,9 +18,6 @@ const FIFO: &str = ".fifo";
 
 /// Messages that are due later than this stand in a segment of their own, and so out of order.
 const MAX_ORDERED_DELAY_SECONDS: u32 = (FAR_MICROS / SECOND) as u32;
-const MIN_SLICE_SECONDS: u32 = 10;
-/// While one table is open another is emptied.
-const MIN_TABLES: u8 = 2;
 
 /// A queue's name: 1 to 80 letters, digits, `-` and `_` of ASCII; `.fifo` may follow, and counts.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,6 +8,7 @@ use recto::{LocalSession, Session};
 
 use crate::operation::Observed;
 use crate::problem::Problem;
+use crate::rights::queue_of;
 pub use crate::rights::{
     Access, COLLECTION_OPERATIONS, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, QUEUE_OPERATIONS,
     QUEUE_PREFIX, STORE, STORE_OPERATIONS,
@@ -59,16 +60,28 @@ impl Access {
         Arc::new(Observed::new(session.clone()))
     }
 
-    /// Whether this may be done with a queue.
+    /// Whether this may be done with a queue, or with a work unit: what may be done with its queue may be done with that.
     ///
     /// # Errors
     /// 404 if it does not see the queue, in the words of one that is not there; 403 if it sees it and may not do this.
     pub(crate) fn check_queue(&self, queue: &str, operation: Operation) -> Result<(), Problem> {
+        let queue = queue_of(queue);
         match self.of_queue(queue) {
             [] => Err(Problem::no_queue(queue)),
             operations if operations.contains(&operation) => Ok(()),
             _ => Err(Problem::forbidden_queue(queue, operation)),
         }
+    }
+
+    /// Whether this may be done with what all queues share: it needs to be allowed of every queue.
+    ///
+    /// # Errors
+    /// 403 if it may not.
+    pub(crate) fn check_every_queue(&self, operation: Operation) -> Result<(), Problem> {
+        if self.allows_every_queue(operation) {
+            return Ok(());
+        }
+        Err(Problem::forbidden_queue(EVERY_QUEUE, operation))
     }
 
     /// The views of collections that may be read, with their states. Who sees some rows only is not told how many there

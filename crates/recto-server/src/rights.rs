@@ -181,12 +181,12 @@ impl Access {
         }
     }
 
-    /// What it may do with a queue. With none of them it is as if the queue were not there.
+    /// What it may do with a queue, or with a work unit, which is as its queue. With none of them it is as if the queue were not there.
     pub fn of_queue(&self, queue: &str) -> &[Operation] {
         match &self.grants {
             Grants::All => &QUEUE_OPERATIONS,
             Grants::Some { queues, .. } => queues
-                .get(queue)
+                .get(queue_of(queue))
                 .or_else(|| queues.get(EVERY_QUEUE))
                 .map(Vec::as_slice)
                 .unwrap_or_default(),
@@ -295,6 +295,11 @@ impl Access {
         self.grant(collection)
             .is_some_and(|grant| !grant.operations.is_empty())
     }
+}
+
+/// The queue of a work unit, which is called `QUEUE/UNIT`; of a queue, itself.
+pub(crate) fn queue_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(queue, _)| queue)
 }
 
 /// A bit for each operation.

@@ -27,7 +27,9 @@ use crate::error::{Error, Result};
 use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
-use crate::session::{QueueStatus, Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools};
+use crate::session::{
+    QueueRing, QueueStatus, Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools,
+};
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
 
@@ -178,6 +180,21 @@ impl LocalSession {
     pub async fn queue_metrics(&self, most: usize) -> Result<Option<(Vec<QueueStatus>, usize)>> {
         match self.recto().queues_there().await? {
             Some(queues) => self.tools.first_queues(&queues, most).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// How the tables of bodies stand, with nothing in them counted; none of a store that needs no such tables, or has no queues,
+    /// in which nothing is made for that.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn ring_metrics(&self) -> Result<Option<QueueRing>> {
+        match self.recto().queues_there().await? {
+            Some(queues) => {
+                let ring = self.tools.ring_words(queues.ring_at_a_glance().await?);
+                Ok(Some(ring).filter(|ring| ring.needed))
+            }
             None => Ok(None),
         }
     }

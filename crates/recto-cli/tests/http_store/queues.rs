@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use recto::session::{
-    DeadLetterSettings, OutgoingMessage, QueueSettings, QueueStatus, Queues, ReceiveRequest, Settling,
+    DeadLetterSettings, OutgoingMessage, QueueSettings, QueueStatus, Queues, ReceiveRequest, RingSettings,
+    Settling,
 };
 use recto::{Error, OpenOptions, Session, StoreAddress};
 use recto_client::HttpSession;
@@ -167,6 +168,36 @@ async fn settle(queues: &dyn Queues, told: &mut Told) {
     told.result("no source", queues.redrive("jobs", None, None).await);
 }
 
+async fn unite(queues: &dyn Queues, told: &mut Told) {
+    told.result("no name", queues.begin_unit("jobs", "no name").await.map(drop));
+    told.result("nowhere", queues.begin_unit("nowhere", "night").await.map(drop));
+    told.status("begun", queues.begin_unit("jobs", "night").await);
+    for one in queues.send("jobs/night", messages(&["n", "o"])).await.unwrap() {
+        told.result("sent", one.map(|sent| sent.duplicate));
+    }
+    let receipts = receive(queues, told, "jobs/night", 1).await;
+    told.result(
+        "acked",
+        queues.settle("jobs/night", &receipts, &Settling::Ack).await,
+    );
+    told.status("unit", queues.queue("jobs/night").await);
+    told.tell("units", queues.units("jobs").await.unwrap().len());
+    let looked = queues.peek("jobs/night", 10).await.unwrap();
+    told.result(
+        "removed",
+        queues.remove_message("jobs/night", &looked[0].position).await,
+    );
+    told.result("ended", queues.end_unit("jobs", "night").await);
+    told.result("ended", queues.end_unit("jobs", "night").await);
+    told.result("ring", queues.ring().await);
+    let fewer = |units| RingSettings {
+        units: Some(units),
+        ..RingSettings::default()
+    };
+    told.result("changed", queues.change_ring(&fewer(2)).await);
+    told.result("too many", queues.change_ring(&fewer(47)).await);
+}
+
 async fn clear(queues: &dyn Queues, told: &mut Told) {
     let looked = queues.peek("jobs", 10).await.unwrap();
     let position = &looked[0].position;
@@ -189,6 +220,7 @@ async fn told_of(session: &dyn Session) -> Vec<String> {
     make(queues, &mut told).await;
     send(queues, &mut told).await;
     settle(queues, &mut told).await;
+    unite(queues, &mut told).await;
     clear(queues, &mut told).await;
     told.0
 }

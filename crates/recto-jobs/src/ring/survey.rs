@@ -12,6 +12,7 @@ use crate::place::QueueStore;
 pub(crate) const SHARDS_AT_ONCE: usize = 16;
 
 /// Which segments have their bodies in which table.
+#[derive(Default)]
 pub(crate) struct Survey(BTreeMap<BodyTable, Vec<(Address, Segment, Live)>>);
 
 /// All shards that there ever were: those of queues that were deleted among them.

@@ -57,6 +57,18 @@ impl Queues {
     /// # Errors
     /// The store cannot be read.
     pub async fn ring(&self) -> Result<RingView> {
+        self.ring_with(true).await
+    }
+
+    /// The same without what refers to the tables, for which the head of every queue would be read: no segments, no messages.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn ring_at_a_glance(&self) -> Result<RingView> {
+        self.ring_with(false).await
+    }
+
+    async fn ring_with(&self, is_surveyed: bool) -> Result<RingView> {
         let Some(keeper) = &self.0.keeper else {
             return Ok(RingView {
                 is_needed: false,
@@ -67,7 +79,11 @@ impl Queues {
         };
         let ring = keeper.queues.read_ring().await?;
         let registry = self.0.registry.read().await?;
-        let survey = Survey::read(&keeper.queues, &registry).await?;
+        let survey = if is_surveyed {
+            Survey::read(&keeper.queues, &registry).await?
+        } else {
+            Survey::default()
+        };
         let table = |(number, phase): (&BodyTable, &Phase)| {
             let references = survey.references(*number);
             let counts = references.iter().filter_map(|(.., live)| live.count);

@@ -1,4 +1,4 @@
-//! The collection and the key in a request's path; the queue, and where one of its messages stands.
+//! The collection and the key in a request's path; the queue or its work unit, and where one of its messages stands.
 //!
 //! Paths are taken apart as they were sent and decoded afterwards, so that an encoded `,` or `/` is
 //! part of a value and never a separator.
@@ -10,8 +10,13 @@ use crate::problem::Problem;
 
 /// The segment after `/v1/collections`, and after `/v1/queues`.
 const COLLECTION_SEGMENT: usize = 3;
-/// The segment after `/records`, and after `/messages`.
+/// The segment after `/records`, and after `/messages` of a queue.
 const KEY_SEGMENT: usize = 5;
+/// The segment after a queue, if it leads to its work units, and the one after that.
+const UNITS: (usize, &str) = (4, "units");
+const UNIT_SEGMENT: usize = 5;
+/// The segment after `/messages` of a work unit.
+const UNIT_KEY_SEGMENT: usize = 7;
 
 /// The collection that a path names.
 pub(crate) fn collection(uri: &Uri) -> Result<String, Problem> {
@@ -29,15 +34,57 @@ pub(crate) fn key(uri: &Uri) -> Result<Vec<String>, Problem> {
     })
 }
 
-/// The queue that a path names.
+/// The queue that a path names; or its work unit, as `QUEUE/UNIT`.
 pub(crate) fn queue(uri: &Uri) -> Result<String, Problem> {
-    let segment = uri.path().split('/').nth(COLLECTION_SEGMENT).unwrap_or_default();
-    percent_decoded(segment).ok_or_else(|| Problem::no_queue(segment))
+    let queue = queue_name(segment(uri, COLLECTION_SEGMENT))?;
+    match segment(uri, UNIT_SEGMENT) {
+        unit if is_of_units(uri) && !unit.is_empty() => Ok(format!("{queue}/{}", queue_name(unit)?)),
+        _ => Ok(queue),
+    }
+}
+
+/// What is to be done with a work unit.
+pub(crate) struct UnitVerb {
+    pub(crate) queue: String,
+    pub(crate) unit: String,
+    /// Nothing, if the path names the unit alone.
+    pub(crate) verb: String,
+}
+
+/// What a path that ends with `/units/{unit}:{verb}` says.
+pub(crate) fn unit_verb(uri: &Uri) -> Result<UnitVerb, Problem> {
+    let last = segment(uri, UNIT_SEGMENT);
+    let (unit, verb) = last.rsplit_once(':').unwrap_or((last, ""));
+    Ok(UnitVerb {
+        queue: queue_name(segment(uri, COLLECTION_SEGMENT))?,
+        unit: queue_name(unit)?,
+        verb: verb.to_owned(),
+    })
+}
+
+fn segment(uri: &Uri, number: usize) -> &str {
+    uri.path().split('/').nth(number).unwrap_or_default()
+}
+
+fn is_of_units(uri: &Uri) -> bool {
+    let (number, name) = UNITS;
+    segment(uri, number) == name
+}
+
+/// A name as a segment says it. One with `/` in it would be a work unit's, which paths name otherwise.
+fn queue_name(segment: &str) -> Result<String, Problem> {
+    let name = percent_decoded(segment).filter(|name| !name.contains('/'));
+    name.ok_or_else(|| Problem::no_queue(segment))
 }
 
 /// The position of a message that a path names.
 pub(crate) fn position(uri: &Uri) -> Result<String, Problem> {
-    let segment = uri.path().split('/').nth(KEY_SEGMENT).unwrap_or_default();
+    let number = if is_of_units(uri) {
+        UNIT_KEY_SEGMENT
+    } else {
+        KEY_SEGMENT
+    };
+    let segment = segment(uri, number);
     let detail = "the position in the path is not percent-encoded UTF-8";
     percent_decoded(segment).ok_or_else(|| Problem::invalid_parameter("position", detail))
 }
@@ -55,5 +102,32 @@ mod tests {
             .unwrap();
         assert_eq!(key(&uri).unwrap(), ["a,b", "c/d", "", "é+%"]);
         assert_eq!(collection(&uri).unwrap(), "c");
+    }
+
+    #[test]
+    fn a_unit_is_named_behind_its_queue() {
+        for (path, named) in [
+            ("/v1/queues/mails", Some("mails")),
+            ("/v1/queues/m%61ils/messages:send", Some("mails")),
+            ("/v1/queues/units/messages", Some("units")),
+            ("/v1/queues/mails/units", Some("mails")),
+            ("/v1/queues/mails/units/night", Some("mails/night")),
+            ("/v1/queues/mails/units/night/messages:send", Some("mails/night")),
+            ("/v1/queues/mails%2Fnight", None),
+            ("/v1/queues/mails/units/a%2Fb", None),
+        ] {
+            let uri: Uri = path.parse().unwrap();
+            assert_eq!(queue(&uri).ok().as_deref(), named, "{path}");
+        }
+        for path in ["/v1/queues/q/messages/3-17", "/v1/queues/q/units/u/messages/3-17"] {
+            assert_eq!(position(&path.parse().unwrap()).unwrap(), "3-17");
+        }
+        let of = |path: &str| unit_verb(&path.parse().unwrap()).unwrap();
+        let UnitVerb { queue, unit, verb } = of("/v1/queues/mails/units/n%3Aght:begin");
+        assert_eq!(
+            (queue.as_str(), unit.as_str(), verb.as_str()),
+            ("mails", "n:ght", "begin")
+        );
+        assert_eq!(of("/v1/queues/mails/units/night").verb, "");
     }
 }

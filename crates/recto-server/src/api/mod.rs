@@ -22,7 +22,9 @@
 //! | `batch` | several changes at once |
 //! | `export` | all records of a collection, streamed |
 //! | `queues` | the queues, and one of them |
-//! | `messages` | the messages of a queue |
+//! | `units` | the work units of a queue |
+//! | `messages` | the messages of a queue, or of a work unit |
+//! | `queue_ring` | the tables in which the bodies of messages lie |
 //! | `upkeep` | looking after the store: backup, compact, check, load, schema, cursor keys |
 
 mod address;
@@ -42,9 +44,11 @@ mod messages;
 mod pages;
 mod parameters;
 mod question;
+mod queue_ring;
 mod queues;
 mod records;
 mod schema;
+mod units;
 mod upkeep;
 mod views;
 
@@ -73,6 +77,8 @@ const ASK: &str = "GET, HEAD, POST, OPTIONS";
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
 /// The methods of a batch, and of a question in a body.
 const WRITE: &str = "POST, OPTIONS";
+/// The methods of what is read, and changed as it is.
+const CHANGE: &str = "GET, HEAD, PATCH, OPTIONS";
 /// The methods of a message by where it stands.
 const REMOVE: &str = "DELETE, OPTIONS";
 
@@ -141,13 +147,27 @@ fn queue_routes() -> Router<App> {
         .put(queues::put)
         .patch(queues::patch)
         .delete(queues::delete);
-    let of_messages = |verb: &str| format!("/v1/queues/{{queue}}/messages:{verb}");
+    let unit = get(queues::get).post(units::begin_or_end);
     Router::new()
         .route("/v1/queues", resource(READ, get(queues::list)))
         .route("/v1/queues/{queue}", resource(RECORD, queue))
-        .route("/v1/queues/{queue}/messages", resource(READ, get(messages::peek)))
+        .merge(message_routes("/v1/queues/{queue}"))
+        .route("/v1/queues/{queue}/units", resource(READ, get(units::list)))
+        .route("/v1/queues/{queue}/units/{unit}", resource(ASK, unit))
+        .merge(message_routes("/v1/queues/{queue}/units/{unit}"))
         .route(
-            "/v1/queues/{queue}/messages/{position}",
+            "/v1/queue-ring",
+            resource(CHANGE, get(queue_ring::get).patch(queue_ring::patch)),
+        )
+}
+
+/// Those of the messages of a queue, or of a work unit, which are the same.
+fn message_routes(of: &str) -> Router<App> {
+    let of_messages = |verb: &str| format!("{of}/messages:{verb}");
+    Router::new()
+        .route(&format!("{of}/messages"), resource(READ, get(messages::peek)))
+        .route(
+            &format!("{of}/messages/{{position}}"),
             resource(REMOVE, delete(messages::remove)),
         )
         .route(&of_messages("send"), resource(WRITE, post(messages::send)))

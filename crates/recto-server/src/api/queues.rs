@@ -142,7 +142,7 @@ fn version(queue: &QueueStatus) -> i64 {
     i64::try_from(queue.version).unwrap_or(i64::MAX)
 }
 
-fn tagged(status: StatusCode, queue: &QueueStatus) -> Response {
+pub(super) fn tagged(status: StatusCode, queue: &QueueStatus) -> Response {
     let mut answer = answer::json_once(&json!(queue));
     *answer.status_mut() = status;
     let tag = conditions::tag(version(queue));

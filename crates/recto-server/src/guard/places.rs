@@ -39,8 +39,11 @@ impl Class {
         }
         let mut steps = path.split('/').skip(1);
         match std::array::from_fn(|_| steps.next()) {
-            [Some("v1"), Some("queues"), _, Some(RECEIVE)] => Self::Receive,
-            [Some("v1"), _, _, Some(EXPORT)] | [Some("collections"), _, Some("export"), _] => Self::Stream,
+            [Some("v1"), Some("queues"), _, Some(RECEIVE), None, None]
+            | [Some("v1"), Some("queues"), _, Some("units"), _, Some(RECEIVE)] => Self::Receive,
+            [Some("v1"), _, _, Some(EXPORT), ..] | [Some("collections"), _, Some("export"), ..] => {
+                Self::Stream
+            }
             _ => Self::Page,
         }
     }
@@ -141,6 +144,8 @@ mod tests {
             ("/collections/orders/export", Class::Stream),
             ("/v1/queues/mails/messages:receive", Class::Receive),
             ("/v1/queues/mails/messages:ack", Class::Page),
+            ("/v1/queues/mails/units/night/messages:receive", Class::Receive),
+            ("/v1/queues/mails/units/messages:receive", Class::Page),
             ("/v1/queues/mails/messages/messages:receive", Class::Page),
             ("/v1/store:load", Class::Wait),
             ("/v1/store:check", Class::Wait),

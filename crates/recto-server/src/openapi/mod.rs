@@ -11,7 +11,9 @@
 //! | `parameters` | what stands in paths and queries |
 //! | `responses` | the answers that all operations share |
 //! | `operations` | what can be asked of a collection |
-//! | `queues` | what can be asked of queues |
+//! | `queues` | what can be asked of queues and their messages |
+//! | `units` | what can be asked of work units |
+//! | `queue_ring` | the tables in which the bodies of messages lie |
 //! | `store` | what can be asked of the store itself |
 //! | `docs` | the same for people |
 //! | `kept` | both as they were made for the schema and for who sees as much of it |
@@ -21,11 +23,13 @@ mod kept;
 mod operations;
 mod parameters;
 mod patterns;
+mod queue_ring;
 mod queues;
 mod responses;
 mod schemas;
 mod store;
 mod types;
+mod units;
 
 use std::sync::Arc;
 
@@ -97,7 +101,7 @@ fn document(schema: &Schema, access: &Access) -> Json {
     let changes_queues = access.allows_some_queue(Operation::Manage);
     if !of_queues.is_empty() {
         tags.push(json!({ "name": queues::TAG, "description": "Durable jobs, received and done with." }));
-        schemas.extend(queues::schemas());
+        schemas.extend(queues::schemas(access));
         paths.extend(of_queues);
     }
     for collection in &schema.collections {

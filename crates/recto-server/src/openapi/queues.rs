@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use super::responses::{json_of, of_operation, tagged_json_of};
 use super::schemas::reference;
 use super::types::{nullable, object};
-use super::{parameters, patterns};
+use super::{parameters, patterns, queue_ring as ring, units};
 use crate::access::{Access, Operation};
 use crate::api::{DEFAULT_PEEKED, MAX_MESSAGES};
 
@@ -30,29 +30,48 @@ pub(super) fn paths(access: &Access) -> Map<String, Json> {
         let at = paths.entry(path).or_insert_with(|| parameters_of(path));
         at[method] = item;
     };
-    let queue = "/v1/queues/{queue}";
+    let (queue, unit) = ("/v1/queues/{queue}", "/v1/queues/{queue}/units/{unit}");
     add(Operation::Read, "/v1/queues", "get", list());
     add(Operation::Read, queue, "get", get());
     add(Operation::Manage, queue, "put", put());
     add(Operation::Manage, queue, "patch", patch());
     add(Operation::Manage, queue, "delete", delete());
-    let messages = "/v1/queues/{queue}/messages";
-    add(Operation::Read, messages, "get", peek());
-    let position = format!("{messages}/{{position}}");
-    add(Operation::Manage, &position, "delete", remove());
-    let verbs = [
-        (Operation::Send, "send", send()),
-        (Operation::Receive, "receive", receive()),
-        (Operation::Receive, "ack", ack()),
-        (Operation::Receive, "nack", nack()),
-        (Operation::Receive, "extend", extend()),
-        (Operation::Manage, "purge", purge()),
-        (Operation::Manage, "redrive", redrive()),
-    ];
-    for (operation, verb, item) in verbs {
-        add(operation, &format!("{messages}:{verb}"), "post", item);
+    add(Operation::Read, "/v1/queues/{queue}/units", "get", units::list());
+    add(Operation::Read, unit, "get", units::get());
+    add(
+        Operation::Manage,
+        &format!("{unit}:begin"),
+        "post",
+        units::begin(),
+    );
+    add(Operation::Manage, &format!("{unit}:end"), "post", units::end());
+    for (of, adapt) in [(queue, (|item| item) as fn(Json) -> Json), (unit, units::adapted)] {
+        for (operation, path, method, item) in of_messages() {
+            add(operation, &format!("{of}/messages{path}"), method, adapt(item));
+        }
+    }
+    for (operation, method, item) in ring::operations() {
+        if access.allows_every_queue(operation) {
+            let at = paths.entry(ring::PATH).or_insert_with(|| json!({}));
+            at[method] = item;
+        }
     }
     paths
+}
+
+/// What may be done with messages: behind which path, and how.
+fn of_messages() -> [(Operation, &'static str, &'static str, Json); 9] {
+    [
+        (Operation::Read, "", "get", peek()),
+        (Operation::Manage, "/{position}", "delete", remove()),
+        (Operation::Send, ":send", "post", send()),
+        (Operation::Receive, ":receive", "post", receive()),
+        (Operation::Receive, ":ack", "post", ack()),
+        (Operation::Receive, ":nack", "post", nack()),
+        (Operation::Receive, ":extend", "post", extend()),
+        (Operation::Manage, ":purge", "post", purge()),
+        (Operation::Manage, ":redrive", "post", redrive()),
+    ]
 }
 
 fn parameters_of(path: &str) -> Json {
@@ -60,6 +79,13 @@ fn parameters_of(path: &str) -> Json {
     let mut parameters = Vec::new();
     if path.contains("{queue}") {
         parameters.push(in_path("queue", name(), "What the queue is called."));
+    }
+    if path.contains("{unit}") {
+        parameters.push(in_path(
+            "unit",
+            name(),
+            "What the work unit is called, in its queue.",
+        ));
     }
     if path.contains("{position}") {
         let schema = json!({ "type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,4}$" });
@@ -76,11 +102,12 @@ fn parameters_of(path: &str) -> Json {
 }
 
 /// The bodies of these.
-pub(super) fn schemas() -> Map<String, Json> {
+pub(super) fn schemas(access: &Access) -> Map<String, Json> {
     let all = [
         ("QueueSettings", settings()),
         ("Queue", queue()),
         ("Queues", list_of("queues", "Queue")),
+        ("Units", list_of("units", "Queue")),
         ("OutgoingMessages", outgoing()),
         ("SentMessages", sent()),
         (
@@ -93,22 +120,28 @@ pub(super) fn schemas() -> Map<String, Json> {
         ),
         ("SettledMessages", settled()),
     ];
+    let of_ring = access
+        .allows_every_queue(Operation::Read)
+        .then(ring::schemas)
+        .into_iter()
+        .flatten();
     all.into_iter()
+        .chain(of_ring)
         .map(|(name, schema)| (name.to_owned(), schema))
         .collect()
 }
 
-fn of<const N: usize>(properties: [(&str, Json); N], required: &[&str]) -> Json {
+pub(super) fn of<const N: usize>(properties: [(&str, Json); N], required: &[&str]) -> Json {
     let properties = properties.into_iter();
     let properties = properties.map(|(name, schema)| (name.to_owned(), schema));
     object(properties.collect(), required)
 }
 
-fn array(items: Json) -> Json {
+pub(super) fn array(items: Json) -> Json {
     json!({ "type": "array", "items": items })
 }
 
-fn list_of(member: &str, schema: &str) -> Json {
+pub(super) fn list_of(member: &str, schema: &str) -> Json {
     of([(member, array(reference(schema)))], &[member])
 }
 
@@ -117,15 +150,22 @@ fn name() -> Json {
     json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]+([.]fifo)?$", "minLength": 1, "maxLength": most })
 }
 
-fn text(about: &str) -> Json {
+/// The name of a queue or of a work unit, which is `QUEUE/UNIT`.
+pub(super) fn full_name() -> Json {
+    let most = 2 * MAX_QUEUE_NAME_LENGTH + 1;
+    let pattern = "^[A-Za-z0-9_-]+([.]fifo)?(/[A-Za-z0-9_-]+([.]fifo)?)?$";
+    json!({ "type": "string", "pattern": pattern, "minLength": 1, "maxLength": most })
+}
+
+pub(super) fn text(about: &str) -> Json {
     json!({ "type": "string", "description": about })
 }
 
-fn count(about: &str) -> Json {
+pub(super) fn count(about: &str) -> Json {
     json!({ "type": "integer", "minimum": 0, "description": about })
 }
 
-fn whole(least: u32, most: u32, about: &str) -> Json {
+pub(super) fn whole(least: u32, most: u32, about: &str) -> Json {
     json!({ "type": "integer", "minimum": least, "maximum": most, "description": about })
 }
 
@@ -205,7 +245,7 @@ fn queue() -> Json {
     let exact = "Whether these numbers are exact: of a very long queue, some that are done with are counted among \
                  `messages`.";
     let properties = [
-        ("name", name()),
+        ("name", full_name()),
         (
             "version",
             count("The ETag: another number for each change of its options."),
@@ -369,7 +409,13 @@ fn settled() -> Json {
     of([("results", results)], &["results"])
 }
 
-fn operation(id: &str, summary: &str, about: &str, answers: Vec<(&str, Json)>, besides: &[&str]) -> Json {
+pub(super) fn operation(
+    id: &str,
+    summary: &str,
+    about: &str,
+    answers: Vec<(&str, Json)>,
+    besides: &[&str],
+) -> Json {
     json!({
         "operationId": id,
         "summary": summary,
@@ -380,7 +426,7 @@ fn operation(id: &str, summary: &str, about: &str, answers: Vec<(&str, Json)>, b
 }
 
 /// The same, with a body.
-fn with_body(mut operation: Json, schema: &Json) -> Json {
+pub(super) fn with_body(mut operation: Json, schema: &Json) -> Json {
     operation["requestBody"] =
         json!({ "required": true, "content": { "application/json": { "schema": schema } } });
     for status in ["413", "415"] {
@@ -389,7 +435,7 @@ fn with_body(mut operation: Json, schema: &Json) -> Json {
     operation
 }
 
-fn no_content(about: &str) -> (&'static str, Json) {
+pub(super) fn no_content(about: &str) -> (&'static str, Json) {
     ("204", json!({ "description": about }))
 }
 
@@ -424,9 +470,14 @@ fn patch() -> Json {
     let mut patch = operation("patch_queue", "Change a queue", about, answers, &["409", "412"]);
     patch["parameters"] = json!([parameters::reference("If-Match")]);
     let mut patch = with_body(patch, &reference("QueueSettings"));
-    let schema = patch["requestBody"]["content"]["application/json"].clone();
-    patch["requestBody"]["content"]["application/merge-patch+json"] = schema;
+    as_patch(&mut patch);
     patch
+}
+
+/// The body may be a merge patch, too.
+pub(super) fn as_patch(patch: &mut Json) {
+    let content = &mut patch["requestBody"]["content"];
+    content["application/merge-patch+json"] = content["application/json"].clone();
 }
 
 fn delete() -> Json {
@@ -561,7 +612,7 @@ fn redrive() -> Json {
     let about = "Moves messages that nobody has received to another queue, the oldest first: dead letters back to where they \
                  came from, mostly. Whoever does so may send there.";
     let to = "The other queue; else the one that sends its dead letters here, if only one does.";
-    let mut to_queue = nullable(name());
+    let mut to_queue = nullable(full_name());
     to_queue["description"] = to.into();
     let body = of(
         [

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use recto::session::QueueStatus;
+use recto::queues::RingPhase;
+use recto::session::{QueueRing, QueueStatus};
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
@@ -43,10 +44,9 @@ impl QueueFigures {
         {
             return text.clone();
         }
-        let looked = tokio::time::timeout(LOOK_TIME, self.session.queue_metrics(MAX_SHOWN_QUEUES)).await;
+        let looked = tokio::time::timeout(LOOK_TIME, self.look()).await;
         let text = match looked {
-            Ok(Ok(Some((queues, count)))) => QueuesText { queues, count }.to_string(),
-            Ok(Ok(None)) => String::new(),
+            Ok(Ok(text)) => text,
             Ok(Err(error)) => {
                 tracing::warn!(kind = ?error.kind(), "the store does not say how its queues are");
                 String::new()
@@ -58,6 +58,40 @@ impl QueueFigures {
         };
         *last = Some((self.environment.monotonic_nanos(), text.clone()));
         text
+    }
+
+    async fn look(&self) -> recto::Result<String> {
+        let mut text = String::new();
+        if let Some((queues, count)) = self.session.queue_metrics(MAX_SHOWN_QUEUES).await? {
+            text = QueuesText { queues, count }.to_string();
+        }
+        if let Some(ring) = self.session.ring_metrics().await? {
+            text.push_str(&RingText(ring).to_string());
+        }
+        Ok(text)
+    }
+}
+
+/// The ring of tables as Prometheus reads it.
+struct RingText(QueueRing);
+
+impl fmt::Display for RingText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = "recto_queue_ring_tables";
+        head(
+            f,
+            name,
+            "gauge",
+            "Tables in which bodies of messages lie, by how they stand.",
+        )?;
+        for phase in RingPhase::ALL.map(RingPhase::name) {
+            let count = self.0.tables.iter().filter(|table| table.phase == phase).count();
+            writeln!(f, "{name}{{phase=\"{phase}\"}} {count}")?;
+        }
+        let name = "recto_queue_ring_stands_still";
+        let help = "Whether something of that could not be done, as this server saw it last: `recto queue ring` says why.";
+        head(f, name, "gauge", help)?;
+        writeln!(f, "{name} {}", u8::from(self.0.obstacle.is_some()))
     }
 }
 
@@ -171,9 +205,33 @@ impl fmt::Display for QueuesText {
 
 #[cfg(test)]
 mod tests {
-    use recto::session::QueueTotals;
+    use recto::session::{QueueTotals, RingTable};
 
     use super::*;
+
+    #[test]
+    fn tables_are_counted_by_phase() {
+        let table = |phase: &str| RingTable {
+            phase: phase.to_owned(),
+            ..RingTable::default()
+        };
+        let mut ring = QueueRing {
+            tables: vec![table("free"), table("open"), table("free")],
+            ..QueueRing::default()
+        };
+        let text = RingText(ring.clone()).to_string();
+        for line in [
+            "recto_queue_ring_tables{phase=\"free\"} 2",
+            "recto_queue_ring_tables{phase=\"open\"} 1",
+            "recto_queue_ring_tables{phase=\"retired\"} 0",
+            "recto_queue_ring_stands_still 0",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+        }
+        ring.obstacle = Some("a node is down".to_owned());
+        let text = RingText(ring).to_string();
+        assert!(text.ends_with("recto_queue_ring_stands_still 1\n"), "{text}");
+    }
 
     #[test]
     fn a_queue_that_is_damaged_is_told_as_such_and_nothing_else() {

@@ -43,9 +43,9 @@ pub(crate) async fn refers_to_what_is_there(client: Client) {
     }
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len());
-    // The schema, the lists of collections and of views, ten operations of the store, fourteen of queues, and twelve of
-    // each collection.
-    assert_eq!(ids.len(), 3 + 10 + 14 + 4 * 12);
+    // The schema, the lists of collections and of views, ten operations of the store, of queues five, nine of their messages and
+    // as many of those of units, four of units, two of the ring, and twelve of each collection.
+    assert_eq!(ids.len(), 3 + 10 + 5 + 2 * 9 + 4 + 2 + 4 * 12);
 }
 
 pub(crate) async fn is_for_people_too(client: Client) {

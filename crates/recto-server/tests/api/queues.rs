@@ -717,3 +717,137 @@ fn whoever_moves_messages_may_send_them() {
         assert_eq!(both.post(dead, &json!({})).await.json(), json!({ "moved": 1 }));
     });
 }
+
+#[test]
+fn a_work_unit_is_a_queue_that_ends() {
+    with_jobs(async |client| {
+        let units = format!("{JOBS}/units");
+        let night = format!("{units}/night");
+        client.get(&night).await.problem(404, "not-found");
+        for _ in 0..2 {
+            let begun = client.post(&format!("{night}:begin"), &json!({})).await;
+            assert_eq!((begun.status, &begun.json()["name"]), (200, &json!("jobs/night")));
+        }
+        client
+            .post(&format!("{units}/no%20name:begin"), &json!({}))
+            .await
+            .problem(400, "invalid-argument");
+        client
+            .post(&format!("{night}:stop"), &json!({}))
+            .await
+            .problem(404, "not-found");
+        client
+            .post(&night, &json!({}))
+            .await
+            .problem(405, "method-not-allowed");
+
+        let messages = format!("{night}/messages");
+        let verb = |verb: &str| format!("{messages}:{verb}");
+        let sent = json!({ "messages": [{ "body": "a" }, { "body": "b" }, { "body": "c" }] });
+        assert_eq!(client.post(&verb("send"), &sent).await.status, 200);
+        assert_eq!(status(&client).await["messages"], 0);
+        let received = client.post(&verb("receive"), &json!({})).await.json();
+        let receipts = json!({ "receipts": [received["messages"][0]["receipt"]] });
+        let acked = client.post(&verb("ack"), &receipts).await.json();
+        assert_eq!(acked["results"][0]["done"], true);
+        let position = client.get(&messages).await.json()["messages"][0]["position"].clone();
+        let path = format!("{messages}/{}", position.as_str().unwrap());
+        let removed = client.send(Method::DELETE, &path, &[], "").await;
+        assert_eq!(removed.json()["removed"], true);
+        let to = json!({ "to": "jobs" });
+        assert_eq!(client.post(&verb("redrive"), &to).await.json()["moved"], 1);
+        assert_eq!(status(&client).await["messages"], 1);
+        let back = json!({ "to": "jobs/night" });
+        assert_eq!(done(&client, "redrive", back).await["moved"], 1);
+        let listed = client.get(&units).await.json();
+        assert_eq!(
+            (&listed["units"][0]["name"], &listed["units"][0]["messages"]),
+            (&json!("jobs/night"), &json!(1))
+        );
+        // The path of a queue leads to no unit.
+        client
+            .get("/v1/queues/jobs%2Fnight")
+            .await
+            .problem(404, "not-found");
+
+        assert_eq!(client.post(&format!("{night}:end"), &json!({})).await.status, 204);
+        client.get(&night).await.problem(404, "not-found");
+        client
+            .post(&format!("{night}:end"), &json!({}))
+            .await
+            .problem(404, "not-found");
+    });
+}
+
+#[test]
+fn the_ring_is_looked_at_and_changed() {
+    with_jobs(async |client| {
+        let path = "/v1/queue-ring";
+        let ring = client.get(path).await.json();
+        assert_eq!(
+            (&ring["needed"], &ring["tables"], &ring["obstacle"]),
+            (&json!(false), &json!([]), &Json::Null)
+        );
+        assert_eq!(ring["options"]["slice_seconds"], 21_600);
+        let changed = client
+            .patch(path, &[], &json!({ "units": 1, "tables": null }))
+            .await;
+        let all = json!({ "slice_seconds": 21_600, "margin_seconds": 300, "tables": 4, "units": 1 });
+        assert_eq!((changed.status, &changed.json()["options"]), (200, &all));
+        for (wrong, field) in [
+            (json!({ "slice_seconds": 9 }), "slice_seconds"),
+            (json!({ "units": 300 }), "units"),
+            (json!({ "units": -1 }), "units"),
+        ] {
+            let problem = client.patch(path, &[], &wrong).await;
+            assert_eq!(problem.status, 400);
+            assert_eq!(problem.json()["field"], field);
+        }
+        let begin = |unit: &str| format!("{JOBS}/units/{unit}:begin");
+        assert_eq!(client.post(&begin("one"), &json!({})).await.status, 200);
+        client
+            .post(&begin("two"), &json!({}))
+            .await
+            .problem(413, "limit-exceeded");
+    });
+}
+
+#[test]
+fn what_is_granted_for_a_queue_is_for_its_units() {
+    on_store(async |recto| {
+        let all = jobs_of(&recto).await;
+        let unit = format!("{JOBS}/units/night");
+        assert_eq!(all.post(&format!("{unit}:begin"), &json!({})).await.status, 200);
+        let sent = json!({ "messages": [{ "body": "a" }] });
+        let send = |to: &str| format!("{to}/messages:send");
+        let sender = granted(&recto, &[("queue.jobs", &[Operation::Send])]).await;
+        assert_eq!(sender.post(&send(&unit), &sent).await.status, 200);
+        sender.get(&unit).await.problem(403, "forbidden");
+        for verb in ["begin", "end"] {
+            let refused = sender.post(&format!("{unit}:{verb}"), &json!({})).await;
+            let refused = refused.problem(403, "forbidden");
+            assert!(
+                refused["hint"].to_string().contains("queue.jobs:manage"),
+                "{refused}"
+            );
+        }
+        let stranger = granted(&recto, &[("queue.dead", &[Operation::Manage, Operation::Read])]).await;
+        stranger.get(&unit).await.problem(404, "not-found");
+        stranger.post(&send(&unit), &sent).await.problem(404, "not-found");
+        stranger
+            .post(&format!("{unit}:end"), &json!({}))
+            .await
+            .problem(404, "not-found");
+        // The ring is every queue's.
+        stranger.get("/v1/queue-ring").await.problem(403, "forbidden");
+        let reader = granted(&recto, &[("queue.*", &[Operation::Read])]).await;
+        assert_eq!(reader.get("/v1/queue-ring").await.status, 200);
+        assert_eq!(reader.get(&unit).await.json()["messages"], 1);
+        let change = reader.patch("/v1/queue-ring", &[], &json!({ "units": 1 })).await;
+        change.problem(403, "forbidden");
+        let document = reader.get("/openapi.json").await.json();
+        assert!(document["paths"]["/v1/queue-ring"]["get"].is_object());
+        assert!(document["paths"]["/v1/queue-ring"]["patch"].is_null());
+        assert!(document["paths"]["/v1/queues/{queue}/units/{unit}:begin"].is_null());
+    });
+}

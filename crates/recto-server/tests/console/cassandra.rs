@@ -1,7 +1,8 @@
 //! The same console on Cassandra: what is read, what it cost there, and what is changed.
 
 use axum::http::StatusCode;
-use recto::session::Records as _;
+use recto::Session as _;
+use recto::session::{QueueSettings, Records as _};
 use recto_server::access::Access;
 use serde_json::json;
 
@@ -22,6 +23,7 @@ async fn read_and_changed() {
     is_changed(&fixture, &client).await;
     says_who_changes_records(&client).await;
     has_queues(&client).await;
+    draws_the_ring(&fixture, &client).await;
 }
 
 async fn has_queues(client: &Client) {
@@ -70,6 +72,25 @@ async fn is_browsed(client: &Client) {
     assert!(unserved.html.contains(".view.by_"), "{}", unserved.html);
     let exported = client.follow(&first, "download=").await;
     assert_eq!(exported.html.lines().count(), FLIGHTS);
+}
+
+/// The tables of bodies, with the one that is open.
+async fn draws_the_ring(fixture: &Fixture, client: &Client) {
+    let queues = fixture.session.queues().unwrap();
+    queues
+        .create_queue("jobs", &QueueSettings::default())
+        .await
+        .unwrap();
+    queues.begin_unit("jobs", "night").await.unwrap();
+    let page = client.get("/queue-ring").await;
+    let rows = page.rows();
+    let of = |phase: &str| rows.iter().filter(|row| row[1] == phase).collect::<Vec<_>>();
+    assert_eq!((of("open").len(), of("unit").len()), (1, 1), "{rows:?}");
+    assert_eq!(of("unit")[0][5], "jobs/night");
+    for said in ["<svg class=\"ring\"", "open for "] {
+        assert!(page.html.contains(said), "{said}: {}", page.main());
+    }
+    assert!(!page.html.contains("stands still"), "{}", page.main());
 }
 
 /// The plan of a page: what was sent, and how often.

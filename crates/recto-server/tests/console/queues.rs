@@ -483,3 +483,48 @@ async fn a_long_board_is_turned() {
     assert!(next.html.contains("hx-get=\"/queues?after=q099\"") && !next.html.contains("data-key=\"n\""));
     assert_eq!(client.follow(&next, "data-key=\"f\"").await.rows(), first.rows());
 }
+
+#[tokio::test]
+async fn a_work_unit_has_a_page_as_a_queue() {
+    let fixture = Fixture::new().await;
+    fill(&fixture).await;
+    let queues = queues(&fixture);
+    queues.begin_unit("mails", "night").await.unwrap();
+    queues.send("mails/night", vec![text("to grace")]).await.unwrap();
+    let client = fixture.client(Access::all());
+    let page = client.get(MAILS).await;
+    assert!(page.html.contains("<h2>Work units</h2>"), "{}", page.main());
+    let unit = client.follow(&page, "href=\"/queues/mails%2Fnight\"").await;
+    assert!(
+        unit.html.contains("<h1>mails/night</h1>") && unit.html.contains("to grace"),
+        "{}",
+        unit.main()
+    );
+    let sent = client.post("/queues/mails%2Fnight/send", "body=to+alan").await;
+    assert_eq!(sent.location.as_deref(), Some("/queues/mails%2Fnight?done=sent"));
+    assert_eq!(bodies(&fixture, "mails/night").await, ["to grace", "to alan"]);
+    let other = client.get("/queues/mails-dead").await;
+    assert!(!other.html.contains("Work units"), "{}", other.main());
+    let sender = fixture.client(granted(&[("queue.mails-dead", &[Operation::Read])]));
+    assert_eq!(
+        sender.get("/queues/mails%2Fnight").await.status,
+        StatusCode::NOT_FOUND
+    );
+}
+
+#[tokio::test]
+async fn the_ring_is_a_page_for_who_reads_every_queue() {
+    let fixture = Fixture::new().await;
+    fill(&fixture).await;
+    let client = fixture.client(Access::all());
+    let board = client.get("/queues").await;
+    let ring = client.follow(&board, "href=\"/queue-ring\"").await;
+    assert!(
+        ring.html.contains("No ring is needed") && ring.html.contains("up to 4"),
+        "{}",
+        ring.main()
+    );
+    let reader = fixture.client(granted(&[("queue.mails", &[Operation::Read])]));
+    assert!(!reader.get("/queues").await.html.contains("/queue-ring"));
+    assert_eq!(reader.get("/queue-ring").await.status, StatusCode::FORBIDDEN);
+}

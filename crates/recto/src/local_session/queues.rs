@@ -158,14 +158,15 @@ impl Queues for LocalTools {
     }
 
     async fn ring(&self) -> Result<QueueRing> {
-        self.ring_of(&self.recto.queues().await?).await
+        let ring = self.recto.queues().await?.ring().await?;
+        Ok(self.ring_words(ring))
     }
 
     async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
         let queues = self.recto.queues().await?;
         let options = settings.on(&queues.options().await?)?;
         queues.configure(options).await?;
-        self.ring_of(&queues).await
+        Ok(self.ring_words(queues.ring().await?))
     }
 }
 
@@ -204,8 +205,7 @@ impl LocalTools {
         Ok((first, all.len()))
     }
 
-    async fn ring_of(&self, queues: &crate::queues::Queues) -> Result<QueueRing> {
-        let ring = queues.ring().await?;
+    pub(super) fn ring_words(&self, ring: crate::queues::Ring) -> QueueRing {
         let now = self.recto.now_micros();
         let table = |table: crate::queues::RingTable| RingTable {
             number: table.number,
@@ -216,12 +216,12 @@ impl LocalTools {
             segments: u64::try_from(table.segments).unwrap_or(u64::MAX),
             messages: table.messages,
         };
-        Ok(QueueRing {
+        QueueRing {
             needed: ring.is_needed,
             options: RingSettings::of(&ring.options),
             tables: ring.tables.into_iter().map(table).collect(),
             obstacle: ring.obstacle,
-        })
+        }
     }
 
     /// Of several queues. One that is damaged does not hide the others.

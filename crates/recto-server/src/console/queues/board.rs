@@ -18,7 +18,7 @@ use super::asked::{href, may};
 use super::chart;
 use super::history::{FLOWS, Histories, History};
 use super::words::{age, depth};
-use super::{BOARD, follow};
+use super::{BOARD, RING, follow};
 use crate::access::{Access, Operation};
 use crate::app::App;
 
@@ -47,6 +47,7 @@ pub(super) async fn get(
         queues: queues.iter().map(|queue| (queue.name.as_str(), queue)).collect(),
         histories: &histories,
         after: first(&asked, AFTER).unwrap_or_default(),
+        sees_ring: access.allows_every_queue(Operation::Read),
     };
     Ok(answer(&board.render()))
 }
@@ -77,6 +78,8 @@ struct Board<'a> {
     histories: &'a Histories,
     /// The name after which it begins.
     after: &'a str,
+    /// Whether the ring of tables may be looked at.
+    sees_ring: bool,
 }
 
 impl Board<'_> {
@@ -91,7 +94,10 @@ impl Board<'_> {
                         (counted(messages, "message", "messages")) " when the page was made"
                     }
                 }
-                div.actions.without-script { a.button href=(board_href(self.after)) { "Look again" } }
+                div.actions {
+                    a.button.without-script href=(board_href(self.after)) { "Look again" }
+                    @if self.sees_ring { a.button href=(RING) { "The ring" } }
+                }
             }
             @if self.queues.is_empty() {
                 section.empty {

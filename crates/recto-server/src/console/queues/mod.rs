@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `board` | all queues beside each other |
 //! | `queue` | one: how much is in it, what it is like |
+//! | `units` | its work units |
+//! | `ring` | the tables in which bodies lie |
 //! | `messages` | its oldest messages, as they stand |
 //! | `send` | sending a message |
 //! | `removal` | taking out one message, or all |
@@ -21,7 +23,9 @@ mod messages;
 mod queue;
 mod redrive;
 mod removal;
+mod ring;
 mod send;
+mod units;
 mod words;
 
 use std::sync::Arc;
@@ -38,10 +42,14 @@ const REFRESH: &str = "every 2s";
 /// The address of the board.
 pub(super) const BOARD: &str = "/queues";
 
+/// The address of the ring of tables: not below the board, where queues have any name.
+const RING: &str = "/queue-ring";
+
 pub(super) fn routes() -> Router<App> {
     let of_queue = |action: &str| format!("{BOARD}/{{queue}}{action}");
     Router::new()
         .route(BOARD, get(board::get))
+        .route(RING, get(ring::get))
         .route(&of_queue(""), get(queue::get))
         .route(&of_queue("/figures"), get(queue::get_figures))
         .route(&of_queue("/send"), get(send::ask).post(send::send))

@@ -16,6 +16,7 @@ use super::asked::{Asked, href};
 use super::chart;
 use super::history::{FLOWS, Histories};
 use super::messages::{self, MAX_PEEKED};
+use super::units::units;
 use super::words::{age, depth, seconds};
 use super::{BOARD, follow};
 use crate::access::{Access, Operation};
@@ -42,6 +43,7 @@ pub(super) async fn get(
         (heading(&asked))
         @if let Some(notice) = first(&sent, "done").and_then(notice) { p.notice role="status" { (notice) } }
         (figures(&asked, &status, &histories).await?)
+        (units(&asked).await?)
         (messages::oldest(&asked, &status, &oldest, histories.now_micros()))
         section.health {
             h2 { "What it is like" }

@@ -80,17 +80,21 @@ impl Description {
         let paths = self.document["paths"].as_object().unwrap();
         let exact = paths.get(path);
         let matching = || {
-            let mut templates = paths.iter().filter(|(template, _)| matches(template, path));
-            templates.next().map(|(_, item)| item)
+            let templates = paths.iter().filter(|(template, _)| matches(template, path));
+            // Of two that fit, the one that says more.
+            let longest = templates.max_by_key(|(template, _)| template.len());
+            longest.map(|(_, item)| item)
         };
         exact.or_else(matching)?.get(verb)
     }
 }
 
-/// Whether a path is one of a template's, whose segments are each a parameter, or several, or text.
+/// Whether a path is one of a template's, whose segments are each a parameter, or several, or text; text may follow a parameter.
 fn matches(template: &str, path: &str) -> bool {
     let (wanted, found): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
-    let fits =
-        |(wanted, found): (&&str, &&str)| wanted == found || (wanted.starts_with('{') && !found.is_empty());
+    let fits = |(wanted, found): (&&str, &&str)| {
+        let ending = wanted.rsplit('}').next().unwrap_or_default();
+        wanted == found || (wanted.starts_with('{') && !found.is_empty() && found.ends_with(ending))
+    };
     wanted.len() == found.len() && wanted.iter().zip(&found).all(fits)
 }

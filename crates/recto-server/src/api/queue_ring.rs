@@ -1,0 +1,32 @@
+//! The tables in which the bodies of all queues lie. They are of every queue, so is who may look at them.
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::response::Response;
+use recto::session::RingSettings;
+use serde_json::json;
+
+use super::caller::Caller;
+use super::parameters::Parameters;
+use super::queues::of_queue;
+use super::{answer, body};
+use crate::access::Operation;
+use crate::problem::Problem;
+
+/// `GET /v1/queue-ring`.
+pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    caller.access.check_every_queue(Operation::Read)?;
+    Parameters::read(&uri, &[])?;
+    let session = caller.any_queue_session();
+    Ok(answer::json_once(&json!(session.queues()?.ring().await?)))
+}
+
+/// `PATCH /v1/queue-ring`: changes what is said of the options; the rest stays.
+pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
+    caller.access.check_every_queue(Operation::Manage)?;
+    Parameters::read(&uri, &[])?;
+    let settings: RingSettings = body::read_patch(request).await?.value()?;
+    let session = caller.any_queue_session();
+    let changed = session.queues()?.change_ring(&settings).await;
+    Ok(answer::json_once(&json!(changed.map_err(of_queue)?)))
+}

@@ -1,0 +1,216 @@
+//! `GET /queue-ring`: the tables in which the bodies of messages lie, drawn as the ring that they are.
+
+use std::f64::consts::TAU;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use recto::session::{QueueRing, RingSettings, RingTable};
+
+use super::super::layout::{Failure, Layout, page, sentence};
+use super::super::text::{counted, grouped};
+use super::asked::href;
+use super::words::seconds;
+use super::{BOARD, RING, follow};
+use crate::access::{Access, Operation};
+use crate::app::App;
+
+/// The size that the ring is drawn in; style sheets scale it.
+const SIZE: f64 = 200.0;
+/// How far tables are from its middle.
+const RADIUS: f64 = 80.0;
+/// How large a table is at most.
+const MAX_TABLE_RADIUS: f64 = 16.0;
+/// How much of its part of the ring a table takes.
+const FILLED: f64 = 0.4;
+
+/// The page's handler.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+) -> Result<Response, Failure> {
+    access.check_every_queue(Operation::Read)?;
+    let session = Access::queue_session(app.session());
+    let ring = session.queues()?.ring().await?;
+    let layout = Layout {
+        title: "The ring",
+        trail: vec![
+            ("Queues".to_owned(), Some(BOARD.to_owned())),
+            ("The ring".to_owned(), None),
+        ],
+        fills_window: false,
+    };
+    Ok(page(StatusCode::OK, &layout, &render(&ring)))
+}
+
+fn render(ring: &QueueRing) -> Markup {
+    html! {
+        div.heading {
+            div {
+                h1 { "The ring" }
+                p.arrangement { "The tables in which the bodies of messages lie" }
+            }
+            div.actions.without-script { a.button href=(RING) { "Look again" } }
+        }
+        @if ring.needed {
+            (follow(RING, "ring"))
+            section #ring aria-label="How the tables stand" {
+                @if let Some(obstacle) = &ring.obstacle {
+                    p.notice.stopped role="status" { "Something stands still: " (sentence(obstacle)) " Nothing is lost, and sending goes on." }
+                }
+                (drawing(&ring.tables))
+                (table(&ring.tables))
+            }
+            p.dim.below {
+                "Bodies go to the table that is open, for a slice; then the next one that is free is open. One that is closed is \
+                 emptied whole, and is free again, when nothing in it has been needed for the margin."
+            }
+        } @else {
+            section.empty {
+                h2 { "No ring is needed" }
+                p { "In this store bodies go with their messages, and leave nothing behind." }
+            }
+        }
+        section.health {
+            h2 { "What all queues go by" }
+            (options(ring.needed, &ring.options))
+        }
+        p.ways { a.button data-key="u" href=(BOARD) { "← Back to the queues" } }
+    }
+}
+
+/// The tables around a middle that says which is open.
+#[allow(clippy::cast_precision_loss)] // of what is shown
+fn drawing(tables: &[RingTable]) -> Markup {
+    let part = TAU / tables.len().max(1) as f64;
+    let radius = (RADIUS * part * FILLED).min(MAX_TABLE_RADIUS);
+    let middle = SIZE / 2.0;
+    let at = |number: usize| {
+        let angle = part * number as f64 - TAU / 4.0;
+        (middle + RADIUS * angle.cos(), middle + RADIUS * angle.sin())
+    };
+    let open = tables.iter().find(|table| table.phase == "open");
+    let words = format!("A ring of {}", counted(tables.len() as u64, "table", "tables"));
+    html! {
+        svg.ring viewBox=(format!("0 0 {SIZE} {SIZE}")) role="img" aria-label=(words) {
+            title { (words) }
+            circle.way cx=(middle) cy=(middle) r=(RADIUS) {}
+            @for (number, table) in tables.iter().enumerate() {
+                @let (x, y) = at(number);
+                g class=(table.phase) {
+                    title { "Table " (table.number) ": " (table.phase) }
+                    circle cx=(format!("{x:.1}")) cy=(format!("{y:.1}")) r=(format!("{radius:.1}")) {}
+                    text x=(format!("{x:.1}")) y=(format!("{y:.1}")) { (table.number) }
+                }
+            }
+            @if let Some(open) = open {
+                text.middle x=(middle) y=(middle) { "open for " (age(open)) }
+            }
+        }
+    }
+}
+
+fn table(tables: &[RingTable]) -> Markup {
+    html! {
+        div.rows tabindex="0" role="region" aria-label="Tables" {
+            table {
+                thead {
+                    tr {
+                        th.number scope="col" { "Table" }
+                        th scope="col" { "Phase" }
+                        @for number in ["For", "Segments", "Messages"] { th.number scope="col" { (number) } }
+                        th scope="col" { "Work unit" }
+                    }
+                }
+                tbody {
+                    @for table in tables {
+                        tr {
+                            td.number title=(table.name) { (table.number) }
+                            td { (table.phase) }
+                            td.number { (age(table)) }
+                            td.number { (grouped(table.segments)) }
+                            td.number { (grouped(table.messages)) }
+                            td { @if let Some(unit) = &table.unit { a href=(href(unit)) { (unit) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn age(table: &RingTable) -> String {
+    let age = table.age_seconds.map(Duration::try_from_secs_f64);
+    let age = age.and_then(Result::ok).map(recto::text::duration);
+    age.unwrap_or_else(|| "–".to_owned())
+}
+
+fn options(is_needed: bool, options: &RingSettings) -> Markup {
+    let number = |number: Option<u32>| grouped(number.unwrap_or_default().into());
+    html! {
+        dl.record {
+            @if is_needed {
+                div { dt { "A slice" } dd { (seconds(options.slice_seconds.unwrap_or_default())) } }
+                div { dt { "The margin" } dd { (seconds(options.margin_seconds.unwrap_or_default())) } }
+                div { dt { "Tables for slices" } dd { (number(options.tables)) } }
+            }
+            div { dt { "Work units at once" } dd { "up to " (number(options.units)) } }
+        }
+        p.dim.below { code { "recto queue ring" } " changes that." }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_drawn_and_what_stands_still_is_named() {
+        let table = |number: u32, phase: &str| RingTable {
+            number,
+            phase: phase.to_owned(),
+            ..RingTable::default()
+        };
+        let mut ring = QueueRing {
+            needed: true,
+            tables: vec![
+                RingTable {
+                    age_seconds: Some(125.0),
+                    ..table(1, "open")
+                },
+                RingTable {
+                    unit: Some("mails/night".to_owned()),
+                    ..table(9, "unit")
+                },
+            ],
+            obstacle: Some("no table <is> free".to_owned()),
+            ..QueueRing::default()
+        };
+        let drawn = render(&ring).into_string();
+        for said in [
+            "A ring of 2 tables",
+            "<g class=\"open\"><title>Table 1: open</title><circle cx=\"100.0\" cy=\"20.0\" r=\"16.0\">",
+            "<g class=\"unit\"><title>Table 9: unit</title><circle cx=\"100.0\" cy=\"180.0\"",
+            "open for 2 min 05 s",
+            "href=\"/queues/mails%2Fnight\"",
+            "no table &lt;is&gt; free",
+            "hx-get=\"/queue-ring\"",
+        ] {
+            assert!(
+                drawn.to_lowercase().contains(&said.to_lowercase()),
+                "{said}: {drawn}"
+            );
+        }
+        ring.obstacle = None;
+        assert!(!render(&ring).into_string().contains("stands still"));
+        ring.needed = false;
+        let drawn = render(&ring).into_string();
+        assert!(
+            drawn.contains("No ring is needed") && !drawn.contains("<svg"),
+            "{drawn}"
+        );
+    }
+}

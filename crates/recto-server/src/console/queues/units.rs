@@ -1,0 +1,52 @@
+//! The work units of a queue, on its page.
+
+use maud::{Markup, html};
+use recto::session::QueueStatus;
+
+use super::super::text::grouped;
+use super::asked::{Asked, href};
+use super::words::{age, depth};
+use crate::problem::Problem;
+
+/// Those that have begun; nothing where there are none.
+pub(super) async fn units(asked: &Asked) -> Result<Markup, Problem> {
+    // A unit has none itself.
+    if asked.name.contains('/') {
+        return Ok(html! {});
+    }
+    let units = asked.queues()?.units(&asked.name).await?;
+    Ok(html! {
+        @if !units.is_empty() {
+            section.health {
+                h2 { "Work units" }
+                (table(&units))
+            }
+        }
+    })
+}
+
+fn table(units: &[QueueStatus]) -> Markup {
+    html! {
+        div.rows tabindex="0" role="region" aria-label="Work units" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Work unit" }
+                        @for number in ["Messages", "In flight", "Delayed", "Oldest"] { th.number scope="col" { (number) } }
+                    }
+                }
+                tbody {
+                    @for unit in units {
+                        tr {
+                            td { a.row href=(href(&unit.name)) { (unit.name) } }
+                            td.number { (depth(unit)) }
+                            td.number { (grouped(unit.in_flight)) }
+                            td.number { (grouped(unit.delayed)) }
+                            td.number { (age(unit)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
