@@ -97,3 +97,8 @@ fn acknowledgements_that_are_not_written_are_noticed() {
 fn bodies_that_are_not_written_are_noticed() {
     notices(Broken::Bodies, "");
 }
+
+#[test]
+fn tables_that_are_emptied_twice_are_noticed() {
+    notices(Broken::Emptying, "");
+}

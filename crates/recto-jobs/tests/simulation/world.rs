@@ -1,16 +1,17 @@
 //! One run: processes on a store that fails, which come, crash and are gone; and what is left when all is calm.
 
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use recto_model::Environment;
+use recto_model::{Environment, Table};
 use recto_queue::Phase;
 use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::wrapper::StoreWrapper;
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Store, StoreError, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, Store, StoreError, TableOutcome, WriteOptions,
+    WriteOutcome,
 };
 use tokio::task::LocalSet;
 use tokio::time::Instant;
@@ -38,6 +39,8 @@ pub(crate) enum Broken {
     States,
     /// Some bodies are confirmed and not written.
     Bodies,
+    /// A table that is said to be empty is emptied once more, when something lies there again.
+    Emptying,
 }
 
 /// One run by a seed: what it came to, to be compared, or why it is wrong.
@@ -69,6 +72,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
             inner: Arc::new(faulty.clone()),
             broken,
             random: Random::new(seed),
+            late: Mutex::default(),
         }),
     };
     let history = Rc::new(History::default());
@@ -175,6 +179,8 @@ struct Breaking {
     inner: Arc<dyn Store>,
     broken: Broken,
     random: Random,
+    /// What is emptied once more.
+    late: Mutex<Option<Table>>,
 }
 
 #[async_trait::async_trait]
@@ -211,6 +217,24 @@ impl StoreWrapper for Breaking {
         if self.broken == Broken::Bodies && self.random.one_in(10) {
             return Ok(WriteOutcome::Done);
         }
-        self.inner.write_many(writes, atomicity, options).await
+        let names: Vec<_> = writes.iter().map(|write| write.table.name().to_owned()).collect();
+        let outcome = self.inner.write_many(writes, atomicity, options).await?;
+        let late = self
+            .late
+            .lock()
+            .unwrap()
+            .take_if(|table| names.iter().any(|name| name == table.name()));
+        if let Some(table) = late {
+            let _ = self.inner.empty_table(&table).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        let outcome = self.inner.empty_table(table).await?;
+        if self.broken == Broken::Emptying {
+            *self.late.lock().unwrap() = Some(table.clone());
+        }
+        Ok(outcome)
     }
 }
