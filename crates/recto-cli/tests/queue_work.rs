@@ -135,7 +135,8 @@ fn a_command_that_fails_twice_is_run_a_third_time() {
             script,
         ];
         let worked = queue(folder, &line);
-        worked.failed(4, "no way");
+        let said = worked.failed(4, "no way");
+        assert!(said.contains("no way; comes again in "), "{said}");
         assert_eq!(read(folder, "attempts").lines().count(), attempt);
         assert_eq!(amount(folder, "jobs"), (1, 0));
     }
@@ -168,7 +169,11 @@ fn what_fails_too_often_is_a_dead_letter_with_its_last_line() {
         "-c",
         script,
     ];
-    queue(folder, &line).failed(4, "2 failed");
+    let worked = queue(folder, &line).failed(4, "2 failed");
+    assert!(
+        worked.contains("no such address: bad; goes to dead\n"),
+        "{worked}"
+    );
     let dead = queue(folder, &["peek", "dead", "--json"]).done();
     let dead: Json = serde_json::from_str(&dead).unwrap();
     let mut errors: Vec<_> = (0..2)

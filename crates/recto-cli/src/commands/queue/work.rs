@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use clap::Args;
 use recto::Session;
 use recto::queues::{MAX_CONCURRENCY, Receive, Settled, Source, WorkEvent, Worked, Worker};
-use recto::session::{ReceiveRequest, ReceivedMessage, Settling};
+use recto::session::{DeadLetterSettings, ReceiveRequest, ReceivedMessage, Settling};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -117,7 +117,8 @@ pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mu
         worker = worker.until_empty();
     }
     if !args.quiet {
-        worker = worker.observe(tell);
+        let dead_letters = status.options.dead_letters.flatten();
+        worker = worker.observe(move |event| tell(event, dead_letters.as_ref()));
     }
     let mut told = stop.clone();
     let ends = async {
@@ -180,18 +181,29 @@ fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     Ok(())
 }
 
+/// What becomes of a message that failed so often.
+fn fate(dead_letters: Option<&DeadLetterSettings>, attempts: u16, delay: Duration) -> String {
+    match dead_letters {
+        Some(dead_letters) if attempts >= dead_letters.attempts => {
+            format!("goes to {}", dead_letters.queue)
+        }
+        _ if delay.is_zero() => "comes again at once".to_owned(),
+        _ => format!("comes again in {}", duration(delay)),
+    }
+}
+
 /// Says what happens, on standard error.
-fn tell(event: &WorkEvent<'_>) {
+fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
     let said = match event {
         WorkEvent::Failed {
             error,
             attempts,
             delay,
         } => format!(
-            "failed ({}): {}; comes again in {}",
+            "failed ({}): {}; {}",
             counted((*attempts).into(), "attempt", "attempts"),
             printable(error),
-            duration(*delay)
+            fate(dead_letters, *attempts, *delay)
         ),
         WorkEvent::Lost => "a message is another receiver's by now: its command was stopped".to_owned(),
         WorkEvent::NotSettled(error) => format!("a message comes again: {}", printable(error.message())),
