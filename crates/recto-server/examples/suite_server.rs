@@ -55,6 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .queues()?
         .create_queue("jobs", &QueueSettings::default())
         .await?;
+    session.queues()?.begin_unit("jobs", "night").await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}", listener.local_addr()?);
     axum::serve(
