@@ -147,8 +147,39 @@ pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
         push_names(&mut text, table.clustering());
     }
     text.push_str(")) WITH ");
-    text.push_str(&options_of(table).join(" AND "));
+    let mut options = options_of(table);
+    if has_own_id(table) {
+        options.push(format!("id = {}", own_id(keyspace, table.name())));
+    }
+    text.push_str(&options.join(" AND "));
     text
+}
+
+/// Whether a table has an id by its name. Cassandra draws one otherwise, and who makes a table by a node that has not heard of it
+/// yet, or is late, makes it under another id: for that the one that is there, and all that is in it, is dropped. What conditional
+/// writes decide is remembered by the id beside the table, and would be taken for a later table's of the same name.
+fn has_own_id(table: &Table) -> bool {
+    let is_decided = |column: &Column| {
+        matches!(
+            column.kind,
+            ColumnKind::Static(WriteKind::Cas) | ColumnKind::Regular(WriteKind::Cas)
+        )
+    };
+    !table.options().automatic_snapshots && !table.columns().iter().any(is_decided)
+}
+
+/// An id that tables of other names, or of other keyspaces, do not have.
+fn own_id(keyspace: &str, table: &str) -> String {
+    let hash = blake3::hash(format!("{keyspace}.{table}").as_bytes()).to_hex();
+    // A UUID of version 8: whoever makes it says what is in it.
+    format!(
+        "{}-{}-8{}-8{}-{}",
+        &hash[..8],
+        &hash[8..12],
+        &hash[12..15],
+        &hash[15..18],
+        &hash[18..30]
+    )
 }
 
 /// What follows `WITH`.
@@ -592,6 +623,29 @@ mod tests {
                 ),
             ]
         );
+    }
+
+    #[test]
+    fn a_table_that_is_emptied_whole_has_one_id_whoever_makes_it() {
+        let columns = vec![
+            column("p", Type::Text, ColumnKind::Partition),
+            column("z", Type::Int, ColumnKind::Regular(WriteKind::Plain)),
+        ];
+        let options = TableOptions {
+            automatic_snapshots: false,
+            ..TableOptions::default()
+        };
+        let emptied = |name: &str| Table::new(name, columns.clone(), options).unwrap();
+        let id = |keyspace: &str, name: &str| {
+            let text = create_one_table_cql(keyspace, &emptied(name));
+            text.rsplit_once("id = ").unwrap().1.to_owned()
+        };
+        // As other releases have it: they make the same table.
+        assert_eq!(id("shop", "bodies_1"), "476b37e3-1399-89cc-8d89-a92489583871");
+        assert_ne!(id("shop", "bodies_1"), id("shop", "bodies_2"));
+        assert_ne!(id("shop", "bodies_1"), id("other", "bodies_1"));
+        let kept = Table::new("kept", columns.clone(), TableOptions::default()).unwrap();
+        assert!(!create_one_table_cql("shop", &kept).contains("id = "));
     }
 
     #[test]

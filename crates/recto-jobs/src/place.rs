@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use recto_model::Environment;
-use recto_queue::{Address, BodyTable, Clock, Micros, Protocol, Tenure};
+use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Protocol, Tenure};
 use recto_store::{
     Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
     WriteOptions, WriteOutcome,
@@ -221,8 +221,11 @@ impl QueueStore {
                 .write_many(writes.clone(), Atomicity::Each, write_options());
             match sent.await {
                 Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => return Ok(Written::Done),
-                Ok(WriteOutcome::Refused(error)) | Err(error) if is_gone(&error) => {
-                    return Ok(Written::TableGone);
+                Ok(WriteOutcome::Refused(error)) | Err(error) if is_unknown(&error) => {
+                    let table = writes.first().map_or("", |write| write.table.name());
+                    if self.is_dropped(table).await? {
+                        return Ok(Written::TableGone);
+                    }
                 }
                 Ok(WriteOutcome::Refused(error)) => return Err(error.into()),
                 Ok(WriteOutcome::Conflict(_)) => {
@@ -235,6 +238,19 @@ impl QueueStore {
             self.pause(attempt).await;
             attempt += 1;
         }
+    }
+
+    /// Whether a table of bodies that a node [does not know](is_unknown) was dropped, as the ring says. A node that was away knows none
+    /// either that was made meanwhile, until it hears of it.
+    pub(crate) async fn is_dropped(&self, table: &str) -> Result<bool> {
+        if !self.has_ring() {
+            return Ok(true);
+        }
+        let ring = self.read_ring().await?;
+        let is_kept = |(number, phase): (&BodyTable, &Phase)| {
+            *phase != Phase::Retired && self.tables.bodies(*number).name() == table
+        };
+        Ok(!ring.tables().iter().any(is_kept))
     }
 
     /// Waits before an attempt that follows so many: longer each time, and never for just as long as others do.
@@ -256,8 +272,8 @@ pub(crate) enum Written {
     TableGone,
 }
 
-/// Whether the table is not there.
-pub(crate) fn is_gone(error: &StoreError) -> bool {
+/// Whether the node that was asked does not know the table.
+pub(crate) fn is_unknown(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Table
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use recto_model::Table;
 use recto_queue::{BodyTable, Chunk, Entry, Live, Segment};
 use recto_store::PointRead;
 
 use crate::bodies::{Content, Unread};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::place::{body_options, is_gone};
+use crate::place::{body_options, is_unknown};
 use crate::segment::LiveSegment;
 use crate::shard::Inner;
 use crate::tables::{body_clustering, body_partition};
@@ -90,7 +91,12 @@ impl Inner {
         let reads: Vec<_> = messages.iter().map(read).collect();
         let snapshot = self.queues.store.snapshot()?;
         let found = match snapshot.get_many(&reads, &body_options()).await {
-            Err(error) if is_gone(&error) && self.queues.has_ring() => return Ok(None),
+            Err(error) if is_unknown(&error) && self.queues.has_ring() => {
+                if self.queues.is_dropped(table.name()).await? {
+                    return Ok(None);
+                }
+                return Err(unheard_of(&table).with_source(error));
+            }
             found => found?,
         };
         let body = |found: recto_store::RowsRead| {
@@ -115,4 +121,12 @@ impl Inner {
             Err(unread) => Err(unread.of(entry.id)),
         }
     }
+}
+
+/// A node was asked that does not know a table which is there.
+fn unheard_of(table: &Table) -> QueueError {
+    let name = table.name();
+    let message = format!("a node has not heard of table {name} yet: nothing was done");
+    QueueError::new(QueueErrorKind::Unavailable, message)
+        .with_hint("try again: it was away, and learns of it soon")
 }

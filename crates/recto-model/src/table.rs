@@ -94,7 +94,8 @@ pub struct TableOptions {
     /// How long a tombstone must be kept, in seconds. Cassandra's default is ten days.
     pub gc_grace_seconds: u32,
     /// Whether the store may keep a snapshot of all that is in it when it is emptied or dropped, as
-    /// Cassandra does unless told otherwise. A table that is emptied again and again must not.
+    /// Cassandra does unless told otherwise. A table that is emptied again and again must not; if it is written plainly, those
+    /// who make it at once, or late, all make the same one.
     pub automatic_snapshots: bool,
 }
 

@@ -147,6 +147,7 @@ behaviours! {
     ring::a_ring_without_a_free_table_goes_on,
     ring::what_cannot_be_emptied_stands_still_and_says_so,
     ring::a_table_of_which_nobody_knows_whether_it_is_empty_is_replaced,
+    ring::a_table_that_a_node_has_not_heard_of_is_not_gone,
     ring::a_work_unit_ends_at_once,
     ring::work_units_that_cannot_begin_are_refused,
     ring::batches_take_few_conditional_writes,

@@ -129,6 +129,24 @@ pub(crate) async fn a_table_of_which_nobody_knows_whether_it_is_empty_is_replace
     assert!(ring.tables.iter().all(|table| table.number.0 != 1), "{ring:?}");
 }
 
+pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
+    let queues = with_slices(&bed).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    bed.watch.unheard_of.store(2, Ordering::Relaxed);
+    send(&jobs, NewMessage::new("a")).await;
+    bed.watch.unheard_of.store(1, Ordering::Relaxed);
+    let refused = jobs.receive(1, None, NOW).await;
+    assert_refused(
+        refused,
+        QueueErrorKind::Unavailable,
+        "has not heard of table recto_queue_body_1",
+    );
+    // It was given back.
+    let again = jobs.receive(1, None, Duration::from_secs(5)).await.unwrap();
+    assert_eq!(bodies(&again), ["a"]);
+    assert_eq!(jobs.totals().bodies_lost, 0);
+}
+
 pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     let queues = with_slices(&bed).await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await;

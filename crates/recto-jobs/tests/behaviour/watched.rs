@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 use recto_model::{Slice, Table};
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_store::{
-    Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError,
-    StoreErrorKind, TableOutcome, TransactionOutcome, WriteOptions,
+    Atomicity, Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store,
+    StoreError, StoreErrorKind, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 const HEADS: &str = "recto_queue_shard";
 const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";
+const BODIES: &str = "recto_queue_body_";
 
 /// What fails, and what was read.
 #[derive(Default)]
@@ -27,6 +28,8 @@ pub(crate) struct Watch {
     pub(crate) emptying: Mutex<EmptyingEnds>,
     /// How many conditional writes were sent.
     pub(crate) conditional_writes: AtomicUsize,
+    /// So many of the next requests for bodies come to a node that does not know their table.
+    pub(crate) unheard_of: AtomicUsize,
     /// How often a state was read.
     pub(crate) state_reads: AtomicUsize,
 }
@@ -46,13 +49,23 @@ pub(crate) enum EmptyingEnds {
 impl Watch {
     /// Whether a log's change is refused now.
     fn refuses(&self, cas: &Cas) -> bool {
-        let one_less = |left: usize| left.checked_sub(1);
-        cas.table.name() == LOGS
-            && self
-                .refused_appends
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
-                .is_ok()
+        cas.table.name() == LOGS && takes_one(&self.refused_appends)
     }
+
+    /// What a node says that does not know a table of bodies.
+    fn hears_of(&self, table: &Table) -> Result<(), StoreError> {
+        if table.name().starts_with(BODIES) && takes_one(&self.unheard_of) {
+            return Err(StoreError::new(StoreErrorKind::Table, "unconfigured table"));
+        }
+        Ok(())
+    }
+}
+
+/// One less, unless there is none left.
+fn takes_one(left: &AtomicUsize) -> bool {
+    let one_less = |left: usize| left.checked_sub(1);
+    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+    taken.is_ok()
 }
 
 /// The store.
@@ -94,6 +107,18 @@ impl StoreWrapper for Watched {
         self.inner.cas(cas, options).await
     }
 
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        for write in &writes {
+            self.watch.hears_of(&write.table)?;
+        }
+        self.inner.write_many(writes, atomicity, options).await
+    }
+
     async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         let ends = *self.watch.emptying.lock().unwrap();
         if ends == EmptyingEnds::Refused {
@@ -133,6 +158,7 @@ impl SnapshotWrapper for WatchedSnapshot {
         if self.watch.hides_heads.load(Ordering::Relaxed) && read.table.name() == HEADS {
             return Err(StoreError::new(StoreErrorKind::Unavailable, "it is hidden"));
         }
+        self.watch.hears_of(&read.table)?;
         let is_state = read.table.name() == STATES;
         self.watch
             .state_reads
