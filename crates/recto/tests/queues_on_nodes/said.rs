@@ -72,7 +72,9 @@ mod tests {
 
     fn said(lines: &[&str]) -> Said {
         let mut said = Said::default();
-        lines.iter().for_each(|line| said.hear(line));
+        for line in lines {
+            said.hear(line);
+        }
         said
     }
 
