@@ -21,7 +21,7 @@ use crate::tables::{bell_clustering, bell_partition, mutation};
 /// Queues that share a byte are woken together.
 const SLOTS: usize = 64;
 /// Rows of the bell. Processes that draw the same one may miss each other, if their clocks are apart.
-const ROWS: u8 = 64;
+const ROWS: u32 = 256;
 /// How long a process waits before it changes its row again.
 const RING_INTERVAL: Duration = Duration::from_millis(50);
 /// How often the bell is read while somebody waits.
@@ -61,6 +61,8 @@ struct State {
 struct Own {
     row: u8,
     slots: [u8; SLOTS],
+    /// Since it was written last.
+    is_changed: [bool; SLOTS],
 }
 
 /// What a process knows of a shard where there is nothing to receive.
@@ -168,8 +170,7 @@ impl QueueStore {
         {
             let mut state = self.bell.lock();
             let own = state.own.get_or_insert_with(|| self.own_row());
-            let byte = &mut own.slots[slot(address)];
-            *byte = byte.wrapping_add(1);
+            own.is_changed[slot(address)] = true;
             state.changes += 1;
             if std::mem::replace(&mut state.is_ringing, true) {
                 return;
@@ -211,8 +212,11 @@ impl QueueStore {
             .iter_mut()
             .zip(drawn.iter().cycle())
             .for_each(|(slot, drawn)| *slot = *drawn);
-        let row = drawn[0] % ROWS;
-        Own { row, slots }
+        Own {
+            row: drawn[0],
+            slots,
+            is_changed: [false; SLOTS],
+        }
     }
 
     fn changed_row(&self) -> Option<PartitionWrite> {
@@ -222,7 +226,11 @@ impl QueueStore {
             return None;
         }
         state.sent = state.changes;
-        let own = state.own.as_ref()?;
+        let own = state.own.as_mut()?;
+        // Once a write, however often it changed: after 256 times a byte is as it was.
+        for (slot, is_changed) in own.slots.iter_mut().zip(&mut own.is_changed) {
+            *slot = slot.wrapping_add(u8::from(std::mem::take(is_changed)));
+        }
         let put = Operation::Put {
             clustering: bell_clustering(own.row),
             cells: std::iter::once(Some(&own.slots[..])).collect(),
@@ -245,17 +253,23 @@ impl QueueStore {
         let is_listening = std::mem::replace(&mut state.is_listening, true);
         drop(state);
         if !is_listening {
-            let ending = Deaf(Arc::clone(&self.bell));
+            let ending = Deaf(Some(Arc::clone(&self.bell)));
             tokio::spawn(self.clone().listen(ending));
         }
         Some(Listener(Arc::clone(&self.bell)))
     }
 
-    async fn listen(self, _ending: Deaf) {
+    async fn listen(self, mut ending: Deaf) {
         let (mut last, mut idle_reads) = (None, 0);
-        while idle_reads < MAX_IDLE_READS {
+        loop {
             let read = self.read_bell().await;
-            idle_reads = self.heard(&read, last.as_ref(), idle_reads);
+            let heard = self.heard(&read, last.as_ref(), idle_reads);
+            let Some(idle) = heard else {
+                // By now another may have begun.
+                ending.0 = None;
+                return;
+            };
+            idle_reads = idle;
             if let Ok(read) = read {
                 last = Some(read);
             }
@@ -263,8 +277,8 @@ impl QueueStore {
         }
     }
 
-    /// Wakes who waits for what changed; how often the bell was read in a row when nobody waits.
-    fn heard(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> u32 {
+    /// Wakes who waits for what changed; how often the bell was read in a row when nobody waits; none: it is over.
+    fn heard(&self, read: &Result<Rows>, last: Option<&Rows>, idle_reads: u32) -> Option<u32> {
         let idle_reads = {
             let mut state = self.bell.lock();
             match (read, state.hearing) {
@@ -275,7 +289,12 @@ impl QueueStore {
                 }
                 (Ok(_), Some(_)) => {}
             }
-            if state.listeners == 0 { idle_reads + 1 } else { 0 }
+            let idle_reads = if state.listeners == 0 { idle_reads + 1 } else { 0 };
+            if idle_reads == MAX_IDLE_READS {
+                (state.is_listening, state.hearing) = (false, None);
+                return None;
+            }
+            idle_reads
         };
         if let Ok(read) = read {
             let is_changed = |slot: usize| {
@@ -287,12 +306,12 @@ impl QueueStore {
             let changed: Vec<_> = (0..SLOTS).map(is_changed).collect();
             self.wake(|address| changed[slot(address)]);
         }
-        idle_reads
+        Some(idle_reads)
     }
 
     async fn read_bell(&self) -> Result<Rows> {
         let table = &self.tables.bell;
-        let slice = Slice::from_start(table, bell_partition(), ROWS.into());
+        let slice = Slice::from_start(table, bell_partition(), ROWS);
         let read = self.store.snapshot()?.slice(&slice, &body_options()).await?;
         let row = |row: recto_model::RowRef<'_>| {
             let number = row.get(table.partition().len())?;
@@ -307,12 +326,13 @@ impl QueueStore {
 type Rows = BTreeMap<i32, Vec<u8>>;
 
 /// Nobody reads the bell any more when this is dropped.
-struct Deaf(Arc<Bell>);
+struct Deaf(Option<Arc<Bell>>);
 
 impl Drop for Deaf {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.is_listening = false;
-        state.hearing = None;
+        if let Some(bell) = &self.0 {
+            let mut state = bell.lock();
+            (state.is_listening, state.hearing) = (false, None);
+        }
     }
 }

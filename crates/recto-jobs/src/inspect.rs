@@ -94,7 +94,7 @@ pub struct Position {
 /// A message that is not done with, as log and state have it.
 pub(crate) struct Seen {
     pub(crate) seq: Seq,
-    pub(crate) chunk: Chunk,
+    chunk: Chunk,
     pub(crate) entry: Entry,
     pub(crate) pending: Option<Pending>,
 }

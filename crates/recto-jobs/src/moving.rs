@@ -102,7 +102,11 @@ impl Inner {
             seq,
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
-        let moving = Moving::new(origin, claim, to, chunk, entry, protocol);
+        let mut moving = Moving::new(origin, claim, to, chunk, entry, protocol);
+        let target = self.queues.shard(to.0, to.1).0;
+        if let Some(table) = target.own_table().await? {
+            moving = moving.in_table(table);
+        }
         let moved = self.run(moving, segment, to.1, &load).await?;
         self.counters
             .bodies_lost

@@ -143,7 +143,7 @@ impl QueueStore {
     /// The shards at this address that are known here, whichever queue had its place.
     pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Inner>> {
         let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = shards.iter().filter(|((other, _), _)| *other == address);
+        let here = shards.range((address, Tenure::default())..=(address, Tenure(u64::MAX)));
         here.filter_map(|(_, shard)| shard.upgrade()).collect()
     }
 

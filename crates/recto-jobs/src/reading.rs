@@ -39,7 +39,7 @@ impl Inner {
     ) -> Result<Vec<std::result::Result<Content, Unread>>> {
         let mut table = live.table;
         let mut contents = self.contents_in(table, segment, messages).await?;
-        for _ in 0..MAX_MOVES {
+        for moves in 0..MAX_MOVES {
             let is_missing =
                 |(_, content): &(usize, &std::result::Result<_, _>)| matches!(content, Err(Unread::Missing));
             let missing: Vec<_> = contents.iter().enumerate().filter(is_missing).collect();
@@ -47,9 +47,9 @@ impl Inner {
             if missing.is_empty() || !self.queues.has_ring() {
                 break;
             }
-            // They may have been moved to another table since the head was read.
+            // They may have been moved to another table since the head was read, and back again.
             match self.find(segment).await? {
-                Some(now) if now.table != table => table = now.table,
+                Some(now) if now.table != table || moves == 0 => table = now.table,
                 _ => break,
             }
             let again: Vec<_> = missing.iter().map(|index| messages[*index]).collect();

@@ -27,6 +27,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const LOOK_AGAIN_LISTENING: Duration = Duration::from_secs(20);
 /// How long others who wait leave it to one of them to look, where nothing is expected.
 const LOOK_TIME: Duration = Duration::from_millis(500);
+/// For how long messages are claimed by what is known, before all is looked at anew.
+const KNOWN_NANOS: u64 = 1_000_000_000;
 /// How far looks of those who wait for the same are apart.
 const LOOK_APART: Duration = Duration::from_secs(2);
 
@@ -180,14 +182,16 @@ impl Inner {
     fn is_quiet_for(&self) -> Option<Duration> {
         let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
         let left = until.saturating_sub(self.queues.environment.now_micros());
-        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
+        // A clock that was set back says nothing of how long that is.
+        let left = Some(left).filter(|left| (1..=micros(LOOK_AGAIN_LISTENING)).contains(left))?;
+        let left = Duration::from_micros(left.unsigned_abs());
         // So that of many who wait one looks, and the others hear of it.
         let apart = if is_due {
             Duration::ZERO
         } else {
             self.drawn(LOOK_APART)
         };
-        Some(Duration::from_micros(left) + apart)
+        Some(left + apart)
     }
 
     /// How long is waited after a look that found nothing.
@@ -213,13 +217,16 @@ impl Inner {
     }
 
     async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
-        if self.is_shared() && !self.options.get().is_ordered {
+        let now_nanos = self.queues.environment.monotonic_nanos();
+        let is_fresh = now_nanos.saturating_sub(self.looked_nanos.load(Ordering::Relaxed)) < KNOWN_NANOS;
+        if self.is_shared() && is_fresh && !self.options.get().is_ordered {
             let look = self.look_at_known(most, visibility).await?;
             if !look.messages.is_empty() || look.is_lossy {
                 return Ok(look);
             }
         }
         let head = self.serving().await?;
+        self.looked_nanos.store(now_nanos, Ordering::Relaxed);
         let mut look = Look::default();
         // What stands before a segment, if that matters.
         let mut order = self.options.get().is_ordered.then(Order::default);
@@ -267,11 +274,11 @@ impl Inner {
         for (number, live) in head.live() {
             let wanted = most - look.messages.len();
             if wanted == 0 || look.is_full() {
-                self.wakes();
                 break;
             }
+            // What is older comes first: it has to be read.
             let Some(segment) = self.known_segment(*number) else {
-                continue;
+                break;
             };
             let now = self.queues.environment.now_micros();
             if segment.due().is_some_and(|due| due <= now) {
@@ -281,6 +288,10 @@ impl Inner {
                     claimed => claimed?,
                 }
             }
+        }
+        if look.messages.len() == most || look.is_full() {
+            // Whoever waits finds the rest.
+            self.wakes();
         }
         Ok(look)
     }

@@ -175,7 +175,7 @@ impl Inner {
     }
 
     /// The table that a work unit has to itself; none: it is no unit's, or there is no ring.
-    async fn own_table(&self) -> Result<Option<BodyTable>> {
+    pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
         let Some(unit) = self.unit.get().filter(|_| self.queues.has_ring()) else {
             return Ok(None);
         };

@@ -1,7 +1,7 @@
 //! One part of a queue, with an order of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use recto_queue::{Address, Head, Leases, Live, QueueId, Segment, Seq, Tenure};
@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
     /// Something may be received that could not before.
     pub(crate) news: Notify,
+    /// When all of it was looked at last.
+    pub(crate) looked_nanos: AtomicU64,
     /// Whether there is nothing to receive.
     pub(crate) quiet: Quiet,
     /// Of segments that are sealed.
@@ -116,6 +118,7 @@ impl Inner {
             is_deleted: AtomicBool::new(false),
             moving: Mutex::default(),
             news: Notify::new(),
+            looked_nanos: AtomicU64::new(0),
             quiet: Quiet::default(),
             first_due: Mutex::default(),
             waits: Arc::default(),
@@ -182,11 +185,12 @@ impl Inner {
 
     /// The same, if anything is known of it.
     pub(crate) fn known_segment(&self, number: Segment) -> Option<Arc<LiveSegment>> {
-        let known = self.known();
-        known
-            .segments
-            .get(&number)
-            .map(|(_, segment)| Arc::clone(segment))
+        let mut known = self.known();
+        known.turn += 1;
+        let turn = known.turn;
+        let (used, segment) = known.segments.get_mut(&number)?;
+        *used = turn;
+        Some(Arc::clone(segment))
     }
 
     /// Forgets the segments that nobody has looked for since this was done last: it is called at intervals.

@@ -35,13 +35,8 @@ impl Queues {
             }
             other => return Err(unexpected(&other)),
         };
-        if let Err(error) = self.take_table(begun).await {
-            if begun == id {
-                // Nothing was sent there yet.
-                self.delete(id).await?;
-            }
-            return Err(error);
-        }
+        // If that fails the unit stays, since another may have begun it, too, and found a table.
+        self.take_table(begun).await?;
         self.unit_of(queue, name.as_str()).await
     }
 
@@ -126,9 +121,10 @@ impl Queues {
             }
             keeper.grow(&ring).await?;
         }
-        let message = "no table of bodies is free for a work unit: nothing was done";
-        Err(QueueError::new(QueueErrorKind::Full, message)
-            .with_hint("end a unit, receive what older slices have, or let the ring have more tables"))
+        let message = "no table of bodies is free for the work unit: it takes nothing before it has one";
+        Err(QueueError::new(QueueErrorKind::Full, message).with_hint(
+            "begin it again when an older slice is done with, or end it; more tables let more begin",
+        ))
     }
 }
 

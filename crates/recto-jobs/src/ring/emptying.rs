@@ -7,6 +7,9 @@ use crate::error::Result;
 use crate::ring::Keeper;
 use crate::ring::survey::Survey;
 
+/// How often the ring is told what became of emptying a table.
+const MAX_TELLINGS: u32 = 5;
+
 impl Keeper {
     /// Empties a table, if nothing refers to it by what was read since this ring was.
     pub(crate) async fn empty(&self, ring: &Ring, survey: &Survey, table: BodyTable) -> Result<()> {
@@ -17,10 +20,21 @@ impl Keeper {
             event = match emptying.step(event) {
                 KeepAction::ReadRing => KeepEvent::Ring(ring.clone()),
                 KeepAction::CountReferences(table) => KeepEvent::References(survey.references(table).len()),
-                KeepAction::Ring(wish) => KeepEvent::RingAnswer(self.ask(wish).await?),
+                KeepAction::Ring(wish) => KeepEvent::RingAnswer(self.ask_until_known(wish).await?),
                 KeepAction::Empty(table) => KeepEvent::Emptied(self.send(table).await),
                 _ => return Ok(()),
             };
+        }
+    }
+
+    /// What became of emptying is said again if the ring did not hear it: otherwise the table would be given up.
+    async fn ask_until_known(&self, wish: RingWish) -> Result<RingAnswer> {
+        let mut asked = 1;
+        loop {
+            match self.ask(wish).await {
+                Err(_) if asked < MAX_TELLINGS && matches!(wish, RingWish::Emptied(..)) => asked += 1,
+                answer => return answer,
+            }
         }
     }
 

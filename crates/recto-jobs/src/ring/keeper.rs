@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use recto_queue::{
-    BodyTable, Ending, Life, Micros, Phase, Registry, Ring, RingAnswer, RingWish, StoreOptions, UnitAction,
-    UnitEvent,
+    Address, BodyTable, Ending, Life, Live, Micros, Phase, Registry, Ring, RingAnswer, RingWish, Segment,
+    StoreOptions, UnitAction, UnitEvent,
 };
 use tokio::sync::watch;
 
@@ -22,8 +22,8 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_INTERVAL: Duration = Duration::from_secs(30);
 /// Since when whoever is emptying a table is taken for gone, and nobody knows what became of it.
 const GIVEN_UP_MICROS: Micros = 300_000_000;
-/// Segments that are copied on in one turn.
-const MAX_REHOMED: usize = 64;
+/// Segments of a table that are copied on in one turn.
+const MAX_REHOMED: usize = 16;
 /// How often a first table is made.
 const MAX_BEGINNINGS: u32 = 4;
 
@@ -140,30 +140,44 @@ impl Keeper {
 
     /// Tables that are closed are left, and emptied.
     async fn leave(&self, ring: &Ring, registry: &Registry, options: &StoreOptions) -> Result<()> {
-        let closed = closed(ring);
-        if closed.is_empty() {
-            return Ok(());
-        }
-        let survey = Survey::read(&self.queues, registry).await?;
         let now = self.queues.environment.now_micros();
         let is_older =
             |since: Micros, seconds: u32| now.saturating_sub(since) >= Micros::from(seconds) * 1_000_000;
-        let is_short = !ring.tables().values().any(is_free);
-        let mut left = MAX_REHOMED;
+        let is_short = !ring.tables().values().any(|phase| *phase == Phase::Free);
+        let is_left = |since| is_short || is_older(since, options.slice_seconds);
+        let closed = closed(ring);
+        let mut due = closed.iter();
+        if !due.any(|(_, since)| is_left(*since) || is_older(*since, options.margin_seconds)) {
+            return Ok(());
+        }
+        let survey = Survey::read(&self.queues, registry).await?;
         for (table, since) in closed {
             let references = survey.references(table);
             if references.is_empty() {
                 if is_older(since, options.margin_seconds) {
                     self.notes(self.empty(ring, &survey, table).await);
                 }
-            } else if is_short || is_older(since, options.slice_seconds) {
-                for (address, segment, live) in references.iter().take(left) {
-                    self.notes(self.rehome(*address, *segment, *live).await);
-                }
-                left = left.saturating_sub(references.len());
+            } else if is_left(since) {
+                self.rehome_some(references).await;
             }
         }
         Ok(())
+    }
+
+    /// Copies some of these on; which ones is drawn, since others may be at it, or some cannot be.
+    async fn rehome_some(&self, references: &[(Address, Segment, Live)]) {
+        let sealed = references.iter().filter(|(.., live)| live.count.is_some());
+        let sealed: Vec<_> = sealed.collect();
+        let drawn = u16::from_be_bytes(self.queues.environment.random());
+        let start = usize::from(drawn) % sealed.len().max(1);
+        for (address, segment, live) in sealed
+            .iter()
+            .cycle()
+            .skip(start)
+            .take(MAX_REHOMED.min(sealed.len()))
+        {
+            self.notes(self.rehome(*address, *segment, *live).await);
+        }
     }
 
     /// Tables of work units that have ended are closed.

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recto_queue::{Address, BodyTable, Chunk, KeepAction, KeepEvent, Live, Rehoming, Segment};
+use recto_queue::{Address, BodyTable, Chunk, Entry, KeepAction, KeepEvent, Live, Rehoming, Segment};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::inspect::Seen;
 use crate::place::Written;
 use crate::ring::Keeper;
 use crate::ring::fencing::{ask_head, damaged};
@@ -44,13 +43,21 @@ impl Keeper {
 
 /// Copies all that is not done with. A body that is not there stays lost.
 async fn copy(shard: &Arc<Inner>, segment: Segment, live: Live, to: BodyTable) -> Result<KeepEvent> {
-    let (_, seen) = shard.seen(segment, live).await?;
-    let mut rest = &seen[..];
+    let known = shard.segment(segment, live);
+    // What was read, and not what is known: of an append that is on its way here an older log may be.
+    let log = known.log.read().await?;
+    if log.segment() != segment || log.sealed() != live.count {
+        return Ok(KeepEvent::SegmentGone);
+    }
+    let state = known.state.read().await?;
+    let is_open = |seq| state.segment() != segment || !state.resolved().has(seq);
+    let open = log.messages().filter(|(seq, ..)| is_open(*seq));
+    let open: Vec<_> = open.map(|(_, chunk, entry)| (chunk, *entry)).collect();
+    let mut rest = &open[..];
     while !rest.is_empty() {
-        let (some, others) = rest.split_at(fitting(rest));
+        let (messages, others) = rest.split_at(fitting(rest));
         rest = others;
-        let messages: Vec<_> = some.iter().map(|seen| (seen.chunk, seen.entry)).collect();
-        let Some(bodies) = shard.bodies(live.table, segment, &messages).await? else {
+        let Some(bodies) = shard.bodies(live.table, segment, messages).await? else {
             return Ok(KeepEvent::TableGone(live.table));
         };
         let mut chunks: BTreeMap<Chunk, Vec<(u16, &[u8])>> = BTreeMap::new();
@@ -78,12 +85,12 @@ async fn copy(shard: &Arc<Inner>, segment: Segment, live: Live, to: BodyTable) -
 }
 
 /// How many of these are copied together: one at least.
-fn fitting(seen: &[Seen]) -> usize {
+fn fitting(messages: &[(Chunk, Entry)]) -> usize {
     let mut bytes = 0;
-    let fits = |seen: &&Seen| {
-        bytes += u64::from(seen.entry.size);
+    let fits = |(_, entry): &&(Chunk, Entry)| {
+        bytes += u64::from(entry.size);
         bytes <= COPIED_BYTES
     };
-    let count = seen.iter().take(COPIED_AT_ONCE).take_while(fits).count();
+    let count = messages.iter().take(COPIED_AT_ONCE).take_while(fits).count();
     count.max(1)
 }
