@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `known` | what is known of the ring, by which segments are opened |
 //! | `ground` | how the ring lies in its table |
-//! | [`keeper`] | what is to be done, and when |
+//! | `keeper` | what is to be done, and when |
 //! | `survey` | what refers to the tables |
 //! | `fencing`, `rehoming`, `emptying` | a table is closed, left and emptied |
 //! | [`view`] | how it stands, for people |

@@ -116,9 +116,9 @@ impl Queues {
     /// Makes a queue. One of this name that is like that is taken as it is.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: the name or an option is not right, as [`Error::field`] says.
-    /// [`ErrorKind::Conflict`]: there is one of this name, and it is not like that.
-    /// [`ErrorKind::LimitExceeded`]: there are as many as there may be.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the name or an option is not right, as [`Error::field`](crate::Error::field) says.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): there is one of this name, and it is not like that.
+    /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): there are as many as there may be.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Queue> {
         Ok(self.create_telling(name, options).await?.0)
     }
@@ -134,7 +134,7 @@ impl Queues {
     /// The queue of this name, or the work unit of one, as `QUEUE/UNIT`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: there is none.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is none.
     pub async fn get(&self, name: &str) -> Result<Queue> {
         Ok(self.handle(self.engine.find(name).await?))
     }
@@ -151,7 +151,7 @@ impl Queues {
     /// Deletes a queue with all of its messages and work units; or ends a unit, named `QUEUE/UNIT`. Another one can have its name at once; handles of this one find it gone.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: there is none. [`ErrorKind::Conflict`]: another queue sends its dead letters there.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is none. [`ErrorKind::Conflict`](crate::ErrorKind::Conflict): another queue sends its dead letters there.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let found = self.engine.find(name).await?;
         Ok(self.engine.delete(found.id).await?)
@@ -182,7 +182,7 @@ impl Queues {
     /// ring, only how many work units there may be matters.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: a number is too small or too great, as [`Error::field`] says.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a number is too small or too great, as [`Error::field`](crate::Error::field) says.
     pub async fn configure(&self, options: StoreOptions) -> Result<()> {
         Ok(self.engine.configure(options).await?)
     }
