@@ -1,8 +1,9 @@
 //! The queue that articles warn of: a row a message, deleted when it is done with.
 
 use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::prepared::PreparedStatement;
+
+use crate::peers::driver::session;
 
 /// A queue of rows that are deleted.
 pub(crate) struct DeletedRows {
@@ -15,12 +16,7 @@ pub(crate) struct DeletedRows {
 impl DeletedRows {
     /// Makes its table in a keyspace that is there.
     pub(crate) async fn make(address: &str, keyspace: &str) -> Self {
-        let session = SessionBuilder::new()
-            .known_node(address)
-            .use_keyspace(keyspace, false)
-            .build()
-            .await
-            .unwrap();
+        let session = session(address, keyspace).await;
         let table = "CREATE TABLE IF NOT EXISTS deleted_rows (queue text, number bigint, body blob, PRIMARY KEY (queue, number))";
         session.query_unpaged(table, ()).await.unwrap();
         session.await_schema_agreement().await.unwrap();

@@ -66,15 +66,16 @@ pub(crate) struct Driver {
     newer: PreparedStatement,
 }
 
+/// The driver's own, on a keyspace that is there.
+pub(super) async fn session(address: &str, keyspace: &str) -> Session {
+    let builder = SessionBuilder::new().known_node(address);
+    builder.use_keyspace(keyspace, false).build().await.unwrap()
+}
+
 impl Driver {
     /// Connects to a keyspace with both tables of flights.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
-        let session = SessionBuilder::new()
-            .known_node(address)
-            .use_keyspace(keyspace, false)
-            .build()
-            .await
-            .unwrap();
+        let session = session(address, keyspace).await;
         let prepare = async |table: &str, condition: &str, order: &str| {
             let text = format!("SELECT {COLUMNS} FROM {table} WHERE carrier = ? {condition} {order} LIMIT ?");
             let mut statement = session.prepare(text).await.unwrap();

@@ -2,11 +2,12 @@
 
 use futures::future::join_all;
 use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
+
+use crate::peers::driver::session;
 
 /// The most attempts at one change that others came before.
 const MAX_ATTEMPTS: u32 = 10_000;
@@ -29,12 +30,7 @@ pub(crate) struct KeptByHand {
 impl KeptByHand {
     /// Makes the tables in a keyspace that is there.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
-        let session = SessionBuilder::new()
-            .known_node(address)
-            .use_keyspace(keyspace, false)
-            .build()
-            .await
-            .unwrap();
+        let session = session(address, keyspace).await;
         for table in [
             "hand_events (id bigint PRIMARY KEY, a text, b text, c text, at bigint, body text)",
             "hand_events_by_a (a text, at bigint, id bigint, b text, c text, body text, \

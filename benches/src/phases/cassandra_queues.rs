@@ -1,11 +1,9 @@
 //! Queues on Cassandra: rates, and receives after many messages beside a queue of rows that are deleted.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use recto::queues::{NewMessage, Queue, QueueOptions, Receive};
+use recto::queues::{Queue, QueueOptions, Receive};
 use recto::{CassandraAddress, OpenOptions, Recto, StoreAddress};
 use tokio::runtime::Runtime;
 
@@ -14,11 +12,12 @@ use crate::peers::deleted_rows::DeletedRows;
 use crate::report::{Section, Table, Target};
 use crate::world::World;
 
+use super::queues::{BODY, cycle, cycles, send};
+
 /// Clients and messages a call.
 const CASES: [(usize, usize); 5] = [(1, 1), (4, 1), (16, 1), (4, 10), (4, 50)];
 const SPELL: Duration = Duration::from_secs(6);
 const ROUNDS: usize = 3;
-const BODY: [u8; 100] = [b'x'; 100];
 /// Messages that go through both queues between two measurements, and how often.
 const STEP: usize = 30_000;
 const STEPS: usize = 4;
@@ -53,7 +52,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         world.progress.say(&format!("{clients} clients, {batch} a call"));
         let rate = median(
             (0..rounds)
-                .map(|_| cycles(&runtime, &queue, clients, batch, time))
+                .map(|_| cycles(&runtime, &queue, (clients, batch), time))
                 .collect(),
         );
         rates.push(format!("{clients}, {batch}"), [Some(rate)]);
@@ -86,49 +85,6 @@ async fn open(address: &str, keyspace: &str) -> Result<(Recto, Queue), String> {
     let queues = recto.queues().await.map_err(|error| error.to_string())?;
     let queue = queues.create("jobs", QueueOptions::default()).await.unwrap();
     Ok((recto, queue))
-}
-
-/// Messages a second that clients send, receive and acknowledge.
-fn cycles(runtime: &Runtime, queue: &Queue, clients: usize, batch: usize, time: Duration) -> f64 {
-    let done = Arc::new(AtomicU64::new(0));
-    let started = Instant::now();
-    runtime.block_on(async {
-        let clients = (0..clients).map(|_| {
-            let (queue, done) = (queue.clone(), Arc::clone(&done));
-            tokio::spawn(async move {
-                while started.elapsed() < time {
-                    let count = cycle(&queue, batch).await;
-                    done.fetch_add(count as u64, Ordering::Relaxed);
-                }
-            })
-        });
-        for client in clients.collect::<Vec<_>>() {
-            client.await.unwrap();
-        }
-    });
-    let rate = done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64();
-    runtime.block_on(queue.purge()).unwrap();
-    rate
-}
-
-async fn cycle(queue: &Queue, batch: usize) -> usize {
-    send(queue, batch).await;
-    let received = queue
-        .receive(Receive::up_to(batch).wait(Duration::from_secs(1)))
-        .await
-        .unwrap();
-    let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
-    if !receipts.is_empty() {
-        queue.ack(&receipts).await.unwrap();
-    }
-    receipts.len()
-}
-
-async fn send(queue: &Queue, count: usize) {
-    let messages = (0..count).map(|_| NewMessage::new(BODY)).collect();
-    for sent in queue.send_all(messages).await {
-        sent.unwrap();
-    }
 }
 
 /// What a receive takes, before and after many messages.

@@ -22,7 +22,7 @@ const BATCHES: [usize; 2] = [1, 10];
 /// How long each side works in a round.
 const SPELL: Duration = Duration::from_secs(4);
 const ROUNDS: usize = 5;
-const BODY: [u8; 100] = [b'x'; 100];
+pub(super) const BODY: [u8; 100] = [b'x'; 100];
 const CACHE_BYTES: u64 = 256 << 20;
 /// Messages that are there while single receives are timed.
 const BACKLOG: usize = 1_000;
@@ -83,7 +83,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
             world
                 .progress
                 .say(&format!("round {} of {rounds}: {batch} a call", round + 1));
-            ours.push(cycles(&runtime, &queue, batch, time));
+            ours.push(cycles(&runtime, &queue, (CLIENTS, batch), time));
             if let Some(cluster) = &cluster {
                 theirs.push(cycles_of_postgresql(&runtime, cluster, batch, time));
             }
@@ -137,12 +137,17 @@ async fn open(folder: &Path) -> (Recto, Queue) {
     (recto, queue)
 }
 
-/// Messages a second that clients send, receive and acknowledge.
-fn cycles(runtime: &Runtime, queue: &Queue, batch: usize, time: Duration) -> f64 {
+/// Messages a second that so many clients send, receive and acknowledge, so many a call.
+pub(super) fn cycles(
+    runtime: &Runtime,
+    queue: &Queue,
+    (clients, batch): (usize, usize),
+    time: Duration,
+) -> f64 {
     let done = Arc::new(AtomicU64::new(0));
     let started = Instant::now();
     runtime.block_on(async {
-        let clients = (0..CLIENTS).map(|_| {
+        let clients = (0..clients).map(|_| {
             let (queue, done) = (queue.clone(), Arc::clone(&done));
             tokio::spawn(async move {
                 while started.elapsed() < time {
@@ -161,7 +166,7 @@ fn cycles(runtime: &Runtime, queue: &Queue, batch: usize, time: Duration) -> f64
     rate
 }
 
-async fn cycle(queue: &Queue, batch: usize) -> usize {
+pub(super) async fn cycle(queue: &Queue, batch: usize) -> usize {
     send(queue, batch).await;
     let receive = Receive::up_to(batch).wait(Duration::from_secs(1));
     let received = queue.receive(receive).await.unwrap();
@@ -172,7 +177,7 @@ async fn cycle(queue: &Queue, batch: usize) -> usize {
     receipts.len()
 }
 
-async fn send(queue: &Queue, count: usize) {
+pub(super) async fn send(queue: &Queue, count: usize) {
     let messages = (0..count).map(|_| NewMessage::new(BODY)).collect();
     for sent in queue.send_all(messages).await {
         sent.unwrap();

@@ -58,6 +58,13 @@ struct State {
     last_hearing: u64,
 }
 
+impl State {
+    /// Nobody reads the bell any more.
+    fn ends_listening(&mut self) {
+        (self.is_listening, self.hearing) = (false, None);
+    }
+}
+
 struct Own {
     row: u8,
     slots: [u8; SLOTS],
@@ -291,7 +298,7 @@ impl QueueStore {
             }
             let idle_reads = if state.listeners == 0 { idle_reads + 1 } else { 0 };
             if idle_reads == MAX_IDLE_READS {
-                (state.is_listening, state.hearing) = (false, None);
+                state.ends_listening();
                 return None;
             }
             idle_reads
@@ -331,8 +338,7 @@ struct Deaf(Option<Arc<Bell>>);
 impl Drop for Deaf {
     fn drop(&mut self) {
         if let Some(bell) = &self.0 {
-            let mut state = bell.lock();
-            (state.is_listening, state.hearing) = (false, None);
+            bell.lock().ends_listening();
         }
     }
 }

@@ -150,14 +150,8 @@ impl QueueStore {
     /// Wakes one of those who wait at each of these shards: something may have come.
     pub(crate) fn wake(&self, is_woken: impl Fn(Address) -> bool) {
         let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let known: Vec<_> = shards
-            .iter()
-            .filter(|((address, _), _)| is_woken(*address))
-            .collect();
-        let known: Vec<_> = known
-            .into_iter()
-            .filter_map(|(_, shard)| shard.upgrade())
-            .collect();
+        let woken = shards.iter().filter(|((address, _), _)| is_woken(*address));
+        let known: Vec<_> = woken.filter_map(|(_, shard)| shard.upgrade()).collect();
         drop(shards);
         for shard in known {
             shard.wakes();

@@ -40,10 +40,8 @@ impl Inner {
         let mut table = live.table;
         let mut contents = self.contents_in(table, segment, messages).await?;
         for moves in 0..MAX_MOVES {
-            let is_missing =
-                |(_, content): &(usize, &std::result::Result<_, _>)| matches!(content, Err(Unread::Missing));
-            let missing: Vec<_> = contents.iter().enumerate().filter(is_missing).collect();
-            let missing: Vec<_> = missing.into_iter().map(|(index, _)| index).collect();
+            let is_missing = |index: &usize| matches!(contents[*index], Err(Unread::Missing));
+            let missing: Vec<_> = (0..contents.len()).filter(is_missing).collect();
             if missing.is_empty() || !self.queues.has_ring() {
                 break;
             }

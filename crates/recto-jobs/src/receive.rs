@@ -217,6 +217,15 @@ impl Inner {
     }
 
     async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
+        let look = self.look_once(most, visibility).await?;
+        if look.messages.len() == most || look.is_full() {
+            // Whoever waits finds the rest.
+            self.wakes();
+        }
+        Ok(look)
+    }
+
+    async fn look_once(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
         let now_nanos = self.queues.environment.monotonic_nanos();
         let is_fresh = now_nanos.saturating_sub(self.looked_nanos.load(Ordering::Relaxed)) < KNOWN_NANOS;
         if self.is_shared() && is_fresh && !self.options.get().is_ordered {
@@ -254,10 +263,6 @@ impl Inner {
                 looked => looked?,
             }
         }
-        if look.messages.len() == most || look.is_full() {
-            // Whoever waits finds the rest.
-            self.wakes();
-        }
         Ok(look)
     }
 
@@ -288,10 +293,6 @@ impl Inner {
                     claimed => claimed?,
                 }
             }
-        }
-        if look.messages.len() == most || look.is_full() {
-            // Whoever waits finds the rest.
-            self.wakes();
         }
         Ok(look)
     }

@@ -91,7 +91,7 @@ impl Keeper {
         let options = seen.options();
         self.ring.ground.set_options(&options);
         self.retire(&ring).await;
-        self.notes(self.end_units(registry).await);
+        self.notes(self.end_units(&ring, &seen).await);
         self.notes(self.grow_to(&ring, size(&seen)).await);
         self.notes(self.roll(&ring, &options).await);
         for (table, phase) in ring.tables() {
@@ -143,7 +143,7 @@ impl Keeper {
         let now = self.queues.environment.now_micros();
         let is_older =
             |since: Micros, seconds: u32| now.saturating_sub(since) >= Micros::from(seconds) * 1_000_000;
-        let is_short = !ring.tables().values().any(|phase| *phase == Phase::Free);
+        let is_short = !ring.tables().values().any(is_free);
         let is_left = |since| is_short || is_older(since, options.slice_seconds);
         let closed = closed(ring);
         let mut due = closed.iter();
@@ -180,20 +180,17 @@ impl Keeper {
         }
     }
 
-    /// Tables of work units that have ended are closed.
-    async fn end_units(&self, registry: &Rounds<RegistryGround>) -> Result<()> {
+    /// Tables of work units that have ended are closed, by this ring and a registry that was read after it.
+    async fn end_units(&self, ring: &Ring, registry: &Registry) -> Result<()> {
+        if ring.units().next().is_none() {
+            return Ok(());
+        }
         let mut ending = Ending::new(self.queues.protocol);
         let mut event = UnitEvent::Begin;
         loop {
             event = match ending.step(event) {
-                UnitAction::ReadRing => {
-                    let ring = self.queues.read_ring().await?;
-                    if ring.units().next().is_none() {
-                        return Ok(());
-                    }
-                    UnitEvent::Ring(ring)
-                }
-                UnitAction::ReadRegistry => UnitEvent::Registry(registry.read().await?),
+                UnitAction::ReadRing => UnitEvent::Ring(ring.clone()),
+                UnitAction::ReadRegistry => UnitEvent::Registry(registry.clone()),
                 UnitAction::Ring(wish) => UnitEvent::RingAnswer(self.ask(wish).await?),
                 UnitAction::Over => return Ok(()),
             };

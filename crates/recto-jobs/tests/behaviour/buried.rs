@@ -23,6 +23,16 @@ async fn jobs(queues: &Queues, attempts: u16) -> (Queue, Queue) {
     (jobs, dead)
 }
 
+/// The same, with a message that was received and given back.
+async fn given_back(queues: &Queues, attempts: u16) -> (Queue, Queue) {
+    let (jobs, dead) = jobs(queues, attempts).await;
+    send(&jobs.shard, NewMessage::new("a")).await;
+    let received = receive(&jobs.shard, 1).await.remove(0);
+    let nacked = jobs.shard.nack(&[received.receipt], NOW, "no disk").await;
+    nacked.unwrap();
+    (jobs, dead)
+}
+
 fn dying_after(attempts: u16) -> QueueOptions {
     let options = with_dead_letters("dead");
     let dead_letters = options.dead_letters.map(|dead_letters| DeadLetters {
@@ -80,13 +90,7 @@ pub(crate) async fn what_a_process_had_that_died_is_a_dead_letter(bed: Bed) {
 
 pub(crate) async fn what_was_received_too_often_by_a_change_is_a_dead_letter(bed: Bed) {
     let queues = bed.open_queues().await;
-    let (jobs, dead) = jobs(&queues, 5).await;
-    send(&jobs.shard, NewMessage::new("a")).await;
-    let received = receive(&jobs.shard, 1).await.remove(0);
-    jobs.shard
-        .nack(&[received.receipt], NOW, "no disk")
-        .await
-        .unwrap();
+    let (jobs, dead) = given_back(&queues, 5).await;
     tokio::time::sleep(TURN * 3).await;
     assert_eq!(count(&dead).await, 0);
     queues.change(jobs.id, None, dying_after(1)).await.unwrap();
@@ -142,13 +146,7 @@ pub(crate) async fn where_nothing_is_received_nothing_is_kept_in_memory(bed: Bed
 
 pub(crate) async fn what_was_being_moved_back_gets_there(bed: Bed) {
     let queues = bed.open_queues().await;
-    let (jobs, dead) = jobs(&queues, 1).await;
-    send(&jobs.shard, NewMessage::new("a")).await;
-    let received = receive(&jobs.shard, 1).await.remove(0);
-    jobs.shard
-        .nack(&[received.receipt], NOW, "no disk")
-        .await
-        .unwrap();
+    let (jobs, dead) = given_back(&queues, 1).await;
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let cut_off = queues.redrive(&dead, &jobs, None).await;
     assert!(cut_off.is_err());
