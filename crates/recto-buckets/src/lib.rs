@@ -5,3 +5,12 @@
 //!
 //! Nothing here does I/O, is async, or reads a clock, and nothing knows what a key means: keys are encoded, and compare as
 //! bytes.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`sizing`] | when a bucket is cut, and how large buckets become of that |
+
+pub mod sizing;
+
+#[cfg(test)]
+mod tests;
