@@ -1,36 +1,53 @@
 //! A process that has the queues open, on a store that outlives it, and clocks that stand still until they are told.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_jobs::{DeadLetters, QueueStore, Shard, ShardOptions};
+use recto_jobs::{Created, QueueStore, Queues, Shard};
 use recto_model::Environment;
 use recto_model::environment::Source;
-use recto_queue::{Address, Micros, Place, Seq, Shard as ShardNumber, Tenure};
+use recto_queue::{DeadLetters, Micros, QueueName, QueueOptions, Seq, StoreOptions};
 use recto_store::Store;
 use recto_store::memory::MemoryStore;
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::keyspace;
 
 /// Few enough for many segments.
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
+/// Most times that go by are longer: so bodies go to another table again and again, where there are several.
+const SLICES: StoreOptions = StoreOptions {
+    slice_seconds: 10,
+    margin_seconds: 3,
+    tables: 4,
+    units: 4,
+};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// Some day in 2026.
 const START_MICROS: Micros = 1_767_225_600_000_000;
+
+/// The keyspace that all histories on Cassandra share, one after the other: each has queues of its own.
+static CASSANDRA: LazyLock<(String, Arc<Clocks>)> =
+    LazyLock::new(|| (runtime().block_on(keyspace::made()), Arc::default()));
 
 /// A store, and the time.
 pub(crate) struct World {
     clocks: Arc<Clocks>,
     kept: Kept,
+    /// What its queues are called.
+    names: [String; 2],
 }
 
 enum Kept {
     Memory(Arc<dyn Store>),
     /// In this folder.
     Embedded(TempDir),
+    /// In this keyspace.
+    Cassandra(&'static str),
 }
 
 #[derive(Default)]
@@ -63,14 +80,24 @@ impl World {
     pub(crate) fn on_memory() -> Self {
         let clocks = Arc::<Clocks>::default();
         let environment = Environment::new(Shared(Arc::clone(&clocks)));
-        let kept = Kept::Memory(Arc::new(MemoryStore::new(environment)));
-        Self { clocks, kept }
+        Self::new(clocks, Kept::Memory(Arc::new(MemoryStore::new(environment))))
     }
 
     pub(crate) fn on_embedded() -> Self {
+        Self::new(Arc::default(), Kept::Embedded(tempfile::tempdir().unwrap()))
+    }
+
+    pub(crate) fn on_cassandra() -> Self {
+        let (keyspace, clocks) = &*CASSANDRA;
+        Self::new(Arc::clone(clocks), Kept::Cassandra(keyspace))
+    }
+
+    fn new(clocks: Arc<Clocks>, kept: Kept) -> Self {
+        let number = clocks.drawn.fetch_add(1, Ordering::Relaxed);
         Self {
-            clocks: Arc::default(),
-            kept: Kept::Embedded(tempfile::tempdir().unwrap()),
+            clocks,
+            kept,
+            names: ["main", "dead"].map(|name| format!("{name}{number}")),
         }
     }
 
@@ -80,6 +107,17 @@ impl World {
 
     /// Opens the store, as a process that knows nothing of it.
     pub(crate) fn open(&self, is_ordered: bool, most_attempts: Option<u16>) -> Process {
+        let runtime = runtime();
+        let (queues, main, dead) = runtime.block_on(self.open_queues(is_ordered, most_attempts));
+        Process {
+            main,
+            dead,
+            _queues: queues,
+            runtime,
+        }
+    }
+
+    async fn open_queues(&self, is_ordered: bool, most_attempts: Option<u16>) -> (Queues, Shard, Shard) {
         let environment = Environment::new(Shared(Arc::clone(&self.clocks)));
         let store: Arc<dyn Store> = match &self.kept {
             Kept::Memory(store) => Arc::clone(store),
@@ -87,34 +125,47 @@ impl World {
                 let path: PathBuf = folder.path().join("store");
                 EmbeddedStore::open(path, EmbeddedOptions::default(), environment.clone()).unwrap()
             }
+            Kept::Cassandra(keyspace) => keyspace::store(keyspace, environment.clone()).await,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let queues = runtime.block_on(QueueStore::open(store, environment, REQUEST_TIMEOUT));
-        let queues = queues.unwrap().with_segments_of(SEGMENT_MESSAGES);
-        let address = |place| Address {
-            place: Place(place),
-            shard: ShardNumber(0),
+        let queues = QueueStore::open(store, environment, REQUEST_TIMEOUT).await;
+        let queues = Queues::over(queues.unwrap().with_segments_of(SEGMENT_MESSAGES));
+        let queues = queues.await.unwrap();
+        queues.configure(SLICES).await.unwrap();
+        let [main, dead] = &self.names;
+        let like = QueueOptions {
+            shards: 1,
+            ..QueueOptions::default()
         };
-        let (main, dead) = (
-            queues.shard(address(1), Tenure(1)),
-            queues.shard(address(2), Tenure(1)),
-        );
-        let to = (address(2), Tenure(1));
-        main.set_options(ShardOptions {
-            is_ordered,
-            dead_letters: most_attempts.map(|attempts| DeadLetters { attempts, to }),
-            ..main.options()
+        let dead_letters = most_attempts.map(|attempts| DeadLetters {
+            queue: QueueName::new("queue", dead).unwrap(),
+            attempts,
         });
-        Process { main, dead, runtime }
+        let dead = shard(&queues, dead, like.clone()).await;
+        let options = QueueOptions {
+            is_ordered,
+            dead_letters,
+            ..like
+        };
+        let main = shard(&queues, main, options).await;
+        (queues, main, dead)
     }
+}
+
+/// The one that there is, or a new one.
+async fn shard(queues: &Queues, name: &str, options: QueueOptions) -> Shard {
+    match queues.create(name, options).await.unwrap() {
+        Created::New(queue) | Created::There(queue) => queue.shard,
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// What is under way ends when it is dropped, wherever it is.
 pub(crate) struct Process {
     pub(crate) main: Shard,
     pub(crate) dead: Shard,
+    _queues: Queues,
     pub(crate) runtime: Runtime,
 }
