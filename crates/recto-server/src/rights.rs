@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use tokio::sync::watch;
+
 /// What may be done with a collection, with a queue, or with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Operation {
@@ -112,6 +114,25 @@ pub struct Access {
     /// The public id of the token; absent where none was asked for.
     pub token_id: Option<Arc<str>>,
     grants: Grants,
+    /// None for ever.
+    validity: Option<Validity>,
+}
+
+/// For how long a token is taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Validity(watch::Receiver<bool>);
+
+impl Validity {
+    /// Until this is true, or its sender is gone.
+    pub(crate) fn new(is_over: watch::Receiver<bool>) -> Self {
+        Self(is_over)
+    }
+
+    /// Returns when the token is revoked, changed, or its time over.
+    pub(crate) async fn ended(mut self) {
+        // An error says that the token is there no more.
+        let _ = self.0.wait_for(|over| *over).await;
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -143,6 +164,7 @@ impl Access {
             name: "anyone".into(),
             token_id: None,
             grants: Grants::All,
+            validity: None,
         }
     }
 
@@ -170,6 +192,7 @@ impl Access {
                 queues: Arc::new(queues),
                 store: store.filter(|_| sees_all_rows).unwrap_or_default().into(),
             },
+            validity: None,
         }
     }
 
@@ -216,6 +239,26 @@ impl Access {
     pub fn by_token(mut self, id: impl Into<Arc<str>>) -> Self {
         self.token_id = Some(id.into());
         self
+    }
+
+    /// The same, for as long as its token is taken and is as it is.
+    #[must_use]
+    pub(crate) fn while_it_holds(mut self, validity: Validity) -> Self {
+        self.validity = Some(validity);
+        self
+    }
+
+    /// For how long it may, if not for ever.
+    pub(crate) fn validity(&self) -> Option<&Validity> {
+        self.validity.as_ref()
+    }
+
+    /// Returns when its token is taken no more, or allows something else.
+    pub(crate) async fn ended(&self) {
+        match &self.validity {
+            Some(validity) => validity.clone().ended().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// What is granted, by collection; nothing where it may do everything.

@@ -65,9 +65,12 @@ impl Caller {
         Access::queue_session(self.app.session())
     }
 
-    /// Ends when the server stops.
-    pub(super) async fn stopping(&self) {
-        self.app.stopping().begun().await;
+    /// Returns when whoever waits is to be answered: the server stops, or their token is taken no more, or allows something else.
+    pub(super) async fn waits_no_more(&self) {
+        tokio::select! {
+            () = self.app.stopping().begun() => {}
+            () = self.access.ended() => {}
+        }
     }
 
     /// The schema, with the collections that are seen only.

@@ -101,15 +101,17 @@ fn result(sent: recto::Result<SentMessage>) -> Json {
 }
 
 /// `POST …/messages:receive`. Whoever waits is answered when there is a message, when its time is over, and when the server
-/// stops. What was received for a client that is gone is given back.
+/// stops, or the token is taken no more or allows something else: then without any. What was received for a client that is gone is
+/// given back, and so is what comes too late.
 pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Receive)?;
     let asked: ReceiveRequest = read(&uri, request).await?;
     let messages = tokio::select! {
         biased;
+        // First, so that nothing is handed out to a token that is taken no more; why, the next request is told.
+        () = caller.waits_no_more() => Vec::new(),
         received = session.queues()?.receive(&queue, &asked) => received.map_err(of_queue)?,
-        () = caller.stopping() => Vec::new(),
     };
     Ok(answer::json_once(&json!({ "messages": messages })))
 }

@@ -10,7 +10,7 @@ use recto::Environment;
 use tokio::sync::watch;
 
 use super::{StoredToken, TokenError, TokenFile, TokenText};
-use crate::rights::Access;
+use crate::rights::{Access, Validity};
 
 /// How often a running server looks whether files it reads have changed: twice in the second within
 /// which a revoked token must be refused.
@@ -64,19 +64,6 @@ pub(crate) struct Bearer {
     /// The same as people name it.
     pub(crate) id: Arc<str>,
     pub(crate) access: Access,
-    pub(crate) validity: Validity,
-}
-
-/// For how long a token is taken.
-#[derive(Debug, Clone)]
-pub(crate) struct Validity(watch::Receiver<bool>);
-
-impl Validity {
-    /// Returns when the token is revoked, changed, or its time over.
-    pub(crate) async fn ended(mut self) {
-        // An error says that the token is there no more.
-        let _ = self.0.wait_for(|over| *over).await;
-    }
 }
 
 /// What is told of a token that came, went or was changed: its id and name.
@@ -230,8 +217,10 @@ impl Tokens {
             // An id is that number in hexadecimal digits.
             token: u64::from_str_radix(token.id(), 16).unwrap_or(0),
             id: Arc::clone(&entry.id),
-            access: entry.access.clone(),
-            validity: Validity(entry.over.subscribe()),
+            access: entry
+                .access
+                .clone()
+                .while_it_holds(Validity::new(entry.over.subscribe())),
         })
     }
 }

@@ -13,6 +13,6 @@ mod secret;
 pub use error::TokenError;
 pub use file::{MAX_TOKEN_FILE_BYTES, MAX_TOKENS, StoredToken, StrangeToken, TokenFile};
 pub use grant::{parse_grant, parse_grants, show_grant};
-pub(crate) use live::{Denied, RELOAD_INTERVAL, Validity};
+pub(crate) use live::{Denied, RELOAD_INTERVAL};
 pub use live::{TokenChanges, Tokens};
 pub use secret::TokenText;

@@ -46,8 +46,8 @@ fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
     assert_eq!(tokens.reload().unwrap(), None);
 
     let (mine, others) = (
-        tokens.bearer(&text.reveal()).unwrap().validity,
-        tokens.bearer(&other.reveal()).unwrap().validity,
+        tokens.bearer(&text.reveal()).unwrap().access,
+        tokens.bearer(&other.reveal()).unwrap().access,
     );
     TokenFile::revoke(&path, text.id()).unwrap();
     let changes = tokens.reload().unwrap().unwrap();

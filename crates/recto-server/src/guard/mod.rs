@@ -32,11 +32,11 @@ use http_body_util::Limited;
 use tokio::sync::Semaphore;
 
 use crate::api::{BodyLimit, LOAD_PATH};
-use crate::auth::{Denied, Tokens, Validity};
+use crate::auth::{Denied, Tokens};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
-use crate::rights::{Access, Operation};
+use crate::rights::{Access, Operation, Validity};
 use crate::stopping::Stopping;
 
 use body::Awaited;
@@ -98,7 +98,6 @@ struct Authenticated {
     access: Access,
     asker: Asker,
     token: Option<Arc<str>>,
-    validity: Option<Validity>,
 }
 
 /// What a request is let in with.
@@ -199,7 +198,7 @@ impl Guard {
         };
         let place = self.places.take(Class::of(request.uri().path()), token);
         Ok(Admitted {
-            validity: authenticated.validity.clone(),
+            validity: authenticated.access.validity().cloned(),
             _place: place.map_err(|full| match full {
                 Full::OfToken => token_is_busy(),
                 Full::OfAll => busy(),
@@ -214,7 +213,6 @@ impl Guard {
                 access: self.anyone.clone(),
                 asker: Asker::address(who.client),
                 token: None,
-                validity: None,
             },
             Some(tokens) => self.authenticate_by(tokens, request, who)?,
         };
@@ -241,7 +239,6 @@ impl Guard {
                     access: bearer.access,
                     asker: Asker::Token(bearer.token),
                     token: Some(bearer.id),
-                    validity: Some(bearer.validity),
                 });
             }
             Some(Err(denied)) => {

@@ -507,8 +507,9 @@ fn receive() -> Json {
         "The messages; none, if there was none in this time.",
     );
     let about = "The oldest first; each is the receiver's until its visibility is over, and is received again then, if \
-                 it was not acknowledged. Whoever waits is answered as soon as there is a message. If the client goes away \
-                 before, messages are given back.";
+                 it was not acknowledged. Whoever waits is answered as soon as there is a message, and without any when the \
+                 server stops, or the token is revoked, changed or over. If the client goes away before, messages are given \
+                 back.";
     let wait = u32::try_from(MAX_WAIT.as_secs()).unwrap_or(u32::MAX);
     let most = u32::try_from(MAX_BATCH).unwrap_or(u32::MAX);
     let body = of(

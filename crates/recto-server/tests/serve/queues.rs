@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use recto::session::{DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest};
 use recto::{LocalSession, OpenOptions, Recto, Session as _};
+use recto_server::auth::TokenFile;
 use recto_server::config::Limits;
 use serde_json::{Value as Json, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::support::{Served, eventually, read_reply, read_to_end, serve, serve_store, serve_with_tokens};
+use super::support::{
+    Served, eventually, make_token, read_reply, read_to_end, serve, serve_store, serve_with_tokens,
+};
 
 const JOBS: &str = "/v1/queues/jobs";
 
@@ -48,11 +51,20 @@ async fn waiting(served: &Served, seconds: u32) -> TcpStream {
 }
 
 async fn asking(served: &Served, seconds: u32) -> TcpStream {
+    asking_with(served, seconds, "").await
+}
+
+/// The same with a token; without one if it is empty.
+async fn asking_with(served: &Served, seconds: u32, token: &str) -> TcpStream {
     let body = json!({ "wait_seconds": seconds, "visibility_seconds": 600 }).to_string();
     let mut stream = served.connect().await;
+    let authorization = match token {
+        "" => String::new(),
+        token => format!("Authorization: Bearer {token}\r\n"),
+    };
     let head = format!(
         "POST {JOBS}/messages:receive HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
+         {authorization}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -185,6 +197,63 @@ async fn a_token_has_a_part_of_the_places_of_those_who_wait() {
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 429]);
     assert_eq!(served.with(&tokens[0], "POST", &target, "{}").await.status, 200);
+}
+
+/// Revoked, changed and over: whoever waits is answered soon, with nothing, and what comes then is another's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_taken_no_more_waits_no_more() {
+    let (served, tokens) = serve_with_tokens(&["queue.*:all"]).await;
+    let all = &tokens[0];
+    assert_eq!(served.with(all, "PUT", JOBS, "{}").await.status, 201);
+    let path = served.tokens();
+    let tokens = [
+        make_token(&path, "queue.jobs:receive,read", None),
+        make_token(&path, "queue.jobs:receive,manage", None),
+        make_token(&path, "queue.jobs:receive", Some(6)),
+        make_token(&path, "queue.jobs:receive,send", None),
+    ];
+    let target = |verb: &str| format!("{JOBS}/messages:{verb}");
+    eventually("they are taken", || async {
+        served
+            .with(&tokens[3], "POST", &target("receive"), "{}")
+            .await
+            .status
+            == 200
+    })
+    .await;
+    let began = Instant::now();
+    let mut streams = Vec::new();
+    for token in &tokens {
+        streams.push(asking_with(&served, 20, token).await);
+    }
+    eventually("all wait", || async {
+        let status = served.with(all, "GET", JOBS, "").await.json();
+        status["receivers_waiting"] == 4
+    })
+    .await;
+    let file = TokenFile::read(&path).unwrap();
+    let revoked = file.tokens.iter().find(|token| tokens[0].contains(&token.id));
+    TokenFile::revoke(&path, &revoked.unwrap().id).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let changed = text.replacen("[\"receive\", \"manage\"]", "[\"manage\"]", 1);
+    assert_ne!(changed, text);
+    std::fs::write(&path, changed).unwrap();
+    for stream in &mut streams[..3] {
+        let reply = read_reply(stream).await;
+        assert_eq!((reply.status, reply.json()), (200, json!({ "messages": [] })));
+    }
+    assert!(began.elapsed() < Duration::from_secs(12), "{:?}", began.elapsed());
+    let mut statuses = Vec::new();
+    for token in &tokens[..3] {
+        statuses.push(served.with(token, "POST", &target("receive"), "{}").await.status);
+    }
+    assert_eq!(statuses, [401, 403, 401]);
+    // Whose token is as it was goes on waiting.
+    let body = json!({ "messages": [{ "body": "a" }] }).to_string();
+    assert_eq!(served.with(all, "POST", &target("send"), &body).await.status, 200);
+    let received = read_reply(&mut streams[3]).await.json();
+    assert_eq!(received["messages"][0]["body"], "a");
+    assert_eq!(received["messages"][0]["attempts"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
