@@ -191,6 +191,11 @@ impl RowsPerBucket {
         Ok(Self { samples, chance })
     }
 
+    /// At which sample a bucket is cut.
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
     /// The chance of a row to be sampled.
     pub fn chance(&self) -> f64 {
         self.chance

@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Pars
 
 use crate::commands::{
     completions, config, cursor_keys, demo, describe, explain, load, page, queue, records, scan, schema,
-    serve, sweep, token, update, upkeep, views,
+    serve, sweep, token, tune, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
 use crate::store::{STORES, StoreArgs};
@@ -168,6 +168,8 @@ pub(crate) enum Command {
     Sweep(sweep::SweepArgs),
     /// Work queues: makes them, sends, receives and settles messages, shows what there is
     Queue(queue::QueueArgs),
+    /// Shows how large buckets become, and what knowing that costs
+    Tune(tune::TuneArgs),
     /// Lists or rotates the keys that page tokens are sealed with
     CursorKeys(cursor_keys::CursorKeysArgs),
     /// Prints a script that completes this program's arguments in a shell

@@ -18,6 +18,37 @@ pub(crate) fn span_seconds(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
+/// A number of bytes as people write it: `512`, `10MB`, `1.5 GB`, `64KiB`.
+pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u32); 7] = [
+        ("kib", 1 << 10),
+        ("mib", 1 << 20),
+        ("gib", 1 << 30),
+        ("kb", 1_000),
+        ("mb", 1_000_000),
+        ("gb", 1_000_000_000),
+        ("b", 1),
+    ];
+    let said = || format!("{text:?} is no number of bytes: such as 512, 10MB or 64KiB");
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, unit) = UNITS
+        .into_iter()
+        .find_map(|(name, unit)| Some((lower.strip_suffix(name)?, unit)))
+        .unwrap_or((&lower, 1));
+    let number = number.trim_end();
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+        return Err(said());
+    }
+    let bytes = number.parse::<f64>().map_err(|_| said())? * f64::from(unit);
+    // As far as every whole number is one in floating point.
+    #[expect(clippy::cast_sign_loss, reason = "it has no sign")]
+    if bytes <= 2f64.powi(53) {
+        Ok(bytes.round() as u64)
+    } else {
+        Err(said())
+    }
+}
+
 /// Text on one line in which control characters are escaped, so that a terminal shows what is stored
 /// and does not obey it. Marks that turn the direction of text are escaped too.
 pub(crate) fn printable(text: &str) -> String {
@@ -45,6 +76,28 @@ fn needs_escape(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_read_as_people_write_them() {
+        let read = ["512", "0", "10MB", "1.5 kB", " 64KiB ", "1gib", "3b"].map(byte_count);
+        assert_eq!(read, [512, 0, 10_000_000, 1_500, 65_536, 1 << 30, 3].map(Ok));
+        for bad in [
+            "",
+            "MB",
+            "-1",
+            "1e3",
+            "10 miles",
+            "1.2.3",
+            "inf",
+            "99999999999999999999GB",
+        ] {
+            let refused = byte_count(bad);
+            assert!(
+                matches!(&refused, Err(said) if said.contains("no number of bytes")),
+                "{bad}"
+            );
+        }
+    }
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {

@@ -371,6 +371,30 @@ fn explain_and_upkeep() {
 }
 
 #[test]
+fn buckets_are_sized_by_rows_that_are_there() {
+    let place = Place::with_rows();
+    let said = json(&place.run(&["tune", "--collection", "flights", "--json"]).done());
+    assert_eq!(said["rows_measured"], 30);
+    let [mean, largest] = ["row_bytes", "largest_row_bytes"].map(|name| said[name].as_u64().unwrap());
+    assert!(mean > 0 && mean <= largest && largest < 100, "{said}");
+    assert_eq!(said["counted_row_bytes"], mean + 64);
+    let missing = place.run(&["tune", "--collection", "trains"]);
+    assert_eq!(missing.code, 3, "{}", missing.err);
+    let empty = Place::with_store().run(&["tune", "--collection", "flights"]);
+    assert!(
+        empty.code == 2 && empty.err.contains("has no rows"),
+        "{}",
+        empty.err
+    );
+    let neither = place.run(&["tune"]);
+    assert!(
+        neither.code == 2 && neither.err.contains("--row"),
+        "{}",
+        neither.err
+    );
+}
+
+#[test]
 fn a_scan_goes_on_and_a_reader_that_goes_away_is_no_error() {
     let place = Place::with_rows();
     let all = place.run(&["scan", "flights", "--parallel", "2"]).done();

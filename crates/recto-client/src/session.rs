@@ -10,8 +10,8 @@ use recto::schema::{Collection, Schema, WriteMode};
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, Explanation, GoesOn, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, Queues, RecordChange,
-    Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools, VerifyReport,
-    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
+    Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools,
+    VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use serde::de::DeserializeOwned;
@@ -474,6 +474,13 @@ impl Tools for HttpSession {
         let reply = self.transport.read_whole(body).await?;
         let body: KeysBody = replies::read(self.transport.server(), &reply.body)?;
         Ok(body.keys)
+    }
+
+    async fn row_sizes(&self, _: &str) -> Result<RowSizes> {
+        Err(
+            Error::new(ErrorKind::Unsupported, "a server does not say how large rows are")
+                .with_hint("name the store itself"),
+        )
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -30,9 +30,12 @@ use crate::present::{Presence, version_of};
 use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::row_filter;
-use crate::session::{ScanRequest, ScanStep};
+use crate::session::{RowSizes, ScanRequest, ScanStep};
 pub use query::{Scan, ScanPart};
 use token::Seal;
+
+/// Rows whose sizes are looked at, at most.
+const MAX_ROWS_MEASURED: u64 = 1_000_000;
 
 /// A step of a scan: rows, and the token to go on after them.
 struct Step {
@@ -82,6 +85,25 @@ pub(crate) fn steps(
         }
     });
     steps.boxed()
+}
+
+/// How large the rows are that the store gives first.
+pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
+    let mut sizes = RowSizes::default();
+    let mut parts = parts(handle, Vec::new(), Asked::default(), |_, _, row| {
+        Ok(row.byte_len() as u64)
+    });
+    while let Some(part) = parts.try_next().await? {
+        for bytes in part.items {
+            sizes.rows += 1;
+            sizes.bytes += bytes;
+            sizes.largest_bytes = sizes.largest_bytes.max(bytes);
+        }
+        if sizes.rows >= MAX_ROWS_MEASURED {
+            break;
+        }
+    }
+    Ok(sizes)
 }
 
 /// The same, with each row read by `read`.

@@ -44,8 +44,8 @@ pub(crate) use queues::{body_words, check_range, most_messages};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
-    LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, SchemaPlan, ScrubPosition, ScrubStep,
-    StoreProgress, Swept, Tools,
+    LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, RowSizes, SchemaPlan, ScrubPosition,
+    ScrubStep, StoreProgress, Swept, Tools,
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 

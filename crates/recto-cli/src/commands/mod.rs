@@ -15,6 +15,7 @@ pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod sweep;
 pub(crate) mod token;
+pub(crate) mod tune;
 pub(crate) mod update;
 pub(crate) mod upkeep;
 pub(crate) mod views;
@@ -61,6 +62,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         }
         Command::Sweep(args) => sweep::run(&args, &*args.store.open_to_read().await?, console).await,
         Command::Queue(args) => queue::run(&args, args.open(console).await?, console).await,
+        Command::Tune(args) => tune::run(&args, console).await,
         Command::CursorKeys(args) => cursor_keys::run(&args, &*args.open().await?, console).await,
         Command::Completions(args) => completions::run(&args, console),
     }

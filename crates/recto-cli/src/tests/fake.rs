@@ -11,9 +11,9 @@ use recto::session::{
     Action, ActualCost, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey,
     Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest,
     LoadedCollection, LoadedView, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange,
-    Records, RejectedArrangement, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
-    Swept, TableOrder, Tools, VerifiedView, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
-    Written,
+    Records, RejectedArrangement, RowSizes, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription,
+    StoreProgress, Swept, TableOrder, Tools, VerifiedView, VerifyReport, VerifyRequest, Versioned,
+    ViewProgress, ViewStatus, Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
 use serde_json::{Value as Json, json};
@@ -511,6 +511,14 @@ impl Tools for FakeSession {
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
         self.ask(format!("rotate, keep {earlier}"));
         self.cursor_keys().await
+    }
+
+    async fn row_sizes(&self, _: &str) -> Result<RowSizes> {
+        Ok(RowSizes {
+            rows: 336_776,
+            bytes: 44_454_432,
+            largest_bytes: 139,
+        })
     }
 
     async fn check(&self, _progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -6,6 +6,7 @@ pub(crate) mod fake;
 mod help;
 mod listing;
 mod schemas;
+mod tune;
 mod upkeep;
 mod views;
 mod writing;
@@ -62,6 +63,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
         Command::Repair(args) => commands::views::compare(&args.which, true, session, console).await,
         Command::Sweep(args) => commands::sweep::run(&args, &*session, console).await,
         Command::CursorKeys(args) => commands::cursor_keys::run(&args, &*session, console).await,
+        Command::Tune(args) => commands::tune::run(&args, console).await,
         other => panic!("{other:?} opens its store by itself"),
     }
 }

@@ -15,8 +15,8 @@ use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, Choices, CursorKey, Explanation, GoesOn, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress,
-    Queues, RecordChange, Records, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept,
-    Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    Queues, RecordChange, Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
+    StoreProgress, Swept, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, json};
@@ -384,6 +384,10 @@ impl<S: Session> Tools for Observed<S> {
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
         let deed = self.begin_change("rotate cursor keys");
         self.tool(deed, |tools| tools.rotate_cursor_keys(earlier)).await
+    }
+
+    async fn row_sizes(&self, collection: &str) -> Result<RowSizes> {
+        self.seen(self.session.tools()?.row_sizes(collection).await)
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

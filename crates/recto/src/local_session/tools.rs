@@ -10,7 +10,7 @@ use crate::open;
 use crate::recto::Recto;
 use crate::session::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, GoesOn, LoadProgress, LoadReport,
-    LoadRequest, Progress, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest,
+    LoadRequest, Progress, RowSizes, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest,
     ViewProgress, ViewStatus,
 };
 
@@ -79,6 +79,10 @@ impl Tools for LocalTools {
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
         self.recto.rotate_cursor_keys(earlier).await
+    }
+
+    async fn row_sizes(&self, collection: &str) -> Result<RowSizes> {
+        crate::scan::row_sizes(self.recto.handle(collection)?).await
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -57,6 +57,24 @@ impl ApplyOptions {
     }
 }
 
+/// How large rows are: the bytes of their cells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowSizes {
+    /// How many were looked at.
+    pub rows: u64,
+    /// The bytes of all of them together.
+    pub bytes: u64,
+    /// The bytes of the largest.
+    pub largest_bytes: u64,
+}
+
+impl RowSizes {
+    /// Bytes in the mean; 0 where there are no rows.
+    pub fn mean_bytes(&self) -> u64 {
+        self.bytes.checked_div(self.rows).unwrap_or(0)
+    }
+}
+
 /// What `apply` did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Applied {
@@ -344,6 +362,8 @@ pub trait Tools: Send + Sync {
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>>;
     /// Adds a cursor key, which seals from now on, and keeps `earlier` of those before it; returns all.
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
+    /// How large the rows of a collection are, in its own arrangement: of the first million that the store gives.
+    async fn row_sizes(&self, collection: &str) -> Result<RowSizes>;
     /// Checks every row of an embedded store.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
 }

@@ -1,0 +1,152 @@
+//! `recto tune`: how large buckets become, and what knowing that costs.
+
+mod plot;
+mod report;
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use recto::buckets::{DEFAULT_EPSILON, RowsPerBucket, Sizing, SizingError, counted_bytes};
+
+use super::print_json;
+use crate::console::Console;
+use crate::failure::{Exit, Failure, Result};
+use crate::store::StoreArgs;
+use crate::text::{byte_count, printable};
+use report::{Report, Rows, Target};
+
+const EXAMPLES: &str = "\
+Examples:
+  recto tune --target 10MB --row 1kB
+  recto tune --target 100MB --collection flights --epsilon 1e-9
+  recto tune --target 10MB --row 300B --largest-row 20kB --svg buckets.svg
+  recto tune --chance 1/512 --samples 40
+
+A partition that can outgrow what Cassandra bears is kept in buckets. Nobody counts its rows: each is sampled with a chance \
+in proportion to its bytes, and a bucket is cut at its k-th sample. More samples make buckets more alike, and cost a write \
+each. Sizes are of rows as Recto counts them: the bytes of their cells and 64 more; those of the columns' names and of \
+compression are not in it.
+
+With --chance each row is sampled with the same chance, whatever its size is, as in the article \"A Third Choice\" that \
+the method is from; of its numbers (1/512, 40) it is shown what the article says of them beside what is so.";
+
+/// Arguments of `recto tune`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TuneArgs {
+    /// How large a bucket is to be at most: 64KiB to 1GiB
+    #[arg(long, value_name = "BYTES", value_parser = byte_count, default_value = "10MB", conflicts_with = "chance")]
+    target: u64,
+    /// How large rows are: the bytes of their cells
+    #[arg(long, value_name = "BYTES", value_parser = byte_count, conflicts_with_all = ["collection", "chance"],
+        required_unless_present_any = ["collection", "chance"])]
+    row: Option<u64>,
+    /// How large the largest are, if they are not all of one size
+    #[arg(long, value_name = "BYTES", value_parser = byte_count, conflicts_with_all = ["collection", "chance"])]
+    largest_row: Option<u64>,
+    /// Measure the rows of this collection: of the first million
+    #[arg(long, value_name = "NAME", conflicts_with = "chance")]
+    collection: Option<String>,
+    /// The chance at which a bucket may be larger than the target: 1e-15 to 0.1
+    #[arg(long, value_name = "CHANCE", default_value_t = DEFAULT_EPSILON, conflicts_with = "chance")]
+    epsilon: f64,
+    /// How many samples a bucket has, up to 1024 [default: as many as make it ⅜ of the target in the mean]
+    #[arg(long, value_name = "NUMBER")]
+    samples: Option<u32>,
+    /// Sample each row with this chance: 1/512, or 0.002
+    #[arg(long, value_name = "CHANCE", value_parser = chance, requires = "samples")]
+    chance: Option<f64>,
+    /// Draw it into this file, too
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Shows what follows from what is asked for.
+pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> {
+    let report = match (args.chance, args.samples) {
+        (Some(chance), Some(samples)) => {
+            Report::of_rows(RowsPerBucket::new(samples, chance).map_err(refused)?, chance)
+        }
+        _ => sized(args, rows_of(args).await?).map_err(refused)?,
+    };
+    if let Some(file) = &args.svg {
+        let written = plot::svg(&report).and_then(|image| fs::write(file, image));
+        written.map_err(|error| {
+            let name = printable(&file.display().to_string());
+            Failure::new(Exit::Failed, format!("{name} cannot be written: {error}"))
+        })?;
+    }
+    if args.json {
+        print_json(console, &report.to_json())?;
+    } else {
+        report.write(console)?;
+        console.line("")?;
+        let drawn = plot::text(&report, console.width());
+        write!(console.out(), "{drawn}")?;
+    }
+    Ok(Exit::Done)
+}
+
+/// How large rows are, as it was said or measured.
+async fn rows_of(args: &TuneArgs) -> Result<Rows> {
+    let Some(collection) = &args.collection else {
+        let bytes = args.row.unwrap_or_default();
+        let largest_bytes = args.largest_row.unwrap_or(bytes).max(bytes);
+        return Ok(Rows {
+            measured: None,
+            bytes,
+            largest_bytes,
+        });
+    };
+    let session = args.store.open_to_read().await?;
+    let sizes = session.tools()?.row_sizes(collection).await?;
+    if sizes.rows == 0 {
+        let message = format!("{} has no rows that could be measured", printable(collection));
+        return Err(Failure::new(Exit::Refused, message).with_hint("say how large they will be: --row"));
+    }
+    Ok(Rows {
+        measured: Some(sizes.rows),
+        bytes: sizes.mean_bytes(),
+        largest_bytes: sizes.largest_bytes,
+    })
+}
+
+fn sized(args: &TuneArgs, rows: Rows) -> std::result::Result<Report, SizingError> {
+    let largest = counted_bytes(rows.largest_bytes);
+    let sizing = match args.samples {
+        Some(samples) => Sizing::with_samples(args.target, largest, args.epsilon, samples)?,
+        None => Sizing::new(args.target, largest, args.epsilon)?,
+    };
+    let buckets = sizing.rows(counted_bytes(rows.bytes))?;
+    let target = Target {
+        bytes: args.target,
+        epsilon: args.epsilon,
+        bytes_per_sample: sizing.bytes_per_sample(),
+        rows,
+    };
+    Ok(Report::of_target(buckets, target))
+}
+
+fn refused(error: SizingError) -> Failure {
+    let failure = Failure::new(Exit::Refused, error.to_string());
+    match error {
+        SizingError::Row { least, .. } => failure.with_hint(format!("--target {least}B, or fewer samples")),
+        _ => failure,
+    }
+}
+
+/// A chance as people write it: `1/512`, `0.002`, `2e-3`.
+fn chance(text: &str) -> std::result::Result<f64, String> {
+    let said = || format!("{text:?} is no chance: such as 1/512, or 0.002");
+    let number = |text: &str| text.trim().parse::<f64>().map_err(|_| said());
+    match text.split_once('/') {
+        Some((part, whole)) => Ok(number(part)? / number(whole)?),
+        None => number(text),
+    }
+}
