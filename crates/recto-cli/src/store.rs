@@ -96,6 +96,9 @@ pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS)
 }
 
+/// What to do where there is no store, by commands of collections.
+const MAKES_A_STORE: &str = "`recto apply --schema FILE` makes one; `recto demo` makes one with data in it";
+
 /// What to do about an embedded store that another process holds, in commands.
 const IS_HELD: &str = "several processes may read an embedded store, or one may write it; if that is `recto serve`, ask \
                        it: recto … --store http://127.0.0.1:8080, with the address it printed; else wait for it (--wait \
@@ -174,28 +177,30 @@ impl StoreArgs {
 
     /// Opens the store.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
-        self.open_with(OpenOptions::new()).await
+        self.open_with(OpenOptions::new(), MAKES_A_STORE).await
     }
 
     /// Opens the store beside others who read it; what only reads opens it so.
     pub(crate) async fn open_to_read(&self) -> Result<Arc<dyn Session>> {
-        self.open_with(OpenOptions::new().read_only()).await
+        self.open_with(OpenOptions::new().read_only(), MAKES_A_STORE)
+            .await
     }
 
-    async fn open_with(&self, options: OpenOptions) -> Result<Arc<dyn Session>> {
+    /// Opens the store as the options say; `hint` is what to do about one that is not there.
+    pub(crate) async fn open_with(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
         session(&address, options.wait(self.wait()?))
             .await
-            .map_err(not_opened)
+            .map_err(|error| not_opened(error, hint))
     }
 }
 
 /// Why a store could not be opened; what to do about one that is not there, in commands.
-fn not_opened(error: recto::Error) -> Failure {
+fn not_opened(error: recto::Error, hint: &str) -> Failure {
     let is_absent = error.kind() == ErrorKind::NotFound;
     let failure = Failure::from(error);
     if is_absent {
-        failure.with_hint("`recto apply --schema FILE` makes one; `recto demo` makes one with data in it")
+        failure.with_hint(hint)
     } else {
         failure
     }

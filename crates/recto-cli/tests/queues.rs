@@ -8,10 +8,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use recto::{OpenOptions, Recto};
 use serde_json::Value as Json;
 use support::guide::{blocks, is_shown};
 use support::place::Place;
-use support::{Ran, recto};
+use support::{Ran, Server, recto};
 
 /// Runs `recto queue …`.
 fn queue(place: &Place, line: &[&str]) -> Ran {
@@ -76,6 +77,7 @@ on_both_stores! {
     dead_letters_are_kept_with_their_error_and_driven_back,
     ten_thousand_lines_are_messages_in_their_order,
     what_is_wrong_is_named_by_its_line_and_the_others_are_sent,
+    lines_are_told_of_in_their_order,
     arguments_that_are_not_right_do_nothing,
     what_nobody_reads_is_given_back,
     a_watch_prints_a_line_a_second,
@@ -84,8 +86,17 @@ on_both_stores! {
 
 fn the_life_of_a_queue(place: &Place) {
     // Only `create` makes a store.
-    queue(place, &["send", "jobs", "a"]).failed(3, "recto apply");
-    queue(place, &["list"]).failed(3, "there is no");
+    queue(place, &["send", "jobs", "a"]).failed(3, "recto queue create NAME");
+    for line in [
+        &["list"][..],
+        &["describe", "jobs"],
+        &["peek", "jobs"],
+        &["watch"],
+        &["ring"],
+    ] {
+        let said = queue(place, line).failed(3, "there is no");
+        assert!(said.contains("recto queue create NAME"), "{line:?}: {said}");
+    }
     assert!(!place.path().join("recto.data").exists());
     let made = queue(place, &["create", "jobs", "--visibility", "5m"]);
     assert!(made.err.contains("made the store"), "{}", made.err);
@@ -318,6 +329,11 @@ fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent(place: &Place) {
     ] {
         assert!(sent.err.contains(line), "{line}: {}", sent.err);
     }
+    let order: Vec<_> = ["line 2", "line 4", "line 5", "line 6"]
+        .iter()
+        .map(|line| sent.err.find(line))
+        .collect();
+    assert!(order.is_sorted(), "{}", sent.err);
     assert!(
         !sent.err.contains("line 3") && !sent.err.contains("line 7"),
         "{}",
@@ -405,8 +421,79 @@ fn a_store_without_queues_has_none() {
     let other = Place::embedded();
     std::fs::write(other.path().join("recto.toml"), support::ORDERS).unwrap();
     recto(other.path(), &["apply", "--yes"]).done();
+    let there = tables(&other);
     assert!(queue(&other, &["list"]).done().contains("There are no queues"));
-    queue(&other, &["peek", "jobs"]).failed(3, "jobs");
+    queue(&other, &["peek", "jobs"]).failed(3, "there is no queue jobs");
+    queue(&other, &["describe", "jobs/night"]).failed(3, "there is no work unit jobs/night");
+    queue(&other, &["unit", "list", "jobs"]).failed(3, "there is no queue jobs");
+    let looks = lines(&queue(&other, &["watch", "--count", "1", "--json"]).done());
+    assert_eq!(
+        (&looks[0]["queues"], &looks[0]["ring"]),
+        (&Json::Array(vec![]), &Json::Null)
+    );
+    assert!(queue(&other, &["ring"]).done().contains("needs no ring"));
+    // What looks makes nothing, and neither does what finds no queue.
+    queue(&other, &["send", "jobs", "a"]).failed(3, "there is no queue jobs");
+    queue(&other, &["delete", "jobs", "--yes"]).failed(3, "there is no queue jobs");
+    assert_eq!(tables(&other), there);
+}
+
+/// The names of the tables of an embedded store.
+fn tables(place: &Place) -> Vec<String> {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let recto = Recto::open_with(place.path().join("recto.data"), OpenOptions::new().read_only());
+        let tables = recto.await.unwrap().store().list_tables().await.unwrap();
+        tables.iter().map(|table| table.name().to_owned()).collect()
+    })
+}
+
+/// Those who look at an embedded store do so beside each other, and are told who has it when it is written.
+#[test]
+fn several_look_at_a_store_that_nobody_writes() {
+    let place = &Place::embedded();
+    queue(place, &["create", "jobs"]).done();
+    queue(place, &["send", "jobs", "a", "b"]).done();
+    let looking = [
+        &["list"][..],
+        &["describe", "jobs"],
+        &["peek", "jobs"],
+        &["watch", "--count", "1"],
+        &["ring"],
+        &["unit", "list", "jobs"],
+    ];
+    let mut command = place.command();
+    command.args(["queue", "watch", "--json"]);
+    let mut watch = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(watch.stdout.take().unwrap());
+    let mut said = String::new();
+    out.read_line(&mut said).unwrap();
+    assert_eq!(json(&said)["queues"][0]["messages"], 2);
+    for line in looking {
+        queue(place, line).done();
+    }
+    queue(place, &["send", "jobs", "c"]).failed(1, "which reads it");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+
+    let mut command = place.command();
+    command.args(["queue", "send", "jobs", "--json"]);
+    let mut sender = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = sender.stdin.take().unwrap();
+    writeln!(input, "c").unwrap();
+    let mut out = BufReader::new(sender.stdout.take().unwrap());
+    out.read_line(&mut said).unwrap();
+    for line in looking {
+        let said = queue(place, line).failed(1, "recto queue");
+        assert!(said.contains("--store http://"), "{line:?}: {said}");
+    }
+    drop(input);
+    assert!(sender.wait().unwrap().success());
+    assert_eq!(amount(place, "jobs").0, 3);
 }
 
 fn what_nobody_reads_is_given_back(place: &Place) {
@@ -451,6 +538,152 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
     assert_eq!(looks[0]["queues"][0]["rates"], Json::Null);
     let drawn = queue(place, &["watch", "jobs", "--count", "1"]).done();
     assert!(drawn.contains("sent/s") && drawn.contains("jobs"), "{drawn}");
+    let ring = &looks[2]["ring"];
+    if place.store().is_none() {
+        assert_eq!(ring, &Json::Null);
+        assert!(!drawn.contains("the slice"), "{drawn}");
+        return;
+    }
+    let phases: Vec<_> = ring["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|table| &table["phase"])
+        .collect();
+    assert!(phases.contains(&&"open".into()), "{ring}");
+    for said in ["● open", "the slice goes on for 5 h"] {
+        assert!(drawn.contains(said), "{said}: {drawn}");
+    }
+    let shown = queue(place, &["ring"]).done();
+    assert!(shown.contains("the slice goes on for 5 h"), "{shown}");
+    let server = Server::start(place.path(), &["--store", &place.store().unwrap()]);
+    let line = ["watch", "--count", "1", "--store", &server.url];
+    let served = queue(place, &line).done();
+    assert!(
+        served.contains("● open") && served.contains("the slice goes on for"),
+        "{served}"
+    );
+    // A slice that goes on though it is over: so many tables as there are messages are in use.
+    queue(
+        place,
+        &[
+            "ring",
+            "--slice",
+            "10s",
+            "--tables",
+            "2",
+            "--margin",
+            "24h",
+            "--store",
+            &server.url,
+        ],
+    )
+    .done();
+    let is_short = || {
+        queue(place, &line)
+            .done()
+            .contains("stands still: no table of bodies is free")
+    };
+    let begun = std::time::Instant::now();
+    while !is_short() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(90), "it goes on");
+        queue(place, &["send", "jobs", "c", "--store", &server.url]).done();
+    }
+    let short = json(
+        &queue(
+            place,
+            &["watch", "--count", "1", "--json", "--store", &server.url],
+        )
+        .done(),
+    );
+    assert!(
+        short["ring"]["obstacle"]
+            .as_str()
+            .unwrap()
+            .contains("no table of bodies is free"),
+        "{short}"
+    );
+}
+
+/// What became of lines is told in their order, whatever is wrong with some, and nothing is lost on the way.
+fn lines_are_told_of_in_their_order(place: &Place) {
+    queue(place, &["create", "jobs"]).done();
+    let mut input = Vec::new();
+    let too_long = vec![b'x'; (8 << 20) + 1];
+    for line in [
+        &b"{\"body\": \"one\"}"[..],
+        b"{\"body\": \"tw\xff\"}",
+        b"{\"body\": \"three\"}\r",
+        &too_long,
+        b"{\"body_base64\": \"a\"}",
+        b"{\"body\": 6}",
+        b"{\"body\": \"seven\", \"body_base64\": \"\"}",
+        b"",
+        b"{\"body\": \"nine\"}",
+    ] {
+        input.extend(line);
+        input.push(b'\n');
+    }
+    let sent = queue_with(place, &["send", "jobs", "--ndjson", "--json"], &input);
+    let told: Vec<(u64, bool)> = lines(&sent.out)
+        .iter()
+        .map(|told| (told["line"].as_u64().unwrap(), told["error"].is_null()))
+        .collect();
+    let expected = [
+        (1, true),
+        (2, false),
+        (3, true),
+        (4, false),
+        (5, false),
+        (6, false),
+        (7, false),
+        (9, true),
+    ];
+    assert_eq!(told, expected, "{}", sent.out);
+    for said in [
+        "more than 8 MiB",
+        "no base64",
+        "unicode",
+        "3 messages sent",
+        "5 not sent",
+    ] {
+        assert!(sent.err.contains(said), "{said}: {}", sent.err);
+    }
+    assert_eq!((sent.code, amount(place, "jobs").0), (4, 3));
+
+    let nothing = queue_with(place, &["send", "jobs", "--ndjson"], b"");
+    assert!(nothing.err.contains("0 messages sent"), "{}", nothing.err);
+    nothing.done();
+    // Where reading ends early, what was sent before is told.
+    let folder = place.path().to_str().unwrap();
+    queue(place, &["send", "jobs", "--file", folder]).failed(1, "no line was sent");
+    queue(place, &["send", "jobs", "--file", "none.ndjson"]).failed(3, "none.ndjson");
+    assert_eq!(amount(place, "jobs").0, 3);
+}
+
+/// Whoever is told stops listening: what was sent by then is said, and that there may be more.
+#[test]
+fn who_goes_while_lines_are_sent_is_told_how_far_it_was() {
+    let place = &Place::embedded();
+    queue(place, &["create", "jobs"]).done();
+    let mut command = place.command();
+    command.args(["queue", "send", "jobs", "--json"]);
+    let command = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "one").unwrap();
+    let output = child.wait_with_output();
+    drop(input);
+    let said = Ran::of(&output.unwrap()).failed(1, "cannot be told");
+    assert!(
+        said.contains("1 message sent") && said.contains("lines after 1 were not sent"),
+        "{said}"
+    );
+    assert_eq!(amount(place, "jobs").0, 1);
 }
 
 #[test]

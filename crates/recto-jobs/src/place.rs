@@ -15,7 +15,7 @@ use crate::bell::Bell;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::ring::{Keeper, KnownRing};
 use crate::shard::{Inner, Shard};
-use crate::tables::Tables;
+use crate::tables::{REGISTRY, Tables};
 use crate::trains::Trains;
 
 /// How long one request to the store may take; whoever waits may wait for several.
@@ -55,6 +55,8 @@ pub struct QueueStore {
     pub(crate) bell: Arc<Bell>,
     /// What is known of the ring, if there is one.
     pub(crate) ring: Arc<KnownRing>,
+    /// Whether the store has the tables of queues. Not where it was only looked at, and had none.
+    pub(crate) has_tables: bool,
     /// Those that somebody uses: each is known once.
     shards: Arc<Mutex<Shards>>,
 }
@@ -72,19 +74,7 @@ impl QueueStore {
         request_timeout: Duration,
     ) -> Result<Self> {
         store.check_decisions()?;
-        let is_alone = !store.limits().remote;
-        let protocol = Protocol::default().carrying(committed_bytes(&store.limits()));
-        let open = Self {
-            store,
-            environment,
-            tables: Tables::new(),
-            protocol: if is_alone { protocol.alone() } else { protocol },
-            request_timeout,
-            trains: Arc::default(),
-            bell: Arc::default(),
-            ring: Arc::default(),
-            shards: Arc::default(),
-        };
+        let open = Self::of(store, environment, request_timeout);
         for table in open.tables.registers() {
             open.make(table).await?;
         }
@@ -95,6 +85,38 @@ impl QueueStore {
             open.make(&open.tables.bodies(BodyTable(0))).await?;
         }
         Ok(open)
+    }
+
+    /// Takes a store to look at what queues it has, and makes nothing. One without their tables has none, and is not asked again.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn look(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        request_timeout: Duration,
+    ) -> Result<Self> {
+        let tables = store.list_tables().await?;
+        let has_tables = tables.iter().any(|table| table.name() == REGISTRY);
+        let open = Self::of(store, environment, request_timeout);
+        Ok(Self { has_tables, ..open })
+    }
+
+    fn of(store: Arc<dyn Store>, environment: Environment, request_timeout: Duration) -> Self {
+        let is_alone = !store.limits().remote;
+        let protocol = Protocol::default().carrying(committed_bytes(&store.limits()));
+        Self {
+            store,
+            environment,
+            tables: Tables::new(),
+            protocol: if is_alone { protocol.alone() } else { protocol },
+            request_timeout,
+            trains: Arc::default(),
+            bell: Arc::default(),
+            ring: Arc::default(),
+            has_tables: true,
+            shards: Arc::default(),
+        }
     }
 
     /// Whether bodies lie in tables that are emptied whole, in turn; otherwise they go with their segments.

@@ -10,6 +10,7 @@ use recto_queue::{
     RegistryWish, Shard as ShardNumber, StoreOptions, Version,
 };
 use recto_store::Store;
+use tokio::sync::watch;
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::ShardOptions;
@@ -91,10 +92,36 @@ impl Queues {
     /// # Errors
     /// The registry cannot be read.
     pub async fn over(queues: QueueStore) -> Result<Self> {
+        let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
+        let (open, ended) = Self::of(queues, keeper);
+        // What a process that ended had begun to delete.
+        open.clear_deleted().await?;
+        upkeep::begin(&open.0, ended.clone());
+        if let Some(keeper) = &open.0.keeper {
+            keeper::begin(Arc::clone(keeper), Arc::clone(&open.0.registry), ended);
+        }
+        Ok(open)
+    }
+
+    /// What queues a store has, for who only looks at them: nothing is made, and nothing looked after. One without their tables
+    /// has none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn look(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        request_timeout: Duration,
+    ) -> Result<Self> {
+        let queues = QueueStore::look(store, environment, request_timeout).await?;
+        Ok(Self::of(queues, None).0)
+    }
+
+    /// And what hears that nobody has them any more.
+    fn of(queues: QueueStore, keeper: Option<Arc<Keeper>>) -> (Self, watch::Receiver<()>) {
         let registry = Rounds::new(RegistryGround {
             queues: queues.clone(),
         });
-        let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
         let (upkeep, ended) = Upkeep::new();
         let open = Self(Arc::new(Inner {
             queues,
@@ -103,13 +130,7 @@ impl Queues {
             kept: Mutex::default(),
             _upkeep: upkeep,
         }));
-        // What a process that ended had begun to delete.
-        open.clear_deleted().await?;
-        upkeep::begin(&open.0, ended.clone());
-        if let Some(keeper) = &open.0.keeper {
-            keeper::begin(Arc::clone(keeper), Arc::clone(&open.0.registry), ended);
-        }
-        Ok(open)
+        (open, ended)
     }
 
     /// How often slices end, and the like, from now on. Where bodies need no ring, only how many work units there may be matters.

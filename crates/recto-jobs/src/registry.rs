@@ -40,6 +40,9 @@ impl Ground for RegistryGround {
     }
 
     async fn read(&self, _: Option<Registry>) -> Result<Registry> {
+        if !self.queues.has_tables {
+            return Ok(Registry::absent());
+        }
         let mut reads = 1;
         loop {
             match self.read_once().await {

@@ -27,6 +27,7 @@
 //! all. They may be made anywhere, on a thread of an async runtime too, which then waits.
 
 mod query;
+mod queues;
 mod runtime;
 
 use std::future::IntoFuture;
@@ -47,6 +48,7 @@ use crate::writes::Changed;
 use crate::{batch, collection, recto};
 
 pub use self::query::PageQuery;
+pub use self::queues::{Queue, Queues};
 use self::runtime::wait;
 
 /// An open store: [`recto::Recto`](crate::Recto) without async.
@@ -116,6 +118,11 @@ impl Recto {
         WriteBatch {
             inner: self.inner.batch(),
         }
+    }
+
+    /// The queues of this store; see [`crate::Recto::queues`].
+    pub fn queues(&self) -> Result<Queues> {
+        Ok(Queues::new(wait(self.inner.queues())??))
     }
 
     /// Takes over what other processes changed; see [`crate::Recto::refresh`].

@@ -581,14 +581,30 @@ impl Recto {
         self.shared.writer.metrics()
     }
 
-    /// The queues of this store; their tables are made when they are asked for first.
+    /// The queues of this store; their tables are made when they are asked for first. An embedded store that is open
+    /// [read-only](OpenOptions::read_only) is looked at: without tables it has no queues, and nobody looks after those it has.
     ///
     /// # Errors
     /// A table cannot be made, or what is stored is damaged or of a newer
     /// release.
     pub async fn queues(&self) -> Result<Queues> {
-        let opened = self.own.queues.get_or_try_init(|| Queues::open(&self.shared));
+        let is_looked_at = self.own.options.read_only && !self.shared.store.limits().remote;
+        let opened = self.own.queues.get_or_try_init(async || {
+            if is_looked_at {
+                Queues::look(&self.shared).await
+            } else {
+                Queues::open(&self.shared).await
+            }
+        });
         Ok(opened.await?.clone())
+    }
+
+    /// The same for who only looks at them: where there are none, nothing is made.
+    pub(crate) async fn queues_as_they_are(&self) -> Result<Queues> {
+        match self.queues_there().await? {
+            Some(queues) => Ok(queues),
+            None => Queues::look(&self.shared).await,
+        }
     }
 
     /// The same, if the store has any; makes nothing.

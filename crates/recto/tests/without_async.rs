@@ -1,6 +1,9 @@
 //! Recto from programs without async, and what is said where its futures cannot run.
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
+use recto::queues::{Message, NewMessage, QueueOptions, Receive, Settled};
 use recto::{ErrorKind, OpenOptions, Record, Recto, blocking};
 
 #[derive(Debug, Clone, PartialEq, Record)]
@@ -59,6 +62,69 @@ fn everything_is_done_when_a_blocking_call_returns() {
     assert_eq!(scanned, rows);
     store.close().unwrap();
     assert_eq!(notes.get(("l", 1)).unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_queue_is_sent_to_worked_on_and_emptied() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = store(folder.path());
+    let queues = store.queues().unwrap();
+    let jobs = queues.create("jobs", QueueOptions::default()).unwrap();
+    assert_eq!(queues.list().unwrap()[0].name(), "jobs");
+    let sent = jobs.send_all((0..20).map(|job| NewMessage::new(job.to_string())).collect());
+    assert!(sent.unwrap().iter().all(Result::is_ok));
+    let received = jobs.receive(Receive::up_to(3)).unwrap();
+    let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
+    assert_eq!(
+        jobs.extend(&receipts[..1], Duration::from_secs(60)).unwrap(),
+        [Settled::Done]
+    );
+    assert_eq!(
+        jobs.nack(&receipts[..1], Duration::ZERO, "later").unwrap(),
+        [Settled::Done]
+    );
+    assert_eq!(jobs.give_back(&receipts[1..2]).unwrap(), [Settled::Done]);
+    assert_eq!(jobs.ack(&receipts[2..]).unwrap(), [Settled::Done]);
+
+    // A handler that blocks and one that panics are no hindrance to the others.
+    let (tell, told) = std::sync::mpsc::channel();
+    let handler = move |message: Message| {
+        std::thread::sleep(Duration::from_millis(20));
+        let body = String::from_utf8(message.body).unwrap();
+        assert!(body != "7" || message.attempts > 1, "the first time");
+        tell.send(body).unwrap();
+        Ok(())
+    };
+    let brief = Duration::from_millis(10);
+    let worked = queues.get("jobs").unwrap();
+    let worked = worked.work(handler, |worker| {
+        worker.concurrency(4).backoff(brief, brief).until_empty()
+    });
+    let worked = worked.unwrap();
+    assert!(
+        (18..=19).contains(&worked.done) && worked.failed == 1,
+        "{worked:?}"
+    );
+    let mut bodies: Vec<_> = told.iter().collect();
+    if worked.done == 18 {
+        // Nothing was to be received just then.
+        std::thread::sleep(brief);
+        let last = jobs
+            .receive(Receive::up_to(1).wait(Duration::from_secs(5)))
+            .unwrap();
+        bodies.extend(
+            last.iter()
+                .map(|message| String::from_utf8(message.body.clone()).unwrap()),
+        );
+        jobs.ack(&[last[0].receipt]).unwrap();
+    }
+    bodies.sort_by_key(|body| body.parse::<u32>().unwrap());
+    let acked = String::from_utf8(received[2].body.clone()).unwrap();
+    let left = (0..20).map(|job| job.to_string()).filter(|job| *job != acked);
+    assert_eq!(bodies, left.collect::<Vec<_>>());
+    assert_eq!(jobs.stats().unwrap().messages, 0);
+    queues.delete("jobs").unwrap();
+    assert_eq!(queues.get("jobs").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]

@@ -71,7 +71,7 @@ impl Queues {
     async fn ring_with(&self, is_surveyed: bool) -> Result<RingView> {
         let Some(keeper) = &self.0.keeper else {
             return Ok(RingView {
-                is_needed: false,
+                is_needed: self.0.queues.has_ring(),
                 options: self.options().await?,
                 tables: Vec::new(),
                 obstacle: None,

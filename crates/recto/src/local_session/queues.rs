@@ -21,7 +21,7 @@ use super::tools::LocalTools;
 #[async_trait]
 impl Queues for LocalTools {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        let all = self.recto.queues().await?.list().await?;
+        let all = self.recto.queues_as_they_are().await?.list().await?;
         self.statuses(&all).await
     }
 
@@ -57,7 +57,7 @@ impl Queues for LocalTools {
     }
 
     async fn delete_queue(&self, name: &str) -> Result<()> {
-        self.recto.queues().await?.delete(name).await
+        self.recto.queues_as_they_are().await?.delete(name).await
     }
 
     async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>> {
@@ -158,7 +158,7 @@ impl Queues for LocalTools {
     }
 
     async fn ring(&self) -> Result<QueueRing> {
-        let ring = self.recto.queues().await?.ring().await?;
+        let ring = self.recto.queues_as_they_are().await?.ring().await?;
         Ok(self.ring_words(ring))
     }
 
@@ -172,7 +172,7 @@ impl Queues for LocalTools {
 
 impl LocalTools {
     async fn named(&self, name: &str) -> Result<Queue> {
-        self.recto.queues().await?.get(name).await
+        self.recto.queues_as_they_are().await?.get(name).await
     }
 
     /// The one queue that sends its dead letters to this one.

@@ -108,6 +108,14 @@ impl Queues {
         Ok(Self { engine })
     }
 
+    /// The same, for who only looks at them; makes nothing.
+    pub(crate) async fn look(shared: &Shared) -> Result<Self> {
+        let timeout = shared.write_options().timeout;
+        let engine =
+            recto_jobs::Queues::look(shared.store.clone(), shared.environment.clone(), timeout).await?;
+        Ok(Self { engine })
+    }
+
     /// Tells other processes of what was done here, before the store is closed.
     pub(crate) async fn has_told(&self) {
         self.engine.has_told().await;

@@ -18,12 +18,15 @@ mod work;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use recto::Session;
+use recto::{OpenOptions, Session};
 
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::store::{DEFAULT_STORE, Place, StoreArgs, environment};
 use crate::text::span_seconds;
+
+/// What to do where there is no store.
+const MAKES_A_QUEUE: &str = "`recto queue create NAME` makes it, with a queue";
 
 /// The most messages that a store takes or gives at once.
 const MAX_BATCH: u32 = 1_000;
@@ -91,11 +94,25 @@ pub(crate) enum QueueCommand {
 }
 
 impl QueueArgs {
-    /// Opens the store, for what the command does. Nothing opens it only to read: who has queues looks after them.
+    /// Opens the store, for what the command does: what only looks opens an embedded one beside others who read it.
     pub(crate) async fn open(&self, console: &mut Console) -> Result<Arc<dyn Session>> {
+        let options = match &self.command {
+            QueueCommand::Create(args) => return open_or_create(&args.store, console).await,
+            _ if self.only_looks() => OpenOptions::new().read_only(),
+            _ => OpenOptions::new(),
+        };
+        self.store().open_with(options, MAKES_A_QUEUE).await
+    }
+
+    fn only_looks(&self) -> bool {
         match &self.command {
-            QueueCommand::Create(args) => open_or_create(&args.store, console).await,
-            _ => self.store().open().await,
+            QueueCommand::List(_)
+            | QueueCommand::Describe(_)
+            | QueueCommand::Peek(_)
+            | QueueCommand::Watch(_) => true,
+            QueueCommand::Unit(args) => args.only_looks(),
+            QueueCommand::Ring(args) => args.only_looks(),
+            _ => false,
         }
     }
 

@@ -48,18 +48,29 @@ pub(crate) struct RingArgs {
     pub(crate) store: StoreArgs,
 }
 
+impl RingArgs {
+    /// What is to be changed.
+    fn settings(&self) -> RingSettings {
+        RingSettings {
+            slice_seconds: self.slice,
+            margin_seconds: self.margin,
+            tables: self.tables,
+            units: self.units,
+        }
+    }
+
+    /// Whether nothing is changed.
+    pub(super) fn only_looks(&self) -> bool {
+        self.settings() == RingSettings::default()
+    }
+}
+
 /// Shows the ring; changes it first, if something is said.
 pub(crate) async fn run(args: &RingArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
-    let settings = RingSettings {
-        slice_seconds: args.slice,
-        margin_seconds: args.margin,
-        tables: args.tables,
-        units: args.units,
-    };
-    let ring = if settings == RingSettings::default() {
+    let ring = if args.only_looks() {
         queues.ring().await?
     } else {
-        queues.change_ring(&settings).await?
+        queues.change_ring(&args.settings()).await?
     };
     if args.json {
         print_json(console, &json!(ring))?;
@@ -77,6 +88,26 @@ fn draw(ring: &QueueRing, console: &mut Console) -> Result<()> {
         console.line(format_args!("There may be {units} at once."))?;
         return Ok(());
     }
+    for line in tables(ring, console) {
+        console.line(line)?;
+    }
+    let time = |seconds: Option<u32>| duration(Duration::from_secs(seconds.unwrap_or(0).into()));
+    let said = format!(
+        "a slice is {}; a table is emptied when nothing in it was needed for {}; {} for slices, and {units} at most",
+        time(options.slice_seconds),
+        time(options.margin_seconds),
+        counted(u64::from(options.tables.unwrap_or(0)), "table", "tables"),
+    );
+    let said = console.paint(Tone::Dim, &said);
+    console.line(said)?;
+    for line in progress(ring, console) {
+        console.line(line)?;
+    }
+    Ok(())
+}
+
+/// Its tables, a line each.
+pub(super) fn tables(ring: &QueueRing, console: &Console) -> Vec<String> {
     let columns = vec![
         ("table", true, cells(ring, |table| table.number.to_string())),
         ("phase", false, cells(ring, phase)),
@@ -89,23 +120,34 @@ fn draw(ring: &QueueRing, console: &mut Console) -> Result<()> {
             cells(ring, |table| table.unit.clone().unwrap_or_default()),
         ),
     ];
-    for line in Table::of_columns(columns, console.width()).lines(console) {
-        console.line(line.trim_end())?;
+    let lines = Table::of_columns(columns, console.width()).lines(console);
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// How long its slice goes on, and what stands still.
+pub(super) fn progress(ring: &QueueRing, console: &Console) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(left) = slice_left(ring) {
+        let said = if left.is_zero() {
+            "the slice is over".to_owned()
+        } else {
+            format!("the slice goes on for {}", duration(left))
+        };
+        lines.push(console.paint(Tone::Dim, &said));
     }
-    let time = |seconds: Option<u32>| duration(Duration::from_secs(seconds.unwrap_or(0).into()));
-    let said = format!(
-        "a slice is {}; a table is emptied when nothing in it was needed for {}; {} for slices, and {units} at most",
-        time(options.slice_seconds),
-        time(options.margin_seconds),
-        counted(u64::from(options.tables.unwrap_or(0)), "table", "tables"),
-    );
-    let said = console.paint(Tone::Dim, &said);
-    console.line(said)?;
     if let Some(obstacle) = &ring.obstacle {
         let mark = console.paint(Tone::Warning, "!");
-        console.line(format_args!("{mark} stands still: {obstacle}"))?;
+        lines.push(format!("{mark} stands still: {obstacle}"));
     }
-    Ok(())
+    lines
+}
+
+/// How long it is until its slice is over; nothing if it is.
+fn slice_left(ring: &QueueRing) -> Option<Duration> {
+    let open = ring.tables.iter().find(|table| table.phase == "open")?;
+    let passed = Duration::try_from_secs_f64(open.age_seconds?.round()).ok()?;
+    let slice = Duration::from_secs(ring.options.slice_seconds?.into());
+    Some(slice.saturating_sub(passed))
 }
 
 fn cells(ring: &QueueRing, text: impl Fn(&RingTable) -> String) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use recto::ErrorKind;
 use recto::session::{OutgoingMessage, Queues, SentMessage};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::lines::{Line, Lines};
 use super::time_seconds;
@@ -129,7 +129,7 @@ pub(crate) async fn run(args: &SendArgs, queues: &dyn Queues, console: &mut Cons
     let is_stopped = if args.bodies.is_empty() {
         sending.lines(&meter, &mut stop, console).await?
     } else {
-        sending.bodies(&meter, &mut stop, console).await?
+        sending.bodies(&meter, &mut stop, console).await
     };
     let elapsed = meter.elapsed();
     meter.finish();
@@ -145,6 +145,13 @@ struct Sending<'a> {
     totals: Totals,
 }
 
+/// Messages that are sent together, and what is none among them, each with its number.
+#[derive(Default)]
+struct Batch {
+    messages: Vec<(u64, OutgoingMessage)>,
+    refused: Vec<(u64, Failure)>,
+}
+
 /// What became of them so far.
 #[derive(Debug, Default)]
 struct Totals {
@@ -157,6 +164,8 @@ struct Totals {
     is_in_doubt: bool,
     /// Why nothing more is sent.
     ended: Option<Failure>,
+    /// Whether nobody reads any more what is told.
+    is_unheard: bool,
     /// Why the last was refused that was.
     refusal: Option<Failure>,
 }
@@ -172,23 +181,27 @@ impl Sending<'_> {
             let some = tokio::select! {
                 biased;
                 () = stop.requested() => return Ok(true),
-                some = lines.next() => some?,
+                some = lines.next() => some,
             };
-            let Some(some) = some else {
-                return Ok(false);
+            let some = match some {
+                Ok(Some(some)) => some,
+                Ok(None) => return Ok(false),
+                // What was sent before is told.
+                Err(failure) => {
+                    self.totals.ended = Some(failure);
+                    return Ok(false);
+                }
             };
-            let (mut numbers, mut messages) = (Vec::new(), Vec::new());
+            let mut batch = Batch::default();
             for line in some {
                 let number = line.number;
                 match self.args.read(line) {
-                    Ok(message) => {
-                        numbers.extend(message.is_some().then_some(number));
-                        messages.extend(message);
-                    }
-                    Err(why) => self.refuse(number, Failure::new(Exit::Refused, why), console)?,
+                    Ok(Some(message)) => batch.messages.push((number, message)),
+                    Ok(None) => {}
+                    Err(why) => batch.refused.push((number, Failure::new(Exit::Refused, why))),
                 }
             }
-            self.send(&numbers, messages, console).await?;
+            self.send(batch, console).await;
             meter.messages(self.totals.sent);
             if self.totals.ended.is_some() {
                 return Ok(false);
@@ -197,83 +210,89 @@ impl Sending<'_> {
     }
 
     /// Sends the messages that the arguments are; whether it was told to stop before.
-    async fn bodies(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> Result<bool> {
+    async fn bodies(&mut self, meter: &Meter, stop: &mut Stop, console: &mut Console) -> bool {
         let mut number = 0;
         for bodies in self.args.bodies.chunks(super::MAX_BATCH as usize) {
-            let messages: Vec<_> = bodies
+            let messages = bodies
                 .iter()
-                .map(|body| self.args.message(body.clone().into_bytes()))
-                .collect();
-            let numbers: Vec<u64> = (number + 1..).take(bodies.len()).collect();
+                .map(|body| self.args.message(body.clone().into_bytes()));
+            let batch = Batch {
+                messages: (number + 1..).zip(messages).collect(),
+                refused: Vec::new(),
+            };
             number += bodies.len() as u64;
-            let sent = self.send(&numbers, messages, console);
-            sent.await?;
+            self.send(batch, console).await;
             meter.messages(self.totals.sent);
             if self.totals.ended.is_some() {
-                return Ok(false);
+                return false;
             }
             if stop.is_requested() {
-                return Ok(true);
+                return true;
             }
         }
-        Ok(false)
+        false
     }
 
-    /// Sends messages together, and tells what became of them.
-    async fn send(
-        &mut self,
-        numbers: &[u64],
-        messages: Vec<OutgoingMessage>,
-        console: &mut Console,
-    ) -> Result<()> {
-        let Some(last) = numbers.last() else {
-            return Ok(());
+    /// Sends messages together, and tells what became of all, in their order.
+    async fn send(&mut self, batch: Batch, console: &mut Console) {
+        let Batch { messages, refused } = batch;
+        let last = messages.iter().map(|(number, _)| *number);
+        let last = last.chain(refused.iter().map(|(number, _)| *number)).max();
+        let mut outcomes: BTreeMap<_, _> = refused
+            .into_iter()
+            .map(|(number, why)| (number, Err(why)))
+            .collect();
+        let (numbers, messages): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
+        let results = if messages.is_empty() {
+            Ok(Vec::new())
+        } else {
+            self.queues.send(&self.args.name, messages).await
         };
-        let results = match self.queues.send(&self.args.name, messages).await {
-            Ok(results) => results,
+        match results {
+            Ok(results) => {
+                self.totals.last = last.unwrap_or(self.totals.last);
+                for (number, result) in numbers.into_iter().zip(results) {
+                    outcomes.insert(number, result.map_err(|error| self.not_sent(error)));
+                }
+            }
             Err(error) => {
                 self.totals.is_in_doubt = error.kind() == ErrorKind::OutcomeUnknown;
                 self.totals.ended = Some(Failure::from(error));
-                return Ok(());
-            }
-        };
-        self.totals.last = *last;
-        for (number, result) in numbers.iter().zip(results) {
-            match result {
-                Ok(sent) => self.count(*number, &sent, console)?,
-                Err(error) => {
-                    // What is wrong with one message says nothing of the next.
-                    let goes_on = error.kind() == ErrorKind::InvalidArgument;
-                    let failure = Failure::from(error);
-                    if !goes_on && self.totals.ended.is_none() {
-                        self.totals.ended = Some(Failure::new(failure.exit, "not all messages were sent"));
-                    }
-                    self.refuse(*number, failure, console)?;
-                }
             }
         }
-        if self.args.json {
-            console.flush()?;
+        for (number, outcome) in outcomes {
+            match outcome {
+                Ok(sent) => self.count(number, &sent, console),
+                Err(failure) => self.refuse(number, failure, console),
+            }
         }
-        Ok(())
+        let flushed = console.flush();
+        self.is_heard(flushed);
     }
 
-    fn count(&mut self, number: u64, sent: &SentMessage, console: &mut Console) -> Result<()> {
+    /// Why one was not sent: what is wrong with one message says nothing of the next, anything else ends it all.
+    fn not_sent(&mut self, error: recto::Error) -> Failure {
+        let goes_on = error.kind() == ErrorKind::InvalidArgument;
+        let failure = Failure::from(error);
+        if !goes_on && self.totals.ended.is_none() {
+            self.totals.ended = Some(Failure::new(failure.exit, "not all messages were sent"));
+        }
+        failure
+    }
+
+    fn count(&mut self, number: u64, sent: &SentMessage, console: &mut Console) {
         self.totals.sent += u64::from(!sent.duplicate);
         self.totals.duplicates += u64::from(sent.duplicate);
-        if self.args.json {
-            let said = json!({ self.noun: number, "id": sent.id, "duplicate": sent.duplicate });
-            console.line(said)?;
-        }
-        Ok(())
+        self.tell(
+            json!({ self.noun: number, "id": sent.id, "duplicate": sent.duplicate }),
+            console,
+        );
     }
 
     /// One was not sent.
-    fn refuse(&mut self, number: u64, failure: Failure, console: &mut Console) -> Result<()> {
+    fn refuse(&mut self, number: u64, failure: Failure, console: &mut Console) {
         self.totals.refused += 1;
-        if self.args.json {
-            console.line(json!({ self.noun: number, "error": failure.message() }))?;
-        }
+        self.tell(json!({ self.noun: number, "error": failure.message() }), console);
         if self.args.bodies.len() == 1 {
             self.totals.refusal = Some(failure);
         } else if self.totals.refused <= MAX_REFUSED_SHOWN {
@@ -281,7 +300,24 @@ impl Sending<'_> {
                 .at(&format!("{} {}", self.noun, grouped(number)))
                 .show(console);
         }
-        Ok(())
+    }
+
+    /// A line of what became of one, if that is to be told.
+    fn tell(&mut self, said: Json, console: &mut Console) {
+        if self.args.json && !self.totals.is_unheard {
+            let told = console.line(said);
+            self.is_heard(told);
+        }
+    }
+
+    /// What cannot be told is no reason to leave out a message that was named; of lines no more are read.
+    fn is_heard(&mut self, told: std::io::Result<()>) {
+        let Err(error) = told else { return };
+        self.totals.is_unheard = true;
+        if self.args.bodies.is_empty() && self.totals.ended.is_none() {
+            let why = format!("what became of messages cannot be told: {error}");
+            self.totals.ended = Some(Failure::new(Exit::Failed, why));
+        }
     }
 
     /// Says what was done, and whether that is all.
@@ -293,6 +329,7 @@ impl Sending<'_> {
             last,
             is_in_doubt,
             ended,
+            is_unheard: _,
             refusal,
         } = self.totals;
         if let Some(refusal) = refusal {

@@ -92,6 +92,11 @@ struct ListArgs {
 }
 
 impl UnitArgs {
+    /// Whether nothing is changed.
+    pub(super) fn only_looks(&self) -> bool {
+        matches!(self.command, UnitCommand::List(_))
+    }
+
     /// Options that say which store.
     pub(crate) fn store(&self) -> &StoreArgs {
         match &self.command {

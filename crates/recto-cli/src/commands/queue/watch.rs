@@ -5,11 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use crossterm::cursor::MoveToPreviousLine;
 use crossterm::terminal::{Clear, ClearType};
-use recto::session::{QueueStatus, QueueTotals, Queues};
+use recto::session::{QueueRing, QueueStatus, QueueTotals, Queues};
 use recto::{Environment, Error, ErrorKind};
 use serde_json::{Value as Json, json};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::ring;
 use super::status::amounts;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
@@ -29,8 +30,9 @@ Examples:
   recto queue watch mails --count 10
   recto queue watch --json                           a line of JSON a second
 
-Goes on until Ctrl-C. Rates are of the process that has the store: an embedded one belongs to one process at a time, so \
-watch the server that has it. A server that does not answer is asked again.";
+Goes on until Ctrl-C. Below the queues stands the ring of tables in which bodies lie, where the store has one and all queues may \
+be looked at. Rates are of the process that has the store: an embedded one that is looked at stands still, so watch the server \
+that has it. A server that does not answer is asked again.";
 
 /// Arguments of `recto queue watch`.
 #[derive(Debug, Args)]
@@ -54,6 +56,8 @@ struct Look {
     /// Since it began.
     passed: Duration,
     all: Vec<QueueStatus>,
+    /// Where bodies lie, if the store has a ring and it may be looked at.
+    ring: Option<QueueRing>,
 }
 
 /// What happens to a queue's messages, per second.
@@ -103,19 +107,20 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
     let clock = Environment::system();
     let begun = clock.monotonic_nanos();
     let (mut before, mut drawn, mut looks) = (None, 0, 0);
+    let mut has_ring = true;
     while args.count.is_none_or(|count| looks < count) {
-        let all = tokio::select! {
+        let found = tokio::select! {
             biased;
             () = stop.requested() => break,
-            all = async {
+            found = async {
                 ticks.tick().await;
-                look(args, queues).await
-            } => all,
+                look(args, queues, has_ring).await
+            } => found,
         };
         looks += 1;
         let passed = Duration::from_nanos(clock.monotonic_nanos().saturating_sub(begun));
-        let all = match all {
-            Ok(all) => all,
+        let (all, ring) = match found {
+            Ok(found) => found,
             Err(error) if looks > 1 && passes(&error) => {
                 Failure::from(error).show(console);
                 drawn = 0;
@@ -123,12 +128,13 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
             }
             Err(error) => return Err(error.into()),
         };
-        let now = Look { passed, all };
+        has_ring = ring.is_some();
+        let now = Look { passed, all, ring };
         let rates = rates(before.as_ref(), &now);
         if args.json {
-            console.line(line(passed, &now.all, &rates))?;
+            console.line(line(&now, &rates))?;
         } else {
-            drawn = draw(drawn, passed, &now.all, &rates, console)?;
+            drawn = draw(drawn, &now, &rates, console)?;
         }
         console.flush()?;
         before = Some(now);
@@ -136,10 +142,24 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
     Ok(Exit::Done)
 }
 
-async fn look(args: &WatchArgs, queues: &dyn Queues) -> recto::Result<Vec<QueueStatus>> {
-    match &args.name {
-        Some(name) => Ok(vec![queues.queue(name).await?]),
-        None => queues.queues().await,
+/// The queues, and the ring if the store has one as far as is known.
+async fn look(
+    args: &WatchArgs,
+    queues: &dyn Queues,
+    has_ring: bool,
+) -> recto::Result<(Vec<QueueStatus>, Option<QueueRing>)> {
+    let all = match &args.name {
+        Some(name) => vec![queues.queue(name).await?],
+        None => queues.queues().await?,
+    };
+    if !has_ring {
+        return Ok((all, None));
+    }
+    match queues.ring().await {
+        Ok(ring) => Ok((all, Some(ring).filter(|ring| ring.needed))),
+        // It is of all queues, and so is who may look at it.
+        Err(error) if error.kind() == ErrorKind::Forbidden => Ok((all, None)),
+        Err(error) => Err(error),
     }
 }
 
@@ -162,27 +182,24 @@ fn rates(before: Option<&Look>, now: &Look) -> Vec<Option<Rates>> {
     now.all.iter().map(rates).collect()
 }
 
-fn line(passed: Duration, all: &[QueueStatus], rates: &[Option<Rates>]) -> Json {
+fn line(now: &Look, rates: &[Option<Rates>]) -> Json {
     let queue = |(status, rates): (&QueueStatus, &Option<Rates>)| {
         let mut queue = json!(status);
         queue["rates"] = rates.map_or(Json::Null, Rates::to_json);
         queue
     };
-    let queues: Vec<Json> = all.iter().zip(rates).map(queue).collect();
-    json!({ "seconds": passed.as_secs_f64().round(), "queues": queues })
+    let queues: Vec<Json> = now.all.iter().zip(rates).map(queue).collect();
+    json!({ "seconds": now.passed.as_secs_f64().round(), "queues": queues, "ring": now.ring })
 }
 
-/// Draws a table, over the one before on a terminal; how many lines it has.
-fn draw(
-    drawn: u16,
-    passed: Duration,
-    all: &[QueueStatus],
-    rates: &[Option<Rates>],
-    console: &mut Console,
-) -> Result<u16> {
-    let most = console
-        .height()
-        .map_or(usize::MAX, |height| height.saturating_sub(OTHER_LINES).max(1));
+/// Draws tables, over those before on a terminal; how many lines they have.
+fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) -> Result<u16> {
+    let below = now.ring.as_ref().map(|ring| ring_lines(ring, console));
+    let below = below.unwrap_or_default();
+    let most = console.height().map_or(usize::MAX, |height| {
+        height.saturating_sub(OTHER_LINES + below.len()).max(1)
+    });
+    let all = &now.all;
     let shown = &all[..all.len().min(most)];
     let rate = |of: fn(&Rates) -> f64| {
         let text = |rates: &Option<Rates>| rates.as_ref().map(of).map(rate_text).unwrap_or_default();
@@ -197,11 +214,12 @@ fn draw(
     columns.push(("back/s", true, rate(|rates| rates.given_back)));
     columns.push(("dead/s", true, rate(|rates| rates.dead_lettered)));
     let mut lines = Table::of_columns(columns, console.width()).lines(console);
-    let mut note = duration(Duration::from_secs(passed.as_secs()));
+    let mut note = duration(Duration::from_secs(now.passed.as_secs()));
     if shown.len() < all.len() {
         note.push_str(&format!("; {} more queues", all.len() - shown.len()));
     }
     lines.push(console.paint(Tone::Dim, &note));
+    lines.extend(below);
     if console.width().is_some() {
         if drawn > 0 {
             write!(
@@ -218,6 +236,22 @@ fn draw(
         console.line(line)?;
     }
     Ok(u16::try_from(lines.len()).unwrap_or(u16::MAX))
+}
+
+/// The ring, in half of a terminal's height at most.
+fn ring_lines(ring: &QueueRing, console: &Console) -> Vec<String> {
+    let progress = ring::progress(ring, console);
+    let mut lines = ring::tables(ring, console);
+    let most = console
+        .height()
+        .map_or(usize::MAX, |height| (height / 2).saturating_sub(progress.len()));
+    if lines.len() > most {
+        let left = lines.len() - most.saturating_sub(1);
+        lines.truncate(most.saturating_sub(1));
+        lines.push(console.paint(Tone::Dim, &format!("{left} more tables")));
+    }
+    lines.extend(progress);
+    lines
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of what is shown, and never negative
