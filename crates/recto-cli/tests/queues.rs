@@ -79,6 +79,7 @@ on_both_stores! {
     what_is_wrong_is_named_by_its_line_and_the_others_are_sent,
     lines_are_told_of_in_their_order,
     arguments_that_are_not_right_do_nothing,
+    a_schema_file_says_what_holds_for_all_queues,
     what_nobody_reads_is_given_back,
     a_watch_prints_a_line_a_second,
     work_units_are_queues_that_end,
@@ -820,4 +821,52 @@ fn an_embedded_store_needs_no_ring() {
     );
     queue(place, &["unit", "begin", "jobs", "one"]).done();
     queue(place, &["unit", "begin", "jobs", "two"]).failed(2, "as many work units");
+}
+
+fn a_schema_file_says_what_holds_for_all_queues(place: &Place) {
+    std::fs::write(
+        place.path().join("recto.toml"),
+        "[queues]\nslice_seconds = 60\nunits = 5\n",
+    )
+    .unwrap();
+    let plan = json(&place.run(&["plan", "--json"], b"").done());
+    let changes = plan["changes"].as_array().unwrap();
+    assert!(
+        changes[1]
+            .as_str()
+            .unwrap()
+            .starts_with("queues: slice_seconds from 21600 to 60")
+    );
+    assert_eq!(changes[2], "queues: units from 4 to 5");
+    let statements = plan["statements"].to_string();
+    assert!(statements.contains("recto_queue_log"), "{statements}");
+
+    assert!(
+        place
+            .run(&["apply", "--yes"], b"")
+            .done()
+            .contains("• queues: units from 4 to 5\n")
+    );
+    let ring = json(&queue(place, &["ring", "--json"]).done());
+    assert_eq!(
+        (&ring["options"]["slice_seconds"], &ring["options"]["units"]),
+        (&60.into(), &5.into())
+    );
+    queue(place, &["ring", "--units", "6"]).done();
+    let toml = place.run(&["describe", "--toml"], b"").done();
+    assert_eq!(
+        toml,
+        "[queues]\nslice_seconds = 60\nmargin_seconds = 300\ntables = 4\nunits = 6\n"
+    );
+    let plan = place.run(&["plan"], b"").done();
+    assert!(plan.contains("• queues: units from 6 to 5\n"), "{plan}");
+
+    std::fs::write(place.path().join("recto.toml"), "[queues]\nslices = 60\n").unwrap();
+    place
+        .run(&["plan"], b"")
+        .failed(2, "recto.toml:2:1: unknown key `slices` in [queues]");
+    std::fs::write(place.path().join("recto.toml"), "[queues]\ntables = 1\n").unwrap();
+    place
+        .run(&["apply", "--yes"], b"")
+        .failed(2, "the schema cannot be applied");
 }

@@ -253,6 +253,12 @@ impl Queues for HttpSession {
         let ask = Ask::new(Method::PATCH, RING, body(settings)?.to_string());
         self.changed(&ask).await
     }
+
+    /// A server tells of them with the schema.
+    async fn ring_settings(&self) -> Result<Option<RingSettings>> {
+        let queues = self.recorded_schema().await?.queues;
+        Ok((!queues.is_empty()).then(|| RingSettings::of_schema(&queues)))
+    }
 }
 
 #[cfg(test)]

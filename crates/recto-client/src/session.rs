@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use hyper::Method;
-use recto::schema::{Collection, Schema, WriteMode};
+use recto::schema::{Collection, Schema, StoreQueues, WriteMode};
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, Explanation, GoesOn, JsonRecord,
     LoadProgress, LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, Queues, RecordChange,
@@ -44,6 +44,12 @@ impl HttpSession {
     async fn recorded(&self) -> Result<SchemaBody> {
         let reply = self.transport.get("/v1/schema").await?;
         replies::read(self.transport.server(), &reply.body)
+    }
+
+    /// The schema as the server tells it.
+    pub(crate) async fn recorded_schema(&self) -> Result<Schema> {
+        let recorded = self.recorded().await?;
+        self.parse(&recorded)
     }
 
     fn parse(&self, recorded: &SchemaBody) -> Result<Schema> {
@@ -247,8 +253,10 @@ impl Session for HttpSession {
     }
 
     async fn schema(&self) -> Result<Arc<Schema>> {
-        let recorded = self.recorded().await?;
-        self.parse(&recorded).map(Arc::new)
+        let mut schema = self.recorded_schema().await?;
+        // What holds for queues is told with it, and not recorded with it.
+        schema.queues = StoreQueues::default();
+        Ok(Arc::new(schema))
     }
 
     fn tools(&self) -> Result<&dyn Tools> {

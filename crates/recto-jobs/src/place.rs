@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use recto_model::Environment;
-use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Protocol, Tenure};
+use recto_model::{Environment, Table};
+use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Protocol, Ring, StoreOptions, Tenure};
 use recto_store::{
     Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
     WriteOptions, WriteOutcome,
@@ -13,7 +13,9 @@ use recto_store::{
 
 use crate::bell::Bell;
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::registry::RegistryGround;
 use crate::ring::{Keeper, KnownRing};
+use crate::rounds::Ground as _;
 use crate::shard::{Inner, Shard};
 use crate::tables::{REGISTRY, Tables};
 use crate::trains::Trains;
@@ -75,16 +77,36 @@ impl QueueStore {
     ) -> Result<Self> {
         store.check_decisions()?;
         let open = Self::of(store, environment, request_timeout);
-        for table in open.tables.registers() {
-            open.make(table).await?;
+        for table in open.tables.of(open.has_ring()) {
+            open.make(&table).await?;
         }
         if open.has_ring() {
-            open.make(&open.tables.bell).await?;
             Keeper::new(&open).begin().await?;
-        } else {
-            open.make(&open.tables.bodies(BodyTable(0))).await?;
         }
         Ok(open)
+    }
+
+    /// What holds for all queues of a store, if anybody has said so or made a queue, and nothing is made for that.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn stored_options(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        request_timeout: Duration,
+    ) -> Result<Option<StoreOptions>> {
+        let queues = Self::look(store, environment, request_timeout).await?;
+        let registry = RegistryGround { queues }.read(None).await?;
+        Ok(registry.said_options())
+    }
+
+    /// The tables that a store has once its queues were opened.
+    pub fn first_tables(has_ring: bool) -> Vec<Arc<Table>> {
+        let tables = Tables::new();
+        let mut first = tables.of(has_ring);
+        let ring = Ring::absent().next().filter(|_| has_ring);
+        first.extend(ring.map(|number| tables.bodies(number)));
+        first
     }
 
     /// Takes a store to look at what queues it has, and makes nothing. One without their tables has none, and is not asked again.
@@ -132,7 +154,7 @@ impl QueueStore {
         self
     }
 
-    pub(crate) async fn make(&self, table: &recto_model::Table) -> Result<()> {
+    pub(crate) async fn make(&self, table: &Table) -> Result<()> {
         let mut attempt = 1;
         loop {
             let error = match self.store.create_table(table).await {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use recto_model::Environment;
 use recto_queue::{
-    Address, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry, RegistryAnswer,
-    RegistryWish, Shard as ShardNumber, StoreOptions, Version,
+    Address, Place, PlaceRow, QueueChange, QueueId, QueueName, QueueOptions, Register as _, Registry,
+    RegistryAnswer, RegistryWish, Shard as ShardNumber, StoreChange, StoreOptions, Version,
 };
 use recto_store::Store;
 use tokio::sync::watch;
@@ -133,12 +133,12 @@ impl Queues {
         (open, ended)
     }
 
-    /// How often slices end, and the like, from now on. Where bodies need no ring, only how many work units there may be matters.
+    /// Changes how often slices end, and the like. Where bodies need no ring, only how many work units there may be matters.
     ///
     /// # Errors
     /// A number is not right, as the message says by its field.
-    pub async fn configure(&self, options: StoreOptions) -> Result<()> {
-        match self.ask(RegistryWish::Configure(options)).await? {
+    pub async fn configure(&self, change: impl Into<StoreChange>) -> Result<()> {
+        match self.ask(RegistryWish::Configure(change.into())).await? {
             RegistryAnswer::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -186,8 +186,7 @@ impl Queues {
         }
     }
 
-    /// The queue is like that from now on; if `expected` is given, only if nobody changed it since it was so. When it was
-    /// changed.
+    /// Changes what a queue is like; if `expected` is given, only if nobody changed it since it was so. When it was changed.
     ///
     /// # Errors
     /// There is no such queue; it was changed since; an option is not right, or cannot be changed.
@@ -195,13 +194,16 @@ impl Queues {
         &self,
         queue: QueueId,
         expected: Option<Version>,
-        options: QueueOptions,
+        change: impl Into<QueueChange>,
     ) -> Result<Version> {
-        let options = QueueOptions { shards: 1, ..options };
+        let change = QueueChange {
+            shards: None,
+            ..change.into()
+        };
         let wish = RegistryWish::Change {
             queue,
             expected,
-            options,
+            change,
         };
         match self.ask(wish).await? {
             RegistryAnswer::Changed(version) => {

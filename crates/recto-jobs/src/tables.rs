@@ -51,9 +51,11 @@ impl Tables {
         }
     }
 
-    /// Those of registers.
-    pub(crate) fn registers(&self) -> [&Arc<Table>; 4] {
-        [&self.registry, &self.heads, &self.logs, &self.states]
+    /// Those that there are from the beginning: where there is a ring, its tables come beside.
+    pub(crate) fn of(&self, has_ring: bool) -> Vec<Arc<Table>> {
+        let last = if has_ring { &self.bell } else { &self.bodies };
+        let tables = [&self.registry, &self.heads, &self.logs, &self.states, last];
+        tables.map(Arc::clone).to_vec()
     }
 
     /// The table of bodies of this number.

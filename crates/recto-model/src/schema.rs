@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `model` | what a schema is |
 //! | `arrangement` | the arrangements of a collection, as tables |
+//! | `queues` | what a schema says of the queues of its store |
 //! | `options` | the values of options: widths, sizes, buckets, where nulls stand |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
@@ -37,6 +38,7 @@ mod parse;
 mod position;
 mod print;
 mod problem;
+mod queues;
 mod type_order;
 mod type_text;
 
@@ -49,6 +51,7 @@ pub use names::{NameError, check_name, nearest};
 pub use options::{Bucket, Nulls, Width, WidthUnit};
 pub use position::Position;
 pub use problem::Problem;
+pub use queues::StoreQueues;
 pub use type_text::{TypeTextError, parse_type};
 
 /// A commented schema to start from, which `recto init` writes.

@@ -554,6 +554,51 @@ fn a_declaration_in_code_is_checked_alike() {
     assert_eq!(error.problems.len(), 4, "{error}");
 }
 
+#[test]
+fn what_holds_for_queues_is_read_and_printed() {
+    let text = "[queues]\nslice_seconds = 3_600\nunits = 0\n\n[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\"]\n";
+    let schema = Schema::parse(text).unwrap();
+    let said: Vec<_> = schema.queues.said().collect();
+    assert_eq!(said, [("slice_seconds", 3_600), ("units", 0)]);
+    let place = schema.queues.position("units").map(|at| (at.line, at.column));
+    assert_eq!((place, schema.queues.position("tables")), (Some((3, 9)), None));
+    let printed = schema.to_toml();
+    assert!(
+        printed.starts_with("[queues]\nslice_seconds = 3600\nunits = 0\n\n[collection.c]\n"),
+        "{printed}"
+    );
+    assert_eq!(Schema::parse(&printed).unwrap(), schema);
+    assert!(Schema::parse("[queues]\n").unwrap().queues.is_empty());
+    refuses(&[
+        (
+            "[queues]\nslice = 5".into(),
+            "2:1: unknown key `slice` in [queues]",
+            "the keys are `slice_seconds`, `margin_seconds`, `tables`, `units`",
+        ),
+        (
+            "[queues]\nunit = 5".into(),
+            "2:1: unknown key `unit` in [queues]",
+            "did you mean `units`?",
+        ),
+        (
+            "[queues]\ntables = \"4\"".into(),
+            "2:10: `tables` takes a whole number, not \"4\"",
+            "",
+        ),
+        (
+            "[queues]\ntables = -1".into(),
+            "2:10: `tables` takes a whole number, not -1",
+            "",
+        ),
+        (
+            "[queues]\ntables = 4294967296".into(),
+            "2:10: `tables` takes a whole number",
+            "",
+        ),
+        ("queues = 5".into(), "1:10: `queues` takes a table, not 5", ""),
+    ]);
+}
+
 /// A type that its own text does not read as would make a recorded schema unreadable.
 #[test]
 fn types_built_in_code_are_checked_alike() {

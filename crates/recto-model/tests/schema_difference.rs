@@ -39,6 +39,18 @@ fn shown(changes: &[Change]) -> Vec<String> {
 }
 
 #[test]
+fn what_holds_for_queues_changes_as_far_as_it_is_said() {
+    let parse = |text: &str| Schema::parse(text).unwrap();
+    let there = parse("[queues]\nslice_seconds = 60\nunits = 4");
+    let asked = parse("[queues]\nslice_seconds = 90\ntables = 3");
+    assert_eq!(
+        shown(&there.difference(&asked)),
+        ["queues: slice_seconds from 60 to 90", "queues: tables 3"]
+    );
+    assert!(there.difference(&parse("")).is_empty());
+}
+
+#[test]
 fn additions_are_compatible() {
     let changes = changes(&[
         ("height = \"double\"", "height = \"double\", depth = \"double\""),

@@ -160,7 +160,7 @@ proptest! {
         let table = collection.base_table();
         prop_assert_eq!(table.key_len(), collection.key.len());
         prop_assert_eq!(table.columns().len(), collection.fields.len());
-        let schema = Schema { types: Vec::new(), collections: vec![collection.into()] };
+        let schema = Schema { types: Vec::new(), collections: vec![collection.into()], ..Schema::default() };
         let again = Schema::parse(&schema.to_toml()).unwrap();
         prop_assert_eq!(again.collections[0].base().canonical(), schema.collections[0].base().canonical());
         prop_assert_eq!(again, schema);

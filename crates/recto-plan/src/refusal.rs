@@ -91,8 +91,8 @@ impl Suggestion {
             return self.collection.view_declaration(view);
         }
         let schema = Schema {
-            types: Vec::new(),
             collections: vec![Arc::clone(&self.collection)],
+            ..Schema::default()
         };
         schema.to_toml().trim_start().to_owned()
     }

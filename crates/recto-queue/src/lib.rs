@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`names`] | numbers that never recur, and numbers that do |
 //! | [`registry`], [`options`] | [`Registry`]: which queues there are, and what they are like |
+//! | [`changes`] | what is to be changed of that |
 //! | [`limits`] | how much of everything there may be, and for how long things wait |
 //! | [`round`] | [`Round`]: one conditional write at a time, carrying all that waits |
 //! | [`log`] | [`Log`]: what was sent into a segment |
@@ -31,6 +32,7 @@
 //! | [`units`] | [`Ending`]: tables of work units that have ended |
 //! | [`stored`] | the bytes of all that |
 
+pub mod changes;
 pub mod clearing;
 pub mod entering;
 pub mod head;
@@ -58,6 +60,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use changes::{QueueChange, StoreChange};
 pub use clearing::{ClearAction, ClearEvent, Clearing, Purging, expired_by, is_expired};
 pub use entering::{ShardAction, ShardEvent};
 pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting, Settled};

@@ -360,7 +360,7 @@ impl StoreOptions {
     }
 }
 
-fn within(field: &'static str, said: u32, range: RangeInclusive<u32>) -> Result<(), OptionError> {
+pub(crate) fn within(field: &'static str, said: u32, range: RangeInclusive<u32>) -> Result<(), OptionError> {
     let (least, most) = range.into_inner();
     if (least..=most).contains(&said) {
         return Ok(());

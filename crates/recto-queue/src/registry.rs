@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::changes::{QueueChange, StoreChange};
 use crate::limits::{MAX_DATA_CENTRE_LENGTH, Protocol};
 use crate::names::{Micros, Place, QueueId, Shard, Tenure, Version};
 use crate::options::{OptionError, QueueName, QueueOptions, StoreOptions};
@@ -99,14 +100,14 @@ pub enum RegistryWish {
         /// What it is like.
         options: QueueOptions,
     },
-    /// The queue is like that from now on.
+    /// The queue's options are others from now on.
     Change {
         /// Which one.
         queue: QueueId,
         /// What its row [says](PlaceRow::changed) of when it was changed last, if it must not have been since.
         expected: Option<Version>,
-        /// All of what it is like.
-        options: QueueOptions,
+        /// What is to be changed.
+        change: QueueChange,
     },
     /// That the queue has a work unit of this name.
     Begin {
@@ -121,8 +122,8 @@ pub enum RegistryWish {
     Delete(QueueId),
     /// Every head of the place knows this tenure, of a deletion, and has no live segment.
     Cleared(Place, Tenure),
-    /// The store is like that from now on.
-    Configure(StoreOptions),
+    /// The options of the store are others from now on.
+    Configure(StoreChange),
     /// The keyspace's queues are served by servers of this data centre, and no other.
     Serve(Arc<str>),
 }
@@ -177,6 +178,11 @@ impl Registry {
     /// What holds for all queues.
     pub fn options(&self) -> StoreOptions {
         self.options.unwrap_or_default()
+    }
+
+    /// The same, if anybody has said so, or made a queue.
+    pub fn said_options(&self) -> Option<StoreOptions> {
+        self.options
     }
 
     /// Which data centre serves the queues, if that matters.
@@ -358,25 +364,26 @@ impl Registry {
         &mut self,
         id: QueueId,
         expected: Option<Version>,
-        options: &QueueOptions,
+        change: &QueueChange,
         was_sent: bool,
     ) -> RegistryAnswer {
         let Some((place, row, queue)) = self.queue(id) else {
             return RegistryAnswer::NoQueue;
         };
+        let options = change.on(&queue.options);
         let is_as_expected = expected.is_none_or(|expected| expected == row.changed);
-        if queue.options == *options && (is_as_expected || was_sent) {
+        if queue.options == options && (is_as_expected || was_sent) {
             return RegistryAnswer::Changed(row.changed);
         }
         if !is_as_expected {
             return RegistryAnswer::Outdated(row.changed);
         }
-        let checked = queue.options.check_change(options);
-        if let Err(error) = checked.and_then(|()| self.check(&queue.name, options)) {
+        let checked = queue.options.check_change(&options);
+        if let Err(error) = checked.and_then(|()| self.check(&queue.name, &options)) {
             return RegistryAnswer::Refused(error);
         }
         let held = Held::Queue(Queue {
-            options: options.clone(),
+            options,
             ..queue.clone()
         });
         let changed = self.next();
@@ -451,12 +458,14 @@ impl Registry {
         RegistryAnswer::Done
     }
 
-    fn configure(&mut self, options: StoreOptions) -> RegistryAnswer {
-        if let Err(error) = options.check() {
-            return RegistryAnswer::Refused(error);
+    fn configure(&mut self, change: StoreChange) -> RegistryAnswer {
+        match change.on(&self.options()) {
+            Ok(options) => {
+                self.options = Some(options);
+                RegistryAnswer::Done
+            }
+            Err(error) => RegistryAnswer::Refused(error),
         }
-        self.options = Some(options);
-        RegistryAnswer::Done
     }
 
     fn serve(&mut self, data_centre: &Arc<str>) -> RegistryAnswer {
@@ -520,12 +529,12 @@ impl Register for Registry {
             RegistryWish::Change {
                 queue,
                 expected,
-                options,
-            } => self.change(*queue, *expected, options, was_sent),
+                change,
+            } => self.change(*queue, *expected, change, was_sent),
             RegistryWish::Begin { id, queue, name } => self.begin(*id, *queue, name, context),
             RegistryWish::Delete(queue) => self.delete(*queue, was_sent, context),
             RegistryWish::Cleared(place, tenure) => self.cleared(*place, *tenure),
-            RegistryWish::Configure(options) => self.configure(*options),
+            RegistryWish::Configure(change) => self.configure(*change),
             RegistryWish::Serve(data_centre) => self.serve(data_centre),
         }
     }

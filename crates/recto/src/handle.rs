@@ -129,8 +129,8 @@ fn check_fits(declared: &Collection, held: &Arc<Collection>) -> Result<()> {
     // Nor are views that it is not asked about.
     declared.views.clone_from(&held.views);
     let of = |collection| Schema {
-        types: Vec::new(),
         collections: vec![collection],
+        ..Schema::default()
     };
     let differences = of(Arc::clone(held)).difference(&of(Arc::new(declared)));
     if differences.is_empty() {

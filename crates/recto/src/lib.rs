@@ -245,8 +245,8 @@ pub mod __private {
 /// ```
 pub fn schema_of(collections: impl IntoIterator<Item = schema::Collection>) -> schema::Schema {
     schema::Schema {
-        types: Vec::new(),
         collections: collections.into_iter().map(Arc::new).collect(),
+        ..schema::Schema::default()
     }
 }
 

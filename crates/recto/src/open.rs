@@ -22,7 +22,8 @@ use crate::address::{CassandraAddress, StoreAddress};
 use crate::catalog::Recorded;
 use crate::catalog::apply::Intent;
 use crate::catalog::change::TableChange;
-use crate::catalog::tables;
+use crate::catalog::queues::FoundQueues;
+use crate::catalog::tables::{self, FoundTables};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::OpenOptions;
 use crate::session::{
@@ -70,7 +71,9 @@ pub(crate) async fn plan_without_store(
     schema: &Schema,
     options: &ApplyOptions,
 ) -> Result<SchemaPlan> {
-    let (recorded, found) = Default::default();
+    let (recorded, mut found): (_, FoundTables) = Default::default();
+    let has_ring = matches!(address, StoreAddress::Cassandra(_));
+    found.queues = (!schema.queues.is_empty()).then(|| FoundQueues::none(has_ring));
     let planned = |show: &dyn Fn(&TableChange) -> Vec<String>| {
         Intent::new(&recorded, &found, schema, options, show).plan
     };

@@ -8,6 +8,7 @@ use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
 use recto_plan::cursor::KeyRing;
+use recto_queue::StoreOptions;
 use recto_store::{Store, StoreMetrics};
 
 use crate::address::StoreAddress;
@@ -410,7 +411,7 @@ impl Recto {
     /// As [`plan`](Self::plan).
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         let recorded = self.recorded();
-        let found = FoundTables::look(&self.shared.store, &recorded, schema, options).await?;
+        let found = FoundTables::look(&self.catalog(), &recorded, schema, options).await?;
         let show = |change: &_| self.own.operations.show(change);
         Ok(Intent::new(&recorded, &found, schema, options, show).plan)
     }
@@ -463,13 +464,17 @@ impl Recto {
             self.shared.holding.hold_newer(recorded);
         }
         let store = &self.shared.store;
-        let (applied, dropped) = apply::apply(store, &catalog, &self.recorded(), schema, options).await?;
+        let (applied, after) = apply::apply(store, &catalog, &self.recorded(), schema, options).await?;
         if first {
             self.take_cursor_keys(&catalog).await?;
         }
         self.shared.holding.hold_newer(catalog.schema().await?);
         // Who asks for what is removed is told so by now, and not that a table is gone.
-        apply::drop_tables(store, &catalog, dropped).await?;
+        apply::drop_tables(store, &catalog, after.dropped).await?;
+        if let Some(change) = after.queues {
+            // Not with the schema: whoever is cut off between finds what is left of it by the next plan.
+            self.queues().await?.configure(change).await?;
+        }
         self.look_at_tables(true).await?;
         let build = Build {
             shared: &self.shared,
@@ -620,6 +625,11 @@ impl Recto {
             return self.queues().await.map(Some);
         }
         Ok(None)
+    }
+
+    /// What all queues go by, if anybody has said so, or made a queue; nothing is made for that.
+    pub(crate) async fn stored_queue_options(&self) -> Result<Option<StoreOptions>> {
+        catalog::queues::stored_options(&self.catalog()).await
     }
 
     pub(crate) fn now_micros(&self) -> i64 {

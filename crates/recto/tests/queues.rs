@@ -14,7 +14,7 @@ use recto::session::{
     DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest, RingSettings, RingTable, Settling,
     body_bytes,
 };
-use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress};
+use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress, schema::Schema};
 
 /// Makes a test of each store of each of these.
 macro_rules! on_both {
@@ -46,9 +46,12 @@ on_both! {
     options_change_under_whoever_uses_them,
     what_is_wrong_is_named_by_message_and_field,
     tools_do_the_same_in_words,
+    who_changes_something_else_puts_nothing_back,
     messages_are_moved_within_one_store_only,
     a_work_unit_is_a_queue_that_ends,
     the_ring_is_told_and_changed_in_words,
+    a_schema_says_what_holds_for_all_queues,
+    a_schema_that_was_applied_in_part_is_applied_again,
 }
 
 async fn session(store: &Fresh) -> std::sync::Arc<dyn Session> {
@@ -256,6 +259,31 @@ async fn tools_do_the_same_in_words(kind: Kind) {
     assert_eq!((left.len(), left[0].name.as_str()), (1, "jobs"));
 }
 
+async fn who_changes_something_else_puts_nothing_back(kind: Kind) {
+    let store = Fresh::new(kind);
+    let session = session(&store).await;
+    let queues = session.queues().unwrap();
+    queues
+        .create_queue("jobs", &QueueSettings::default())
+        .await
+        .unwrap();
+    let longer = QueueSettings {
+        visibility_seconds: Some(90),
+        ..QueueSettings::default()
+    };
+    let later = QueueSettings {
+        delay_seconds: Some(3),
+        ..QueueSettings::default()
+    };
+    let (visibility, delay) = tokio::join!(
+        queues.change_queue("jobs", &longer, None),
+        queues.change_queue("jobs", &later, None)
+    );
+    assert!(visibility.is_ok() && delay.is_ok());
+    let both = queues.queue("jobs").await.unwrap().options;
+    assert_eq!((both.visibility_seconds, both.delay_seconds), (Some(90), Some(3)));
+}
+
 #[tokio::test]
 async fn settings_tell_null_from_what_is_not_said() {
     let read = |text| serde_json::from_str::<QueueSettings>(text);
@@ -266,7 +294,7 @@ async fn settings_tell_null_from_what_is_not_said() {
     let text = serde_json::to_string(&all).unwrap();
     assert_eq!(read(&text).unwrap(), all);
     assert_eq!(
-        all.on(&QueueOptions::ordered()).unwrap(),
+        all.change().unwrap().on(&QueueOptions::ordered()),
         QueueOptions {
             shards: QueueOptions::ordered().shards,
             ..QueueOptions::default()
@@ -401,7 +429,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
         units: Some(units),
         ..RingSettings::default()
     };
-    let changed = queues.change_ring(&units(1)).await.unwrap();
+    let changed = queues.change_ring(&units(2)).await.unwrap();
     let is_open = |table: &&RingTable| table.phase == "open";
     let open: Vec<_> = changed.tables.iter().filter(is_open).collect();
     assert_eq!(open.len(), usize::from(changed.needed), "{open:?}");
@@ -410,13 +438,27 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
             .all(|table| table.age_seconds.is_some_and(|age| age < 60.0))
     );
     let expected = RingSettings {
-        units: Some(1),
-        ..whole
+        units: Some(2),
+        ..whole.clone()
     };
     assert_eq!(
         (&changed.options, &queues.ring().await.unwrap().options),
         (&expected, &expected)
     );
+    // Who changes something else at the same moment puts nothing back.
+    let longer = RingSettings {
+        margin_seconds: Some(400),
+        ..RingSettings::default()
+    };
+    let fewer = units(1);
+    let (margin, few) = tokio::join!(queues.change_ring(&longer), queues.change_ring(&fewer));
+    assert!(margin.is_ok() && few.is_ok());
+    let expected = RingSettings {
+        units: Some(1),
+        margin_seconds: Some(400),
+        ..whole
+    };
+    assert_eq!(queues.ring().await.unwrap().options, expected);
     let short = RingSettings {
         slice_seconds: Some(9),
         ..RingSettings::default()
@@ -450,4 +492,132 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
     // Deleting it by its name ends it, too.
     queues.delete_queue("jobs/two").await.unwrap();
     assert!(queues.units("jobs").await.unwrap().is_empty());
+}
+
+fn schema(queues: &str) -> Schema {
+    let text = "[collection.notes]\nfields = { id = \"int\" }\nkey = [\"id\"]\nwrites = \"overwrite\"\n";
+    Schema::parse(&format!("{queues}\n{text}")).unwrap()
+}
+
+async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
+    let store = Fresh::new(kind);
+    let recto = store.open().await;
+    recto.apply(&schema("")).await.unwrap();
+    assert!(
+        recto
+            .store()
+            .list_tables()
+            .await
+            .unwrap()
+            .iter()
+            .all(|table| !is_of_queues(table))
+    );
+
+    let said = schema("[queues]\nslice_seconds = 60\nunits = 7");
+    let plan = recto.plan(&said).await.unwrap();
+    let kept = match kind {
+        Kind::Embedded => "; it is kept, and does nothing in this store, which needs no ring of tables",
+        Kind::Cassandra => "",
+    };
+    assert_eq!(
+        plan.changes,
+        [
+            format!("queues: slice_seconds from 21600 to 60{kept}"),
+            "queues: units from 4 to 7".to_owned()
+        ]
+    );
+    let planned: Vec<_> = plan
+        .statements
+        .iter()
+        .filter(|text| text.contains("recto_queue"))
+        .collect();
+    let made = recto.apply(&said).await.unwrap();
+    assert_eq!(
+        (made.changes, made.generation),
+        (plan.changes, 1),
+        "no other schema is recorded"
+    );
+    let tables = recto.store().list_tables().await.unwrap();
+    assert_eq!(
+        tables.iter().filter(|table| is_of_queues(table)).count(),
+        planned.len()
+    );
+
+    // Twice is once, and who says nothing changes nothing.
+    for again in [&said, &schema(""), &schema("[queues]\nmargin_seconds = 300")] {
+        assert!(recto.plan(again).await.unwrap().changes.is_empty());
+        assert!(recto.apply(again).await.unwrap().changes.is_empty());
+    }
+    let options = recto.queues().await.unwrap().options().await.unwrap();
+    assert_eq!(
+        (
+            options.slice_seconds,
+            options.margin_seconds,
+            options.tables,
+            options.units
+        ),
+        (60, 300, 4, 7)
+    );
+    assert!(recto.schema().queues.is_empty(), "it is kept with the queues");
+    recto.close().await.unwrap();
+
+    // Others read what holds without opening queues.
+    let session = session(&store).await;
+    let settings = session.queues().unwrap().ring_settings().await.unwrap();
+    assert_eq!(settings, Some(RingSettings::of(&options)));
+    let wrong = schema("[queues]\ntables = 42\nslice_seconds = 60");
+    let plan = session
+        .tools()
+        .unwrap()
+        .plan(&wrong, &recto::ApplyOptions::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        plan.refused,
+        [
+            "queues: `units` is 7, and must be from 0 to 6 (choose a number in that range, or leave the option out)"
+        ]
+    );
+    for (text, place, field) in [
+        ("slice_seconds = 9", "2:17", "slice_seconds"),
+        ("units = 300", "2:9", "units"),
+    ] {
+        let wrong = schema(&format!("[queues]\n{text}"));
+        let refused = session
+            .tools()
+            .unwrap()
+            .apply(&wrong, &recto::ApplyOptions::new(), &|_| {})
+            .await
+            .unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::SchemaMismatch);
+        let expected = format!("{place}: queues: `{field}` is ");
+        assert!(refused.to_string().starts_with(&expected), "{refused}");
+    }
+}
+
+fn is_of_queues(table: &recto_model::Table) -> bool {
+    table.name().starts_with("recto_queue")
+}
+
+/// However far it came when it was cut off.
+async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
+    const STEP: Duration = Duration::from_millis(25);
+    let store = Fresh::new(kind);
+    let said = schema("[queues]\nslice_seconds = 60");
+    let mut time = Duration::ZERO;
+    loop {
+        let recto = store.open().await;
+        let applied = tokio::time::timeout(time, recto.apply(&said)).await;
+        recto.close().await.unwrap();
+        if let Ok(applied) = applied {
+            applied.unwrap();
+            break;
+        }
+        time += STEP;
+    }
+    let recto = store.open().await;
+    assert!(recto.plan(&said).await.unwrap().changes.is_empty());
+    assert_eq!(recto.generation(), 1);
+    let options = recto.queues().await.unwrap().options().await.unwrap();
+    assert_eq!(options.slice_seconds, 60);
 }

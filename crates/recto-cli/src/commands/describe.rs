@@ -15,7 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   recto describe                     the store and its collections
   recto describe posts               one collection's fields
-  recto describe --toml              the schema as the store records it";
+  recto describe --toml              the schema as a file: what the store records, and what holds for queues";
 
 /// Arguments of `recto describe`.
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ Examples:
 pub(crate) struct DescribeArgs {
     /// Only this collection, with its fields
     pub(crate) collection: Option<String>,
-    /// Print the recorded schema as TOML
+    /// Print the schema as TOML: what is recorded, and what holds for queues
     #[arg(long, conflicts_with_all = ["json", "collection"])]
     pub(crate) toml: bool,
     /// Print JSON
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
         return Ok(Exit::Done);
     }
     if args.toml {
-        write!(console.out(), "{}", schema.to_toml())?;
+        write!(console.out(), "{}", with_queues(schema, session).await?.to_toml())?;
     } else if args.json {
         let collections: Vec<Json> = schema
             .collections
@@ -68,6 +68,14 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
         draw_store(&store.store, store.generation, schema, console)?;
     }
     Ok(Exit::Done)
+}
+
+/// The schema with what holds for queues, if anybody has said so.
+async fn with_queues(schema: &Schema, session: &dyn Session) -> Result<Schema> {
+    let mut schema = schema.clone();
+    let settings = session.queues()?.ring_settings().await?;
+    schema.queues = settings.map(|said| said.to_schema()).unwrap_or_default();
+    Ok(schema)
 }
 
 fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Console) -> Result<()> {

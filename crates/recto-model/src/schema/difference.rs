@@ -65,12 +65,18 @@ pub enum ChangeKind {
     ViewRemoved { collection: String, view: String },
     /// A view is declared differently.
     ViewChanged { collection: String, view: String },
+    /// An option of all queues says something else.
+    QueueOptionChanged {
+        option: &'static str,
+        from: Option<u32>,
+        to: u32,
+    },
 }
 
 impl Schema {
     /// What changes from this schema to `to`: types first, then collections, in the order of `to`,
-    /// then what is gone. Empty if the two say the same (the order of collections and types says
-    /// nothing).
+    /// then what is gone, then what holds for queues: what `to` does not say of these is not changed. Empty if the two say the
+    /// same (the order of collections and types says nothing).
     pub fn difference(&self, to: &Self) -> Vec<Change> {
         let mut changes = Changes(Vec::new());
         for udt in &to.types {
@@ -105,6 +111,13 @@ impl Schema {
                     ChangeKind::CollectionRemoved { name },
                     "its records would be lost, and a schema never deletes records",
                 );
+            }
+        }
+        for (option, to) in to.queues.said() {
+            let mut before = self.queues.said().filter(|(name, _)| *name == option);
+            let from = before.next().map(|(_, number)| number);
+            if from != Some(to) {
+                changes.possible(ChangeKind::QueueOptionChanged { option, from, to });
             }
         }
         changes.0
@@ -326,6 +339,16 @@ impl fmt::Display for ChangeKind {
             Self::ViewChanged { collection, view } => {
                 write!(f, "collection {collection}: view {view} changed")
             }
+            Self::QueueOptionChanged {
+                option,
+                from: Some(from),
+                to,
+            } => write!(f, "queues: {option} from {from} to {to}"),
+            Self::QueueOptionChanged {
+                option,
+                from: None,
+                to,
+            } => write!(f, "queues: {option} {to}"),
         }
     }
 }

@@ -8,18 +8,21 @@ use super::declared::{Declaration, Declared};
 use super::errors::CollectionError;
 use super::options::{Bucket, Nulls, Width};
 use super::position::Position;
+use super::queues::StoreQueues;
 use super::{check, names};
 use crate::Type;
 use crate::table::{Direction, Table};
 use crate::types::UdtType;
 
-/// A schema: the collections and UDTs of one store.
+/// A schema: the collections and UDTs of one store, and what holds for its queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schema {
     /// UDTs, in declaration order; each may hold those before it.
     pub types: Vec<Arc<UdtType>>,
     /// Collections, in declaration order.
     pub collections: Vec<Arc<Collection>>,
+    /// What holds for all queues.
+    pub queues: StoreQueues,
 }
 
 impl Schema {
@@ -243,7 +246,7 @@ impl Collection {
 }
 
 /// Where parts of a collection stood in the text it was parsed from, by path ([`Collection::position`]; the
-/// collection itself is the empty path). All places are equal: where a
+/// collection itself is the empty path), or those of `[queues]`. All places are equal: where a
 /// schema was written is no part of what it says.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Places(pub(super) BTreeMap<String, Position>);

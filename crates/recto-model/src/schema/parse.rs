@@ -19,12 +19,14 @@ use super::model::{Schema, WriteMode};
 use super::names::nearest;
 use super::options::{Nulls, Width, parse_size};
 use super::problem::Problem;
+use super::queues::StoreQueues;
 use super::type_order::{Later, uses_of_types};
 use super::type_text::{is_cql_type, parse_type};
 use super::{MAX_COLLECTIONS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_TYPES};
 use crate::types::UdtType;
 
-const ROOT_KEYS: &[&str] = &["collection", "type"];
+const ROOT_KEYS: &[&str] = &["collection", "type", "queues"];
+const QUEUES_KEYS: &[&str] = &["slice_seconds", "margin_seconds", "tables", "units"];
 const TYPE_KEYS: &[&str] = &["fields"];
 const COLLECTION_KEYS: &[&str] = &[
     "fields",
@@ -168,6 +170,15 @@ fn found(value: &DeValue<'_>) -> String {
     }
 }
 
+/// The whole number that a value is, if it is one and not negative.
+fn whole(value: &Value<'_>) -> Option<u64> {
+    let DeValue::Integer(number) = value.get_ref() else {
+        return None;
+    };
+    let number = i64::from_str_radix(number.as_str(), number.radix()).ok()?;
+    u64::try_from(number).ok()
+}
+
 struct Parser<'c, 't> {
     context: &'c mut Context<'t>,
 }
@@ -178,6 +189,9 @@ impl Parser<'_, '_> {
         self.known_keys(root, ROOT_KEYS, "a schema");
         if let Some(types) = root.get("type").and_then(|types| self.table("type", types)) {
             schema.types = self.types(types);
+        }
+        if let Some(queues) = root.get("queues").and_then(|queues| self.table("queues", queues)) {
+            schema.queues = self.queues(queues);
         }
         let collections = root
             .get("collection")
@@ -205,6 +219,28 @@ impl Parser<'_, '_> {
             }
         }
         schema
+    }
+
+    fn queues(&mut self, table: &DeTable<'_>) -> StoreQueues {
+        self.known_keys(table, QUEUES_KEYS, "[queues]");
+        let mut queues = StoreQueues::default();
+        let options = [
+            &mut queues.slice_seconds,
+            &mut queues.margin_seconds,
+            &mut queues.tables,
+            &mut queues.units,
+        ];
+        for (key, option) in QUEUES_KEYS.iter().zip(options) {
+            let Some(value) = table.get(*key) else { continue };
+            let number = whole(value).and_then(|number| u32::try_from(number).ok());
+            *option = number.or_else(|| self.wrong(key, value, "a whole number", None));
+            let position = self.context.position(&value.span());
+            queues
+                .places
+                .0
+                .extend(position.map(|position| ((*key).to_owned(), position)));
+        }
+        queues
     }
 
     fn types(&mut self, table: &DeTable<'_>) -> Vec<Arc<UdtType>> {
@@ -469,13 +505,7 @@ impl Parser<'_, '_> {
     }
 
     fn rows(&mut self, value: &Value<'_>) -> Option<u64> {
-        let rows = match value.get_ref() {
-            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-                .ok()
-                .and_then(|rows| u64::try_from(rows).ok())
-                .filter(|rows| *rows > 0),
-            _ => None,
-        };
+        let rows = whole(value).filter(|rows| *rows > 0);
         rows.or_else(|| self.wrong("rows", value, "a whole number, at least 1", None))
     }
 

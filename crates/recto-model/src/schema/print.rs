@@ -15,6 +15,12 @@ impl Schema {
     /// have equal texts.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
+        if !self.queues.is_empty() {
+            table(&mut text, "queues");
+            for (option, number) in self.queues.said() {
+                entry(&mut text, option, &number.to_string());
+            }
+        }
         for udt in &self.types {
             table(&mut text, &format!("type.{}", udt.name));
             let fields = udt.fields.iter().map(|(name, ty)| (name, ty));
@@ -37,6 +43,7 @@ impl Schema {
                 views: Vec::new(),
                 ..Collection::clone(self.collection(collection)?)
             })],
+            ..Self::default()
         };
         let text = format!("{}view.{name} = {definition}\n", one.to_toml());
         let parsed = Self::parse(&text).ok()?;

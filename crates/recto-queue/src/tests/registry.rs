@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Action, DeadLetters, Decision, Deduplication, Event, Held, OptionError, Place, Protocol, QueueId,
-    QueueName, QueueOptions, Register, Registry, RegistryAnswer, RegistryContext, RegistryWish, Round, Shard,
-    StoreOptions, Tenure, Ticket,
+    Action, DeadLetters, Decision, Deduplication, Event, Held, OptionError, Place, Protocol, QueueChange,
+    QueueId, QueueName, QueueOptions, Register, Registry, RegistryAnswer, RegistryContext, RegistryWish,
+    Round, Shard, StoreChange, StoreOptions, Tenure, Ticket,
 };
 
 fn name(text: &str) -> QueueName {
@@ -34,7 +34,7 @@ fn change(id: u128, expected: Option<u64>, options: &QueueOptions) -> RegistryWi
     RegistryWish::Change {
         queue: QueueId(id),
         expected,
-        options: options.clone(),
+        change: options.clone().into(),
     }
 }
 
@@ -347,9 +347,9 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
     };
     let mut registries = Registries::new();
     registries.context.protocol = Protocol::default();
-    registries.is_told(RegistryWish::Configure(StoreOptions {
-        units: 2,
-        ..StoreOptions::default()
+    registries.is_told(RegistryWish::Configure(StoreChange {
+        units: Some(2),
+        ..StoreChange::default()
     }));
     let wide = QueueOptions {
         shards: 9,
@@ -421,7 +421,7 @@ fn what_holds_for_all_queues_can_be_changed() {
         units: 46,
     };
     assert_eq!(
-        registries.is_told(RegistryWish::Configure(good)),
+        registries.is_told(RegistryWish::Configure(good.into())),
         RegistryAnswer::Done
     );
     assert_eq!(registries.registry.options(), good);
@@ -461,13 +461,86 @@ fn what_holds_for_all_queues_can_be_changed() {
         ("units", StoreOptions { tables: 3, ..good }),
     ] {
         assert_eq!(
-            registries.is_refused(RegistryWish::Configure(options)).field(),
+            registries
+                .is_refused(RegistryWish::Configure(options.into()))
+                .field(),
             field
         );
     }
     // The first queue does not change that.
     registries.is_told(create(1, "a", &QueueOptions::default()));
     assert_eq!(registries.registry.options(), good);
+    let many = StoreChange {
+        tables: Some(300),
+        ..StoreChange::default()
+    };
+    let error = registries.is_refused(RegistryWish::Configure(many));
+    assert_eq!(error.to_string(), "`tables` is 300, and must be from 2 to 48");
+}
+
+/// Both are worked out on a registry that the other may have changed since whoever asks has read it.
+#[test]
+fn a_change_of_options_changes_what_it_names() {
+    let mut registries = Registries::new();
+    for change in [
+        StoreChange {
+            slice_seconds: Some(60),
+            ..StoreChange::default()
+        },
+        StoreChange {
+            units: Some(7),
+            ..StoreChange::default()
+        },
+    ] {
+        registries.is_told(RegistryWish::Configure(change));
+    }
+    let both = StoreOptions {
+        slice_seconds: 60,
+        units: 7,
+        ..StoreOptions::default()
+    };
+    assert_eq!(registries.registry.options(), both);
+    // With what another said since they do not fit.
+    let tables = StoreChange {
+        tables: Some(42),
+        ..StoreChange::default()
+    };
+    assert_eq!(
+        registries.is_refused(RegistryWish::Configure(tables)).field(),
+        "units"
+    );
+
+    registries.is_told(create(2, "b", &QueueOptions::default()));
+    registries.is_told(create(1, "a", &sends_dead_letters_to("b")));
+    for change in [
+        QueueChange {
+            visibility_seconds: Some(60),
+            ..QueueChange::default()
+        },
+        QueueChange {
+            delay_seconds: Some(5),
+            retention_seconds: Some(Some(90)),
+            ..QueueChange::default()
+        },
+        QueueChange {
+            dead_letters: Some(None),
+            ..QueueChange::default()
+        },
+    ] {
+        registries.is_told(RegistryWish::Change {
+            queue: QueueId(1),
+            expected: None,
+            change,
+        });
+    }
+    let all = QueueOptions {
+        visibility_seconds: 60,
+        delay_seconds: 5,
+        retention_seconds: Some(90),
+        ..QueueOptions::default()
+    };
+    let (.., queue) = registries.registry.named("a").expect("it is there");
+    assert_eq!(queue.options, all);
 }
 
 #[test]

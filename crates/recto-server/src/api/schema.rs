@@ -11,14 +11,21 @@ use serde_json::json;
 use super::answer;
 use super::caller::Caller;
 use super::parameters::Parameters;
+use crate::access::Operation;
 use crate::problem::Problem;
 
-/// `GET /v1/schema`: the collections that are seen, in the schema language, and the generation.
+/// `GET /v1/schema`: the collections that are seen, and what holds for queues if those are, in the schema language, and the
+/// generation.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     Parameters::read(&uri, &[])?;
     let store = caller.app_session().describe().await?;
     let mut schema = caller.schema().await?;
     keep_used_types(&mut schema);
+    if caller.access.check_every_queue(Operation::Read).is_ok() {
+        let session = caller.any_queue_session();
+        let settings = session.queues()?.ring_settings().await?;
+        schema.queues = settings.map(|said| said.to_schema()).unwrap_or_default();
+    }
     let document = json!({ "generation": store.generation, "toml": schema.to_toml() });
     Ok(answer::json(&headers, &document))
 }

@@ -74,7 +74,7 @@ pub(super) fn schema() -> Json {
     let response = tagged_json_of("Schema", "The schema.");
     json!({ "get": {
         "operationId": "schema",
-        "summary": "The schema as it is recorded, in the schema language",
+        "summary": "The schema as it is recorded, and what holds for queues, in the schema language",
         "tags": ["collections"],
         "parameters": [parameters::reference("If-None-Match")],
         "responses": of_operation(vec![("200", response), not_modified()], &[]),

@@ -49,7 +49,7 @@ fn recorded() -> Json {
         "required": ["generation", "toml"],
         "properties": {
             "generation": { "type": "integer", "minimum": 0, "description": "Grows with each change of the schema." },
-            "toml": { "type": "string", "description": "The collections, as a schema file declares them." },
+            "toml": { "type": "string", "description": "The collections, as a schema file declares them, and `[queues]` for who may read all queues." },
         },
     })
 }

@@ -38,8 +38,8 @@ impl Case {
 
     fn schema_text(&self) -> String {
         let schema = Schema {
-            types: Vec::new(),
             collections: vec![self.collection.clone()],
+            ..Schema::default()
         };
         format!("\n{}\n", schema.to_toml().trim())
     }

@@ -4,12 +4,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use recto_model::Table;
-use recto_model::schema::{Change, ChangeKind, Schema};
+use recto_model::schema::{Change, ChangeKind, Schema, StoreQueues};
 use recto_store::Store;
 use recto_store::tables::added_columns;
 use recto_views::ViewState;
 
+use recto_queue::StoreChange;
+
 use super::change::{TableChange, change_table};
+use super::queues::{FoundQueues, change_of, is_of_queues};
 use super::tables::FoundTables;
 use super::unsupported::unsupported;
 use super::views::{KeptView, KeptViews};
@@ -27,8 +30,17 @@ pub(crate) struct Intent {
     pub(crate) plan: SchemaPlan,
     /// What is done to tables before the schema is recorded.
     tables: Vec<TableChange>,
-    /// Tables that are dropped after it is recorded.
-    dropped: Vec<String>,
+    /// What is done after it is recorded.
+    after: After,
+}
+
+/// What is done after a schema is recorded.
+#[derive(Debug, Default)]
+pub(crate) struct After {
+    /// Tables that are dropped.
+    pub(crate) dropped: Vec<String>,
+    /// What is changed of what holds for all queues.
+    pub(crate) queues: Option<StoreChange>,
 }
 
 impl Intent {
@@ -42,7 +54,7 @@ impl Intent {
         show: impl Fn(&TableChange) -> Vec<String>,
     ) -> Self {
         let is_removed = |name: &str| asked.collection(name).is_none() && options.removes(name);
-        let schema = asked.keeping(&without(&recorded.schema, asked, options));
+        let mut schema = asked.keeping(&without(&recorded.schema, asked, options));
         let is_new = |name: &str| recorded.schema.collection(name).is_none() && !found.has_rows(name);
         let views = recorded.views.following(&schema, found, is_new);
         let mut plan = SchemaPlan {
@@ -51,10 +63,18 @@ impl Intent {
             refused: unsupported(&schema).iter().map(ToString::to_string).collect(),
             ..SchemaPlan::default()
         };
-        for change in recorded.schema.difference(&schema) {
+        let mut queues = None;
+        for change in before(recorded, found).difference(&schema) {
             plan.changes.push(found.tell(&change));
             plan.refused.extend(refusal(&change));
+            if is_of_queues(&change) {
+                queues = Some(change_of(asked));
+            }
         }
+        plan.refused
+            .extend(found.queues.as_ref().and_then(|queues| queues.refusal(asked)));
+        // It is kept where queues are.
+        schema.queues = StoreQueues::default();
         let named = asked.collections.iter();
         plan.refused
             .extend(named.filter_map(|one| found.other.get(&one.name).cloned()));
@@ -99,16 +119,27 @@ impl Intent {
         if !plan.changes.is_empty() || recorded.generation == 0 {
             let mut drops = dropped.clone();
             drops.extend(views_that_go(&schema, &views));
-            plan.statements = statements(recorded, found, &tables, &drops, show);
+            let opened = found.queues.iter().filter(|_| queues.is_some());
+            let opened = opened.flat_map(|queues| queues.missing.iter().cloned().map(TableChange::Make));
+            let opened: Vec<_> = opened.collect();
+            let changes: Vec<_> = tables.iter().chain(&opened).collect();
+            plan.statements = statements(recorded, found, &changes, &drops, show);
         }
         Self {
             schema,
             views,
             plan,
             tables,
-            dropped,
+            after: After { dropped, queues },
         }
     }
+}
+
+/// What is recorded, and what holds for queues.
+fn before(recorded: &Recorded, found: &FoundTables) -> Schema {
+    let mut before = Schema::clone(&recorded.schema);
+    before.queues = found.queues.as_ref().map(FoundQueues::said).unwrap_or_default();
+    before
 }
 
 /// What becomes of views whose tables are made or dropped while others write, a line each: of those that are new and have
@@ -240,7 +271,7 @@ fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
 fn statements(
     recorded: &Recorded,
     found: &FoundTables,
-    changes: &[TableChange],
+    changes: &[&TableChange],
     dropped: &[String],
     show: impl Fn(&TableChange) -> Vec<String>,
 ) -> Vec<String> {
@@ -253,7 +284,7 @@ fn statements(
     let drops: Vec<TableChange> = dropped.iter().cloned().map(TableChange::Drop).collect();
     catalog
         .iter()
-        .chain(changes)
+        .chain(changes.iter().copied())
         .chain(&drops)
         .flat_map(show)
         .filter(|statement| run.insert(statement.clone()))
@@ -268,6 +299,7 @@ fn refusal(change: &Change) -> Option<String> {
         | ChangeKind::ViewAdded { .. }
         | ChangeKind::ViewChanged { .. }
         | ChangeKind::ViewRemoved { .. }
+        | ChangeKind::QueueOptionChanged { .. }
         | ChangeKind::TypeAdded { .. } => None,
         _ if change.obstacle.is_some() => Some(change.to_string()),
         ChangeKind::FieldAdded { .. } => None,
@@ -312,16 +344,15 @@ fn table_change(there: Option<Table>, table: Table) -> Option<TableChange> {
     adds.then_some(TableChange::Extend { there, table })
 }
 
-/// Makes the store hold a schema, and what it has beyond it; also returns the tables that are to be
-/// [dropped](drop_tables) now.
+/// Makes the store hold a schema, and what it has beyond it; also returns what is to be done now.
 pub(crate) async fn apply(
     store: &Arc<dyn Store>,
     catalog: &Catalog<'_>,
     recorded: &Recorded,
     asked: &Schema,
     options: &ApplyOptions,
-) -> Result<(Applied, Vec<String>)> {
-    let found = FoundTables::look(store, recorded, asked, options).await?;
+) -> Result<(Applied, After)> {
+    let found = FoundTables::look(catalog, recorded, asked, options).await?;
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(first) = plan.refused.first() {
@@ -334,7 +365,7 @@ pub(crate) async fn apply(
         kept: plan.kept,
     };
     if applied.changes.is_empty() && recorded.generation > 0 {
-        return Ok((applied, Vec::new()));
+        return Ok((applied, After::default()));
     }
     catalog.create().await?;
     for change in &intent.tables {
@@ -348,7 +379,7 @@ pub(crate) async fn apply(
         let (schema, views) = (&intent.schema, &intent.views);
         applied.generation = catalog.record_schema(schema, views, recorded.generation).await?;
     }
-    Ok((applied, intent.dropped))
+    Ok((applied, intent.after))
 }
 
 /// Drops tables that the recorded schema no longer names. It is recorded before: who lost to another apply must not

@@ -8,10 +8,12 @@
 //! | `change` | making, extending and dropping one table |
 //! | `tables` | which tables there are, beside what is recorded |
 //! | `views` | the tables of views, with their states |
+//! | `queues` | what holds for all queues, which a schema says and the catalog does not record |
 //! | `apply` | making a store hold a schema |
 
 pub(crate) mod apply;
 pub(crate) mod change;
+pub(crate) mod queues;
 pub(crate) mod tables;
 mod unsupported;
 pub(crate) mod views;

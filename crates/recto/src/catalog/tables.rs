@@ -10,7 +10,8 @@ use recto_model::Table;
 use recto_model::schema::{Change, ChangeKind, Schema};
 use recto_store::{ReadOptions, Store, StoreError, TableState};
 
-use super::Recorded;
+use super::queues::FoundQueues;
+use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::ApplyOptions;
 
@@ -86,6 +87,8 @@ pub(crate) struct FoundTables {
     pub(crate) strays: BTreeSet<String>,
     /// The rows of tables that are asked to be removed, or that are there before their collection.
     rows: BTreeMap<String, Rows>,
+    /// What holds for queues, if the schema says anything of that.
+    pub(crate) queues: Option<FoundQueues>,
 }
 
 /// How many rows a table has.
@@ -111,12 +114,16 @@ impl fmt::Display for Rows {
 impl FoundTables {
     /// Looks at the tables of what is recorded, of what is asked for, and of what shall be removed.
     pub(crate) async fn look(
-        store: &Arc<dyn Store>,
+        catalog: &Catalog<'_>,
         recorded: &Recorded,
         asked: &Schema,
         options: &ApplyOptions,
     ) -> Result<Self> {
+        let store = catalog.store;
         let mut found = Self::default();
+        if !asked.queues.is_empty() {
+            found.queues = Some(FoundQueues::look(catalog).await?);
+        }
         found.look_at_views(store, recorded).await?;
         let kept = recorded;
         let recorded = &recorded.schema;
@@ -213,6 +220,10 @@ impl FoundTables {
     /// A change in plain words, with what it means for rows.
     pub(crate) fn tell(&self, change: &Change) -> String {
         match &change.kind {
+            ChangeKind::QueueOptionChanged { option, .. } => match &self.queues {
+                Some(queues) => queues.tell(change, option),
+                None => change.to_string(),
+            },
             ChangeKind::CollectionRemoved { name } => format!("{}; {}", change.kind, self.rows_lost(name)),
             ChangeKind::CollectionAdded { name } => match self.rows.get(name) {
                 None | Some(Rows::Exactly(0)) => change.to_string(),

@@ -30,7 +30,7 @@ impl Queues for LocalTools {
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
-        let options = settings.on(&QueueOptions::default())?;
+        let options = settings.change()?.on(&QueueOptions::default());
         let (queue, is_new) = self.recto.queues().await?.create_telling(name, options).await?;
         Ok((self.status(&queue).await?, is_new))
     }
@@ -51,8 +51,7 @@ impl Queues for LocalTools {
                 .with_hint("look at what it is now, and change that")
                 .with_version(i64::try_from(queue.version()).unwrap_or(i64::MAX)));
         }
-        let options = settings.on(queue.options())?;
-        queue.change(options).await?;
+        queue.change_from(version, settings.change()?).await?;
         self.status(&queue).await
     }
 
@@ -164,9 +163,13 @@ impl Queues for LocalTools {
 
     async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
         let queues = self.recto.queues().await?;
-        let options = settings.on(&queues.options().await?)?;
-        queues.configure(options).await?;
+        queues.configure(settings.change()).await?;
         Ok(self.ring_words(queues.ring().await?))
+    }
+
+    async fn ring_settings(&self) -> Result<Option<RingSettings>> {
+        let options = self.recto.stored_queue_options().await?;
+        Ok(options.as_ref().map(RingSettings::of))
     }
 }
 

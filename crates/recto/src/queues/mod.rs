@@ -76,7 +76,7 @@ pub use recto_queue::limits::{
     MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES,
 };
 pub use recto_queue::options::{DeadLetters, Deduplication};
-pub use recto_queue::{MessageId, QueueName, QueueOptions, Receipt, StoreOptions};
+pub use recto_queue::{MessageId, QueueChange, QueueName, QueueOptions, Receipt, StoreChange, StoreOptions};
 
 use crate::error::Result;
 use crate::shared::Shared;
@@ -186,13 +186,14 @@ impl Queues {
         Ok(self.engine.options().await?)
     }
 
-    /// All queues of the store go by these options from now on: how often slices end, and the like. Where bodies need no
-    /// ring, only how many work units there may be matters.
+    /// Changes what all queues of the store go by: how often slices end, and the like. A [`StoreChange`] changes what it names,
+    /// whatever another changes at the same time; [`StoreOptions`] are put as a whole. Where bodies need no ring, only how many
+    /// work units there may be matters.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a number is too small or too great, as [`Error::field`](crate::Error::field) says.
-    pub async fn configure(&self, options: StoreOptions) -> Result<()> {
-        Ok(self.engine.configure(options).await?)
+    pub async fn configure(&self, change: impl Into<StoreChange>) -> Result<()> {
+        Ok(self.engine.configure(change).await?)
     }
 
     fn handle(&self, queue: recto_jobs::Queue) -> Queue {

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::typed::TypedQueue;
 use super::worker::{Failure, Worker};
-use super::{Message, NewMessage, Peeked, Position, QueueOptions, Receipt, Receive, Sent, Settled, Stats};
+use super::{
+    Message, NewMessage, Peeked, Position, QueueChange, QueueOptions, Receipt, Receive, Sent, Settled, Stats,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A queue, or a work unit of one. Cheap to clone; every clone is the same queue, and finds it gone once it is deleted, whatever has its name then.
@@ -51,15 +53,20 @@ impl Queue {
         self.known.changed
     }
 
-    /// It is like that from now on; this handle too. If it was changed since this handle was got, nothing is done.
+    /// It is like that from now on; this handle too. If it was changed since this handle was got, nothing is done. A
+    /// [`QueueChange`] changes what it names; [`QueueOptions`] are put as a whole.
     ///
     /// # Errors
     /// [`ErrorKind::Changed`]: it was changed since. [`ErrorKind::InvalidArgument`]: an option is not right, or one that cannot
     /// be changed, as [`Error::field`] says, or it is a work unit. [`ErrorKind::NotFound`]: it was deleted.
-    pub async fn change(&mut self, options: QueueOptions) -> Result<()> {
+    pub async fn change(&mut self, change: impl Into<QueueChange>) -> Result<()> {
+        self.change_from(Some(self.known.changed), change.into()).await
+    }
+
+    /// The same of whatever version it is of, or of one only.
+    pub(crate) async fn change_from(&mut self, expected: Option<u64>, change: QueueChange) -> Result<()> {
         self.check_no_unit("is as its queue is", "change its queue")?;
-        let expected = Some(self.known.changed);
-        self.engine.change(self.known.id, expected, options).await?;
+        self.engine.change(self.known.id, expected, change).await?;
         self.known = self.engine.queue(self.known.id).await?;
         Ok(())
     }

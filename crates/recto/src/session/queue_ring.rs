@@ -1,11 +1,8 @@
 //! The ring of tables in which bodies lie, in the words of the HTTP API.
 
-use recto_queue::StoreOptions;
-use recto_queue::limits::MAX_OPTION_TABLES;
+use recto_model::schema::StoreQueues;
+use recto_queue::{StoreChange, StoreOptions};
 use serde::{Deserialize, Serialize};
-
-use super::check_range;
-use crate::error::Result;
 
 /// What all queues of a store go by, or are to go by: what is not said stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,26 +33,35 @@ impl RingSettings {
         }
     }
 
-    /// What these make of options.
-    ///
-    /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a number of tables is greater than any.
-    pub fn on(&self, options: &StoreOptions) -> Result<StoreOptions> {
-        Ok(StoreOptions {
-            slice_seconds: self.slice_seconds.unwrap_or(options.slice_seconds),
-            margin_seconds: self.margin_seconds.unwrap_or(options.margin_seconds),
-            tables: tables("tables", self.tables, options.tables)?,
-            units: tables("units", self.units, options.units)?,
-        })
+    /// What `[queues]` of a schema says.
+    pub fn of_schema(queues: &StoreQueues) -> Self {
+        Self {
+            slice_seconds: queues.slice_seconds,
+            margin_seconds: queues.margin_seconds,
+            tables: queues.tables,
+            units: queues.units,
+        }
     }
-}
 
-fn tables(field: &str, given: Option<u32>, otherwise: u8) -> Result<u8> {
-    let Some(given) = given else {
-        return Ok(otherwise);
-    };
-    check_range(field, given, 0..=MAX_OPTION_TABLES.into())?;
-    Ok(u8::try_from(given).unwrap_or(u8::MAX))
+    /// As `[queues]` of a schema says it.
+    pub fn to_schema(&self) -> StoreQueues {
+        let mut queues = StoreQueues::default();
+        queues.slice_seconds = self.slice_seconds;
+        queues.margin_seconds = self.margin_seconds;
+        queues.tables = self.tables;
+        queues.units = self.units;
+        queues
+    }
+
+    /// What these are to change.
+    pub fn change(&self) -> StoreChange {
+        StoreChange {
+            slice_seconds: self.slice_seconds,
+            margin_seconds: self.margin_seconds,
+            tables: self.tables,
+            units: self.units,
+        }
+    }
 }
 
 /// How the tables of bodies stood when they were looked at.

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage};
 use recto_queue::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
 use recto_queue::options::{DeadLetters, Deduplication};
-use recto_queue::{QueueName, QueueOptions};
+use recto_queue::{QueueChange, QueueName, QueueOptions};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::queue_ring::{QueueRing, RingSettings};
@@ -89,26 +89,27 @@ impl QueueSettings {
         }
     }
 
-    /// What these make of a queue that is like that.
+    /// What these are to change of a queue.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]: what is named as queue of dead letters is no name.
-    pub fn on(&self, options: &QueueOptions) -> Result<QueueOptions> {
-        let mut changed = options.clone();
-        changed.visibility_seconds = self.visibility_seconds.unwrap_or(options.visibility_seconds);
-        changed.delay_seconds = self.delay_seconds.unwrap_or(options.delay_seconds);
-        changed.retention_seconds = self.retention_seconds.unwrap_or(options.retention_seconds);
-        if let Some(dead_letters) = &self.dead_letters {
-            changed.dead_letters = dead_letters.as_ref().map(DeadLetterSettings::read).transpose()?;
-        }
-        changed.is_ordered = self.ordered.unwrap_or(options.is_ordered);
-        changed.deduplication = match self.deduplication {
-            Some(DeduplicationScope::Queue) => Deduplication::Queue,
-            Some(DeduplicationScope::Group) => Deduplication::Group,
-            None => options.deduplication,
+    pub fn change(&self) -> Result<QueueChange> {
+        let read = |dead_letters: &Option<DeadLetterSettings>| {
+            dead_letters.as_ref().map(DeadLetterSettings::read).transpose()
         };
-        changed.body_bytes = self.body_bytes.unwrap_or(options.body_bytes);
-        Ok(changed)
+        Ok(QueueChange {
+            visibility_seconds: self.visibility_seconds,
+            delay_seconds: self.delay_seconds,
+            retention_seconds: self.retention_seconds,
+            dead_letters: self.dead_letters.as_ref().map(read).transpose()?,
+            is_ordered: self.ordered,
+            shards: None,
+            deduplication: self.deduplication.map(|scope| match scope {
+                DeduplicationScope::Queue => Deduplication::Queue,
+                DeduplicationScope::Group => Deduplication::Group,
+            }),
+            body_bytes: self.body_bytes,
+        })
     }
 }
 
@@ -498,4 +499,6 @@ pub trait Queues: Send + Sync {
     async fn ring(&self) -> Result<QueueRing>;
     /// Changes what all queues go by.
     async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing>;
+    /// What all queues go by, if anybody has said so, or made a queue; nothing is made for that.
+    async fn ring_settings(&self) -> Result<Option<RingSettings>>;
 }

@@ -86,8 +86,8 @@ impl Subject {
             ..schema::Declaration::default()
         });
         let schema = schema::Schema {
-            types: Vec::new(),
             collections: vec![Arc::new(collection.unwrap())],
+            ..schema::Schema::default()
         };
         let base = definition.base();
         let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();

@@ -134,8 +134,8 @@ impl Ground {
 
 fn schema_of(collections: Vec<Arc<schema::Collection>>) -> schema::Schema {
     schema::Schema {
-        types: Vec::new(),
         collections,
+        ..schema::Schema::default()
     }
 }
 

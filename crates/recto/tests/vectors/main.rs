@@ -51,8 +51,8 @@ async fn subjects(kind: Kind, sets: &[vector::Set]) -> Vec<Subject> {
     let recto = Fresh::new(kind).open().await;
     recto
         .apply(&schema::Schema {
-            types: Vec::new(),
             collections: collections.clone(),
+            ..schema::Schema::default()
         })
         .await
         .unwrap();

@@ -131,4 +131,8 @@ impl<S: Session> Queues for Observed<S> {
         self.audited(deed, self.session.queues()?.change_ring(settings))
             .await
     }
+
+    async fn ring_settings(&self) -> Result<Option<RingSettings>> {
+        self.seen(self.session.queues()?.ring_settings().await)
+    }
 }
