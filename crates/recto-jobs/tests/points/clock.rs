@@ -1,0 +1,47 @@
+//! Clocks that go ten times as fast: leases and slices are over soon.
+
+use std::time::Duration;
+
+use recto_model::Environment;
+use recto_model::environment::Source;
+
+const TIMES: u32 = 10;
+
+/// The same for all processes that began from the same moment.
+pub(crate) fn environment(from_micros: i64) -> Environment {
+    Environment::new(Fast {
+        from_micros,
+        right: Environment::system(),
+    })
+}
+
+/// How long that takes in truth.
+pub(crate) fn in_truth(time: Duration) -> Duration {
+    time / TIMES
+}
+
+struct Fast {
+    from_micros: i64,
+    right: Environment,
+}
+
+impl Source for Fast {
+    fn now_micros(&self) -> i64 {
+        self.from_micros + (self.right.now_micros() - self.from_micros) * i64::from(TIMES)
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.right.monotonic_nanos() * u64::from(TIMES)
+    }
+
+    fn continuous_nanos(&self) -> u64 {
+        self.right.continuous_nanos() * u64::from(TIMES)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(16) {
+            let drawn = self.right.random::<16>();
+            chunk.copy_from_slice(&drawn[..chunk.len()]);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A store at which a process stands still: when it is about to call it for something, or when that was done.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use recto_model::Table;
+use recto_store::wrapper::StoreWrapper;
+use recto_store::{
+    Atomicity, Cas, CasOutcome, PartitionWrite, Store, StoreError, TableOutcome, WriteOptions, WriteOutcome,
+};
+
+use crate::point::{Call, Point};
+
+/// What a process says when it stands still.
+pub(crate) const REACHED: &str = "reached";
+
+/// On which side of the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    /// It was answered, and nobody heard that.
+    After,
+}
+
+pub(crate) struct CutOff {
+    inner: Arc<dyn Store>,
+    side: Side,
+    armed: Mutex<Option<(Point, usize)>>,
+    has_stood_still: AtomicBool,
+}
+
+impl CutOff {
+    pub(crate) fn new(inner: Arc<dyn Store>, side: Side) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            side,
+            armed: Mutex::default(),
+            has_stood_still: AtomicBool::new(false),
+        })
+    }
+
+    /// From now on it is looked for this point.
+    pub(crate) fn arm(&self, point: Point) {
+        *self.armed.lock().unwrap() = Some((point, 0));
+    }
+
+    /// Whether the process was there, and goes on.
+    pub(crate) fn is_past(&self) -> bool {
+        self.has_stood_still.load(Ordering::Relaxed)
+    }
+
+    /// Whether the process comes to its point by this call: once.
+    fn comes_there(&self, call: Call) -> bool {
+        let mut armed = self.armed.lock().unwrap();
+        let Some((point, passed)) = armed.as_mut() else {
+            return false;
+        };
+        *passed = point.passes(*passed, call);
+        let is_there = point.is_reached(*passed);
+        if is_there {
+            *armed = None;
+        }
+        is_there
+    }
+
+    async fn call<T>(&self, call: Call, called: impl Future<Output = T>) -> T {
+        if !self.comes_there(call) {
+            return called.await;
+        }
+        if self.side == Side::Before {
+            self.stand_still();
+            return called.await;
+        }
+        let answer = called.await;
+        self.stand_still();
+        answer
+    }
+
+    /// The whole process does, which has one thread: until it is told to go on, or killed.
+    fn stand_still(&self) {
+        println!("{REACHED}");
+        std::io::stdout().flush().unwrap();
+        wait_for_word();
+        self.has_stood_still.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Waits until somebody writes a line to the process. It ends with who started it.
+pub(crate) fn wait_for_word() {
+    if std::io::stdin().read_line(&mut String::new()).unwrap() == 0 {
+        std::process::exit(1);
+    }
+}
+
+#[async_trait]
+impl StoreWrapper for CutOff {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let call = writes
+            .first()
+            .map_or(Call::Other, |write| Call::write(write.table.name()));
+        self.call(call, self.inner.write_many(writes, atomicity, options))
+            .await
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        let call = Call::cas(&cas);
+        self.call(call, self.inner.cas(cas, options)).await
+    }
+
+    async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.call(Call::Empty, self.inner.empty_table(table)).await
+    }
+}

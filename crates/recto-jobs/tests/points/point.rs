@@ -1,0 +1,132 @@
+//! The points at which a process is cut off, each by the calls to the store that lead there.
+
+use recto_queue::{Phase, Version, stored};
+use recto_store::{Cas, Operation};
+
+/// A call that changes something, by what it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Bodies,
+    Head,
+    Log,
+    State,
+    /// The ring, so that a slice ends.
+    Roll,
+    /// The ring, so that a table is taken to be emptied.
+    Take,
+    /// The ring, in another way.
+    Ring,
+    /// A table is emptied.
+    Empty,
+    /// Something else.
+    Other,
+}
+
+/// What the process does that is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Does {
+    Send,
+    Claim,
+    Ack,
+    /// Sends one message more than a segment has.
+    Seal,
+    /// Is done with the last message of a segment that is sealed.
+    Release,
+    /// Gives a message back that was received as often as it may be.
+    Move,
+    /// Keeps the ring.
+    Keep,
+}
+
+/// A step that is cut off: at the last of these calls, after the others, in this order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) name: &'static str,
+    pub(crate) does: Does,
+    path: &'static [Call],
+}
+
+const fn point(name: &'static str, does: Does, path: &'static [Call]) -> Point {
+    Point { name, does, path }
+}
+
+/// All of them.
+pub(crate) const POINTS: [Point; 20] = [
+    point("send-bodies", Does::Send, &[Call::Bodies]),
+    point("send-append", Does::Send, &[Call::Log]),
+    point("claim", Does::Claim, &[Call::State]),
+    point("ack", Does::Ack, &[Call::State]),
+    point("seal-log", Does::Seal, &[Call::Log]),
+    point("seal-head", Does::Seal, &[Call::Log, Call::Head]),
+    point("release", Does::Release, &[Call::State, Call::Head]),
+    point("move-mark", Does::Move, &[Call::State]),
+    point("move-bodies", Does::Move, &[Call::State, Call::Bodies]),
+    point("move-append", Does::Move, &[Call::State, Call::Log]),
+    point("move-resolve", Does::Move, &[Call::State, Call::Log, Call::State]),
+    point("roll", Does::Keep, &[Call::Roll]),
+    point("fence-head", Does::Keep, &[Call::Roll, Call::Head]),
+    point("fence-log", Does::Keep, &[Call::Roll, Call::Log]),
+    point("fence-ring", Does::Keep, &[Call::Roll, Call::Log, Call::Ring]),
+    point("rehome-bodies", Does::Keep, &[Call::Bodies]),
+    point("rehome-head", Does::Keep, &[Call::Bodies, Call::Head]),
+    point("emptying-take", Does::Keep, &[Call::Take]),
+    point("emptying-send", Does::Keep, &[Call::Empty]),
+    point("emptying-say", Does::Keep, &[Call::Empty, Call::Ring]),
+];
+
+impl Point {
+    pub(crate) fn of(name: &str) -> Self {
+        *POINTS.iter().find(|point| point.name == name).unwrap()
+    }
+
+    /// How far on the way there a process is after this call.
+    pub(crate) fn passes(&self, passed: usize, call: Call) -> usize {
+        let is_next = self.path.get(passed) == Some(&call);
+        passed + usize::from(is_next)
+    }
+
+    /// Whether it is there.
+    pub(crate) fn is_reached(&self, passed: usize) -> bool {
+        passed == self.path.len()
+    }
+}
+
+impl Call {
+    /// A plain write to this table.
+    pub(crate) fn write(table: &str) -> Self {
+        if table.starts_with("recto_queue_body_") {
+            Self::Bodies
+        } else {
+            Self::Other
+        }
+    }
+
+    /// A conditional write.
+    pub(crate) fn cas(cas: &Cas) -> Self {
+        match cas.table.name() {
+            "recto_queue_shard" => Self::Head,
+            "recto_queue_log" => Self::Log,
+            "recto_queue_state" => Self::State,
+            "recto_queue" if cas.partition.iter().eq([Some(&b"ring"[..])]) => Self::ring(cas),
+            _ => Self::Other,
+        }
+    }
+
+    /// What becomes of the ring.
+    fn ring(cas: &Cas) -> Self {
+        let Operation::PatchStatic { cells, .. } = &cas.mutations[0].operation else {
+            return Self::Ring;
+        };
+        let cells: Vec<&[u8]> = cells.iter().flatten().collect();
+        let version = Version::from_be_bytes(cells[0].try_into().unwrap());
+        let ring = stored::decode_ring(version, cells[1]).unwrap();
+        let has = |is: fn(&Phase) -> bool| ring.tables().values().any(is);
+        if has(|phase| matches!(phase, Phase::Closing { .. })) {
+            Self::Roll
+        } else if has(|phase| matches!(phase, Phase::Emptying { .. })) {
+            Self::Take
+        } else {
+            Self::Ring
+        }
+    }
+}
