@@ -158,7 +158,7 @@ pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
 /// Whether a table has an id by its name. Cassandra draws one otherwise, and who makes a table by a node that has not heard of it
 /// yet, or is late, makes it under another id: for that the one that is there, and all that is in it, is dropped. What conditional
 /// writes decide is remembered by the id beside the table, and would be taken for a later table's of the same name.
-fn has_own_id(table: &Table) -> bool {
+pub(crate) fn has_own_id(table: &Table) -> bool {
     let is_decided = |column: &Column| {
         matches!(
             column.kind,

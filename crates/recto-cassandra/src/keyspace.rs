@@ -36,7 +36,7 @@ impl CassandraStore {
         let mut report = KeyspaceReport::default();
         compare_copies(&mut report, &replication, &nodes, local);
         let deadline = client.deadline(client.config.schema_timeout);
-        for found in client.find_tables(None, &deadline).await? {
+        for found in client.find_tables(&[], &deadline).await? {
             let Some(table) = tables.iter().find(|table| table.name() == found.name) else {
                 continue;
             };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::try_join;
 use recto_model::{Column, Table};
 use recto_store::tables::difference;
 use recto_store::{StoreError, StoreErrorKind, TableState};
@@ -10,6 +11,7 @@ use scylla::response::query_result::QueryResult;
 use serde_json::Value;
 
 use crate::client::{Client, Deadline};
+use crate::cql::string_literal;
 use crate::ddl::{ALLOW_AUTO_SNAPSHOT, SchemaColumn, SchemaTable, SchemaUdt};
 use crate::values::ReadValuesError;
 
@@ -42,22 +44,22 @@ pub(crate) struct FoundTable {
 impl Client {
     /// The table `name`; an error if there is none.
     pub(crate) async fn find_table(&self, name: &str, deadline: &Deadline) -> Result<FoundTable, StoreError> {
-        let found = self.find_tables(Some(name), deadline).await?.pop();
+        let found = self.find_tables(&[name], deadline).await?.pop();
         found.ok_or_else(|| {
             StoreError::new(StoreErrorKind::Table, format!("there is no table {name}"))
                 .with_hint("make the tables of the schema first")
         })
     }
 
-    /// All tables of the keyspace, or the one `name`.
+    /// The tables of these names; of none: all of the keyspace.
     ///
-    /// Tables, their columns and types are read one after the other, each from any node: what changes
+    /// Tables, their columns and types are read side by side, each from any node: what changes
     /// meanwhile is seen in part, such as a table that is being dropped without its columns. So a table of
     /// Recto's that does not fit its comment is read again, and is taken for one that was changed only if
     /// it stays as it is.
     pub(crate) async fn find_tables(
         &self,
-        name: Option<&str>,
+        names: &[&str],
         deadline: &Deadline,
     ) -> Result<Vec<FoundTable>, StoreError> {
         let damaged = |found: &FoundTable| {
@@ -65,7 +67,7 @@ impl Client {
             reason.map(|reason| format!("{}: {reason}", found.name))
         };
         let doubts = |found: &[FoundTable]| found.iter().filter_map(damaged).collect();
-        self.read_settled(name, deadline, doubts).await
+        self.read_settled(names, deadline, doubts).await
     }
 
     /// How tables compare with those asked for. One that is another is read again, as by
@@ -81,21 +83,25 @@ impl Client {
                 })
                 .collect()
         };
-        let found = self.read_settled(None, &deadline, doubts).await?;
+        let names: Vec<&str> = asked.iter().map(Table::name).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.read_settled(&names, &deadline, doubts).await?;
         Ok(asked.iter().map(|table| state(&found, table)).collect())
     }
 
     /// The tables, read without doubts, or several times in a row with the same ones.
     async fn read_settled(
         &self,
-        name: Option<&str>,
+        names: &[&str],
         deadline: &Deadline,
         doubts: impl Fn(&[FoundTable]) -> Vec<String>,
     ) -> Result<Vec<FoundTable>, StoreError> {
         let mut last = None;
         let mut reads = 0;
         loop {
-            let found = self.read_tables(name, deadline).await?;
+            let found = self.read_tables(names, deadline).await?;
             let doubts = doubts(&found);
             if doubts.is_empty() {
                 return Ok(found);
@@ -126,34 +132,21 @@ impl Client {
     }
 
     /// One reading of the tables.
-    async fn read_tables(
-        &self,
-        name: Option<&str>,
-        deadline: &Deadline,
-    ) -> Result<Vec<FoundTable>, StoreError> {
-        let tables = self.load_tables(name, deadline).await?;
-        let udts: Arc<[SchemaUdt]> = self.load_udts(deadline).await?.into();
+    async fn read_tables(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<FoundTable>, StoreError> {
+        let (tables, udts) = try_join(self.load_tables(names, deadline), self.load_udts(deadline)).await?;
+        let udts: Arc<[SchemaUdt]> = udts.into();
         Ok(tables
             .into_iter()
             .map(|table| FoundTable::new(table, &udts))
             .collect())
     }
 
-    async fn load_tables(
-        &self,
-        name: Option<&str>,
-        deadline: &Deadline,
-    ) -> Result<Vec<SchemaTable>, StoreError> {
+    async fn load_tables(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<SchemaTable>, StoreError> {
+        const COLUMNS: &str = "table_name, column_name, kind, clustering_order, position, type";
         // As JSON, which leaves out what this version of Cassandra does not know.
-        let tables = self.query_schema("JSON *", "tables", name, deadline).await?;
-        let columns = self
-            .query_schema(
-                "table_name, column_name, kind, clustering_order, position, type",
-                "columns",
-                name,
-                deadline,
-            )
-            .await?;
+        let tables = self.query_schema("JSON *", "tables", names, deadline);
+        let columns = self.query_schema(COLUMNS, "columns", names, deadline);
+        let (tables, columns) = try_join(tables, columns).await?;
         let mut columns: Vec<ColumnRow> = typed_rows(columns)?;
         let rank = |kind: &str| {
             ["partition_key", "clustering", "static"]
@@ -171,7 +164,7 @@ impl Client {
     /// The user-defined types of the keyspace.
     pub(crate) async fn load_udts(&self, deadline: &Deadline) -> Result<Vec<SchemaUdt>, StoreError> {
         let result = self
-            .query_schema("type_name, field_names, field_types", "types", None, deadline)
+            .query_schema("type_name, field_names, field_types", "types", &[], deadline)
             .await?;
         let rows: Vec<(String, Vec<String>, Vec<String>)> = typed_rows(result)?;
         Ok(rows
@@ -187,18 +180,18 @@ impl Client {
         &self,
         columns: &str,
         table: &str,
-        name: Option<&str>,
+        names: &[&str],
         deadline: &Deadline,
     ) -> Result<QueryResult, StoreError> {
-        let text = format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = ?");
-        let keyspace = self.config.keyspace.as_str();
-        match name {
-            None => self.ask(&text, (keyspace,), deadline).await,
-            Some(name) => {
-                let text = format!("{text} AND table_name = ?");
-                self.ask(&text, (keyspace, name), deadline).await
-            }
+        // Without markers, for which the driver would prepare it first.
+        let keyspace = string_literal(&self.config.keyspace);
+        let mut text =
+            format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = {keyspace}");
+        if !names.is_empty() {
+            let names: Vec<String> = names.iter().map(|name| string_literal(name)).collect();
+            text.push_str(&format!(" AND table_name IN ({})", names.join(", ")));
         }
+        self.ask(&text, (), deadline).await
     }
 }
 

@@ -140,6 +140,10 @@ impl Store for CassandraStore {
         self.client.create_table(table).await
     }
 
+    async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
+        self.client.create_tables_once(tables).await
+    }
+
     async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
         let outcome = self.client.add_columns(recorded, table).await?;
         self.client.await_writers().await;

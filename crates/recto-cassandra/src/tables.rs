@@ -11,9 +11,10 @@ use crate::client::{Client, Deadline};
 use crate::cql::table_name;
 use crate::ddl::{
     SchemaColumn, add_columns_one_cql, comment_cql, create_one_table_cql, create_type_cql, drop_table_cql,
-    udts_of,
+    has_own_id, udts_of,
 };
 use crate::error::{Effect, Failure, of_execution, of_prepare};
+use crate::schema::FoundTable;
 
 /// How long to wait before asking again whether statements on a table are taken.
 const KNOWN_INTERVAL: Duration = Duration::from_millis(50);
@@ -23,6 +24,15 @@ impl Client {
         let deadline = self.deadline(self.config.schema_timeout);
         if self.check_same(table, &deadline).await? {
             return self.await_known(table, &deadline).await;
+        }
+        if !has_own_id(table) {
+            // A node that was away hears by then of what was made meanwhile, and does not make another in its place.
+            if let TableOutcome::Unknown(error) = self.await_agreement(&deadline).await? {
+                return Ok(TableOutcome::Unknown(error));
+            }
+            if self.check_same(table, &deadline).await? {
+                return self.await_known(table, &deadline).await;
+            }
         }
         if let Some(unknown) = self.create_types(table, &deadline).await? {
             return Ok(unknown);
@@ -34,6 +44,55 @@ impl Client {
         // Another process may have made another one between the two looks.
         self.check_same(table, &deadline).await?;
         self.await_known(table, &deadline).await
+    }
+
+    /// Makes those that are not there, each when every node of the cluster is there and knows those before. So no node that is
+    /// asked to make one does not know that it is there: it would make another one under its name, another id, and with that the
+    /// one that is there, and all that is in it, would be dropped everywhere. Where the last one is there, that is done with.
+    pub(crate) async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        let Some(last) = tables.last() else {
+            return Ok(TableOutcome::Done);
+        };
+        if self.missing(tables, &deadline).await?.is_empty() {
+            return Ok(TableOutcome::Done);
+        }
+        for table in tables {
+            if let TableOutcome::Unknown(error) = self.await_everybody(&deadline).await? {
+                return Ok(TableOutcome::Unknown(error));
+            }
+            if self.check_same(table, &deadline).await? {
+                continue;
+            }
+            let text = create_one_table_cql(&self.config.keyspace, table);
+            if let Some(unknown) = self.change_schema(&text, &deadline).await? {
+                return Ok(unknown);
+            }
+        }
+        if let TableOutcome::Unknown(error) = self.await_everybody(&deadline).await? {
+            return Ok(TableOutcome::Unknown(error));
+        }
+        self.check_same(last, &deadline).await?;
+        self.await_known(last, &deadline).await
+    }
+
+    /// Waits until all nodes know the same schema, those that are away among them: where one is, nothing was done.
+    async fn await_everybody(&self, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
+        let agreed = self.await_agreement(deadline).await?;
+        let state = self.session.get_cluster_state();
+        match state.get_nodes_info().iter().find(|node| !node.is_connected()) {
+            None => Ok(agreed),
+            Some(away) => Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                format!(
+                    "node {} is not reached, and tables that are made once are made when all nodes are",
+                    away.address
+                ),
+            )
+            .with_hint(
+                "do it again when all nodes are up: it is done once, and from then on nodes may be away",
+            )),
+        }
     }
 
     /// Waits until statements on a table that is there are taken. Whoever makes it now may not have
@@ -183,7 +242,7 @@ impl Client {
 
     pub(crate) async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
-        let found = self.find_tables(None, &deadline).await?;
+        let found = self.find_tables(&[], &deadline).await?;
         let mut tables: Vec<Table> = found.into_iter().filter_map(|found| found.told.ok()).collect();
         tables.sort_by(|left, right| left.name().cmp(right.name()));
         Ok(tables)
@@ -191,22 +250,26 @@ impl Client {
 
     /// Whether there is an equal table; an error if there is another of its name.
     async fn check_same(&self, table: &Table, deadline: &Deadline) -> Result<bool, StoreError> {
-        let Some(found) = self.find_tables(Some(table.name()), deadline).await?.pop() else {
-            return Ok(false);
-        };
-        let told = found.told.as_ref().ok();
-        let difference = found.difference(table).or_else(|| {
-            // What the comment tells is all that Recto made of it.
-            let obstacle = |told| added_columns(table, &with_options_of(told, table)).err();
-            let more = told.filter(|told| told.columns() != table.columns())?;
-            Some(
-                obstacle(more).map_or_else(|| "it has further columns".to_owned(), |error| error.to_string()),
-            )
-        });
-        match difference {
-            None => Ok(true),
-            Some(difference) => Err(another(table.name(), &difference)),
+        let found = self.find_tables(&[table.name()], deadline).await?.pop();
+        found.map_or(Ok(false), |found| is_same(&found, table))
+    }
+
+    /// Those of the tables that are not there; an error if another of a name is.
+    async fn missing<'t>(
+        &self,
+        tables: &'t [Table],
+        deadline: &Deadline,
+    ) -> Result<Vec<&'t Table>, StoreError> {
+        let names: Vec<&str> = tables.iter().map(Table::name).collect();
+        let there = self.find_tables(&names, deadline).await?;
+        let mut missing = Vec::new();
+        for table in tables {
+            match there.iter().find(|found| found.name == table.name()) {
+                Some(found) => drop(is_same(found, table)?),
+                None => missing.push(table),
+            }
         }
+        Ok(missing)
     }
 
     /// Changes the schema, and waits until all nodes agree on it; the driver does the latter.
@@ -220,6 +283,21 @@ impl Client {
             Ok(_) => Ok(None),
             Err(failure) => table_outcome(failure).map(Some),
         }
+    }
+}
+
+/// Whether a table that is there is the one that is asked for; an error if it is another.
+fn is_same(found: &FoundTable, table: &Table) -> Result<bool, StoreError> {
+    let told = found.told.as_ref().ok();
+    let difference = found.difference(table).or_else(|| {
+        // What the comment tells is all that Recto made of it.
+        let obstacle = |told| added_columns(table, &with_options_of(told, table)).err();
+        let more = told.filter(|told| told.columns() != table.columns())?;
+        Some(obstacle(more).map_or_else(|| "it has further columns".to_owned(), |error| error.to_string()))
+    });
+    match difference {
+        None => Ok(true),
+        Some(difference) => Err(another(table.name(), &difference)),
     }
 }
 

@@ -12,7 +12,7 @@ use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Direction, Environment, Slice, Table};
 use recto_store::{
     Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PartitionWrite, ReadOptions,
-    RowAddress, RowsRead, Stamp, Store, StoreErrorKind, TableOutcome, WriteOptions, WriteOutcome,
+    RowAddress, RowsRead, Stamp, Store, StoreErrorKind, TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use scylla::client::session::Session;
@@ -113,6 +113,75 @@ impl Bench {
             }],
         };
         store.cas(cas, WriteOptions::default()).await.unwrap()
+    }
+
+    /// Tables that are made once.
+    fn made_once(names: [&str; 2]) -> [Table; 2] {
+        names.map(|name| {
+            let columns = vec![
+                common::int_column("p", ColumnKind::Partition),
+                common::int_column("v", ColumnKind::Regular(WriteKind::Cas)),
+            ];
+            Table::new(name, columns, TableOptions::default()).unwrap()
+        })
+    }
+
+    /// Two processes make them at once, and have the same.
+    async fn tables_are_made_once(&self, tables: &[Table]) {
+        let begun = Instant::now();
+        loop {
+            let [first, second] = &self.stores;
+            let made = tokio::join!(
+                first.create_tables_once(tables),
+                second.create_tables_once(tables)
+            );
+            match made {
+                (Ok(TableOutcome::Done), Ok(TableOutcome::Done)) => break,
+                // The driver may not have found yet that all nodes are back.
+                other => assert!(begun.elapsed() < NOTICED, "{other:?}"),
+            }
+            tokio::time::sleep(IMPATIENT).await;
+        }
+        let mut ids = Vec::new();
+        for number in [1, 2, 3] {
+            let mut ask = Statement::new(format!(
+                "SELECT table_name, CAST(id AS text) FROM system_schema.tables WHERE keyspace_name = '{KEYSPACE}'"
+            ));
+            let node = NodeIdentifier::NodeAddress(self.cluster.node(number).address());
+            ask.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(node, None)));
+            let rows = self
+                .session
+                .query_unpaged(ask, ())
+                .await
+                .unwrap()
+                .into_rows_result()
+                .unwrap();
+            let rows: BTreeMap<String, String> = rows
+                .rows::<(String, String)>()
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            ids.push(
+                tables
+                    .iter()
+                    .map(|table| rows[table.name()].clone())
+                    .collect::<Vec<_>>(),
+            );
+        }
+        assert!(ids.iter().all(|of_node| *of_node == ids[0]), "{ids:?}");
+    }
+
+    /// While a node is away none is made that must be made once: it does not hear of it, and who asks it for the table when it is
+    /// back gets another one. Those that are there are there.
+    async fn no_table_is_made_once_while_a_node_is_away(&self, there: &[Table]) {
+        let new = Self::made_once(["new", "newest"]);
+        let refused = self.stores[0].create_tables_once(&new).await.unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Unavailable, "{refused}");
+        assert!(refused.hint().unwrap().contains("all nodes"));
+        let states = self.stores[0].compare_tables(&new).await.unwrap();
+        assert!(states.iter().all(|state| *state == TableState::Missing));
+        let outcome = self.stores[0].create_tables_once(there).await.unwrap();
+        assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
     }
 
     async fn put(&self, table: &Arc<Table>) {
@@ -414,6 +483,8 @@ async fn one_of_three_nodes_is_killed_and_comes_back() {
     let mut of_partitions = (0..).zip(&replicas);
     let (partition, replicas) = of_partitions.find(|(_, replicas)| replicas[0] == dies).unwrap();
     bench.put(&bench.kept).await;
+    let registers = Bench::made_once(["register", "last"]);
+    bench.tables_are_made_once(&registers).await;
     bench.cluster.node(3).kill().unwrap();
     bench.wait_for_coordinator(partition, &replicas[1]).await;
     for partition in PARTITIONS..DECIDED {
@@ -421,9 +492,13 @@ async fn one_of_three_nodes_is_killed_and_comes_back() {
         assert!(matches!(outcome, CasOutcome::Applied), "{outcome:?}");
     }
     bench.emptying_needs_every_node().await;
+    bench.no_table_is_made_once_while_a_node_is_away(&registers).await;
     bench.cluster.node(3).start().unwrap();
     bench.cluster.wait_until_all_up().unwrap();
     bench.wait_for_coordinator(partition, &replicas[0]).await;
+    bench
+        .tables_are_made_once(&Bench::made_once(["new", "newest"]))
+        .await;
     bench.snapshots_of_emptied_tables().await;
 
     // What conditional writes decided comes back after the table was emptied, once somebody looks.

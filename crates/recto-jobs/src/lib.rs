@@ -75,5 +75,4 @@ pub use queues::{Created, Queue, Queues};
 pub use receive::MAX_WAIT;
 pub use ring::view::{RingView, TableView};
 pub use shard::Shard;
-pub use tables::REGISTRY as REGISTRY_TABLE;
 pub use totals::Totals;

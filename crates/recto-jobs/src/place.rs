@@ -8,7 +8,7 @@ use recto_model::{Environment, Table};
 use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Protocol, Ring, StoreOptions, Tenure};
 use recto_store::{
     Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
-    WriteOptions, WriteOutcome,
+    TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::bell::Bell;
@@ -17,7 +17,7 @@ use crate::registry::RegistryGround;
 use crate::ring::{Keeper, KnownRing};
 use crate::rounds::Ground as _;
 use crate::shard::{Inner, Shard};
-use crate::tables::{REGISTRY, Tables};
+use crate::tables::Tables;
 use crate::trains::Trains;
 
 /// How long one request to the store may take; whoever waits may wait for several.
@@ -30,7 +30,7 @@ const REGISTER_BYTES: usize = 64 << 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 /// About the longest such wait.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
-/// How often making a table is tried.
+/// How often making a table is tried, and reading one that a node has not heard of yet.
 const MAX_TABLE_ATTEMPTS: u32 = 10;
 
 /// Shards, by where they are and by which use of their place.
@@ -75,15 +75,45 @@ impl QueueStore {
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
-        store.check_decisions()?;
         let open = Self::of(store, environment, request_timeout);
-        for table in open.tables.of(open.has_ring()) {
-            open.make(&table).await?;
+        open.store.check_decisions()?;
+        open.make_first().await?;
+        open.begin().await
+    }
+
+    /// The same of a store that has their tables; none: it has not, and nothing is made.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub async fn open_there(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        request_timeout: Duration,
+    ) -> Result<Option<Self>> {
+        let open = Self::of(store, environment, request_timeout);
+        let states = open.store.compare_tables(&open.first()).await?;
+        if states.iter().all(|state| *state == TableState::Missing) {
+            return Ok(None);
         }
-        if open.has_ring() {
-            Keeper::new(&open).begin().await?;
+        open.store.check_decisions()?;
+        if states.iter().any(|state| *state != TableState::AsAsked) {
+            // Whoever made them was cut off; or they are another program's, as is said then.
+            open.make_first().await?;
         }
-        Ok(open)
+        open.begin().await.map(Some)
+    }
+
+    async fn begin(self) -> Result<Self> {
+        if self.has_ring() {
+            Keeper::new(&self).begin().await?;
+        }
+        Ok(self)
+    }
+
+    /// The tables that there are from the beginning, but those of the ring.
+    fn first(&self) -> Vec<Table> {
+        let tables = self.tables.of(self.has_ring());
+        tables.iter().map(|table| Table::clone(table)).collect()
     }
 
     /// What holds for all queues of a store, if anybody has said so or made a queue, and nothing is made for that.
@@ -118,9 +148,10 @@ impl QueueStore {
         environment: Environment,
         request_timeout: Duration,
     ) -> Result<Self> {
-        let tables = store.list_tables().await?;
-        let has_tables = tables.iter().any(|table| table.name() == REGISTRY);
         let open = Self::of(store, environment, request_timeout);
+        let states = open.store.compare_tables(&open.first()).await?;
+        // Before all are made nobody has made a queue.
+        let has_tables = !states.contains(&TableState::Missing);
         Ok(Self { has_tables, ..open })
     }
 
@@ -154,10 +185,24 @@ impl QueueStore {
         self
     }
 
+    /// Makes the tables that there are from the beginning. What is decided lies in them, so that each must be made once.
+    async fn make_first(&self) -> Result<()> {
+        let tables = self.first();
+        self.until_made(|| self.store.create_tables_once(&tables)).await
+    }
+
+    /// Makes a table of bodies.
     pub(crate) async fn make(&self, table: &Table) -> Result<()> {
+        self.until_made(|| self.store.create_table(table)).await
+    }
+
+    async fn until_made<F>(&self, make: impl Fn() -> F) -> Result<()>
+    where
+        F: Future<Output = std::result::Result<TableOutcome, StoreError>>,
+    {
         let mut attempt = 1;
         loop {
-            let error = match self.store.create_table(table).await {
+            let error = match make().await {
                 Ok(TableOutcome::Done) => return Ok(()),
                 Ok(TableOutcome::Unknown(error)) => error,
                 Err(error) => return Err(error.into()),
@@ -289,6 +334,23 @@ impl QueueStore {
             *phase != Phase::Retired && self.tables.bodies(*number).name() == table
         };
         Ok(!ring.tables().iter().any(is_kept))
+    }
+
+    /// Reads, again if the node that is asked has not heard yet of a register's table, which was made just now: none is ever dropped.
+    pub(crate) async fn until_heard<T, F>(&self, read: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, StoreError>>,
+    {
+        let mut attempt = 1;
+        loop {
+            match read().await {
+                Err(error) if is_unknown(&error) && attempt < MAX_TABLE_ATTEMPTS => {
+                    self.pause(attempt).await;
+                    attempt += 1;
+                }
+                read => return Ok(read?),
+            }
+        }
     }
 
     /// Waits before an attempt that follows so many: longer each time, and never for just as long as others do.

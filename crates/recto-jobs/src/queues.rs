@@ -87,6 +87,21 @@ impl Queues {
         Self::over(QueueStore::open(store, environment, request_timeout).await?).await
     }
 
+    /// The same of a store that has their tables; none: it has not, and nothing is made.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub async fn open_there(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        request_timeout: Duration,
+    ) -> Result<Option<Self>> {
+        match QueueStore::open_there(store, environment, request_timeout).await? {
+            Some(queues) => Self::over(queues).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Those of a store that is open.
     ///
     /// # Errors
@@ -94,8 +109,11 @@ impl Queues {
     pub async fn over(queues: QueueStore) -> Result<Self> {
         let keeper = queues.has_ring().then(|| Arc::new(Keeper::new(&queues)));
         let (open, ended) = Self::of(queues, keeper);
-        // What a process that ended had begun to delete.
-        open.clear_deleted().await?;
+        if !open.0.queues.store.limits().remote {
+            // What a process that ended had begun to delete. Where others make changes, too, the upkeep does that: who opens
+            // queues there for one request need not read what it does not ask for.
+            open.clear_deleted().await?;
+        }
         upkeep::begin(&open.0, ended.clone());
         if let Some(keeper) = &open.0.keeper {
             keeper::begin(Arc::clone(keeper), Arc::clone(&open.0.registry), ended);
@@ -115,6 +133,11 @@ impl Queues {
     ) -> Result<Self> {
         let queues = QueueStore::look(store, environment, request_timeout).await?;
         Ok(Self::of(queues, None).0)
+    }
+
+    /// Whether the store has the tables of queues.
+    pub fn has_tables(&self) -> bool {
+        self.0.queues.has_tables
     }
 
     /// And what hears that nobody has them any more.

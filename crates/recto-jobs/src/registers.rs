@@ -278,15 +278,23 @@ pub(crate) async fn read_header(
     table: &Arc<Table>,
     partition: &Cells,
 ) -> Result<Option<(Version, Vec<u8>)>> {
-    let read = snapshot
-        .get_statics(table, partition, &queues.read_options())
+    let options = queues.read_options();
+    let read = queues
+        .until_heard(|| snapshot.get_statics(table, partition, &options))
         .await?;
-    let Some(row) = read.rows.iter().next() else {
-        return Ok(None);
-    };
-    let cell = |column: u16| row.get(usize::from(column));
+    let row = read.rows.iter().next();
+    row.map(|row| header_at(row, 0, table)).transpose()
+}
+
+/// The same of a row of the partition.
+pub(crate) fn header_of(row: RowRef<'_>, table: &Table) -> Result<(Version, Vec<u8>)> {
+    header_at(row, table.key_len(), table)
+}
+
+fn header_at(row: RowRef<'_>, first: usize, table: &Table) -> Result<(Version, Vec<u8>)> {
+    let cell = |column: u16| row.get(first + usize::from(column));
     match (cell(COMPARED).and_then(as_version), cell(CONTENT)) {
-        (Some(version), Some(content)) => Ok(Some((version, content.to_vec()))),
+        (Some(version), Some(content)) => Ok((version, content.to_vec())),
         _ => Err(damaged(table)),
     }
 }

@@ -9,13 +9,13 @@ use recto_store::{Cas, Operation, RowAddress};
 
 use crate::error::{QueueErrorKind, Result};
 use crate::place::QueueStore;
-use crate::registers::{condition, damaged, put_header, read_header};
+use crate::registers::{condition, damaged, header_of, put_header, read_header};
 use crate::rounds::{Ground, Request};
 use crate::tables::{mutation, place_clustering, registry_partition};
 
 /// Rows that are read at once.
 const READ_ROWS: u32 = 1_000;
-/// How often a registry is read that does not hold: its static column and its rows are read one after the other.
+/// How often a registry is read that does not hold: its rows may be read one page after the other.
 const MAX_READS: u32 = 3;
 
 /// The registry of a keyspace.
@@ -77,18 +77,22 @@ impl RegistryGround {
         let table = &self.queues.tables.registry;
         let (options, partition) = (self.queues.read_options(), registry_partition());
         let snapshot = self.queues.store.snapshot()?;
-        let Some((version, header)) = read_header(&self.queues, &*snapshot, table, &partition).await? else {
-            return Ok(Registry::absent());
-        };
         let row = |row: RowRef<'_>| {
             let place = row.get(table.partition().len())?;
             let place = i32::from_be_bytes(place.try_into().ok()?).cast_unsigned();
             Some((Place(place), row.get(table.columns().len() - 1)?.to_vec()))
         };
         let mut rows = Vec::new();
-        let mut slice = Slice::from_start(table, partition, READ_ROWS);
+        let mut header = None;
+        let mut slice = Slice::from_start(table, partition.clone(), READ_ROWS);
         loop {
-            let read = snapshot.slice(&slice, &options).await?;
+            let read = self
+                .queues
+                .until_heard(|| snapshot.slice(&slice, &options))
+                .await?;
+            if let (None, Some(first)) = (&header, read.rows.iter().next()) {
+                header = Some(header_of(first, table)?);
+            }
             let found: Option<Vec<_>> = read.rows.iter().map(row).collect();
             rows.extend(found.ok_or_else(|| damaged(table))?);
             match rows.last() {
@@ -96,6 +100,14 @@ impl RegistryGround {
                 _ => break,
             }
         }
+        // Each row has the static columns beside its own; where there is none they are asked for.
+        let header = match header {
+            None => read_header(&self.queues, &*snapshot, table, &partition).await?,
+            found => found,
+        };
+        let Some((version, header)) = header else {
+            return Ok(Registry::absent());
+        };
         let rows = rows.iter().map(|(place, row)| (*place, &row[..]));
         Ok(stored::decode_registry(version, &header, rows)?)
     }

@@ -7,8 +7,7 @@ use recto_model::{Cells, Column, Table, Type};
 use recto_queue::{Address, BodyTable, Chunk, Place, RegisterNumber, Segment, Seq};
 use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
 
-/// The table of the registry, which a store with queues has.
-pub const REGISTRY: &str = "recto_queue";
+const REGISTRY: &str = "recto_queue";
 const HEADS: &str = "recto_queue_shard";
 const LOGS: &str = "recto_queue_log";
 const STATES: &str = "recto_queue_state";

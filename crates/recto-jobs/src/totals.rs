@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What this process did with the messages of a shard since it opened the store. None of the numbers ever falls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+use serde::{Deserialize, Serialize};
+
+/// What a process did with the messages of a queue since it opened the store, as it is said in JSON, too. None of the numbers ever falls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Messages that were sent. One that was there under its deduplication id is none.
     pub sent: u64,

@@ -116,10 +116,9 @@ impl Queues {
             }
             let ring = keeper.queues.read_ring().await?;
             let size = self.with_registry(keeper::size).await?;
-            if keeper::usable(&ring) >= size {
+            if !keeper.grow_to(&ring, size).await? {
                 break;
             }
-            keeper.grow(&ring).await?;
         }
         let message = "no table of bodies is free for the work unit: it takes nothing before it has one";
         Err(QueueError::new(QueueErrorKind::Full, message).with_hint(

@@ -213,6 +213,22 @@ pub trait Store: Send + Sync + 'static {
     /// Makes a table; nothing if one of the same columns and options is there.
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
+    /// Makes those of several tables that are not there, in this order, of none of which a second one is ever made under its
+    /// name: what is written to them is not lost whoever else makes them. Where the last one is there nothing is to be done, and one look
+    /// tells. Their columns are of types that any store has.
+    ///
+    /// # Errors
+    /// As of [`create_table`](Self::create_table). `Unavailable`, with nothing done, where a table is to be made and not all
+    /// servers that must know it are there.
+    async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
+        for table in tables {
+            if let TableOutcome::Unknown(error) = self.create_table(table).await? {
+                return Ok(TableOutcome::Unknown(error));
+            }
+        }
+        Ok(TableOutcome::Done)
+    }
+
     /// Adds to a table, which its users know as `recorded`, the columns that `table` has beyond it;
     /// nothing if it has none. Rows that are there read back with null in them, and those who still
     /// use the table as it was go on working.

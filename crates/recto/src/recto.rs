@@ -593,15 +593,19 @@ impl Recto {
     /// A table cannot be made, or what is stored is damaged or of a newer
     /// release.
     pub async fn queues(&self) -> Result<Queues> {
-        let is_looked_at = self.own.options.read_only && !self.shared.store.limits().remote;
         let opened = self.own.queues.get_or_try_init(async || {
-            if is_looked_at {
+            if self.is_looked_at() {
                 Queues::look(&self.shared).await
             } else {
                 Queues::open(&self.shared).await
             }
         });
         Ok(opened.await?.clone())
+    }
+
+    /// Whether nothing may be made here.
+    fn is_looked_at(&self) -> bool {
+        self.own.options.read_only && !self.shared.store.limits().remote
     }
 
     /// The same for who only looks at them: where there are none, nothing is made.
@@ -614,17 +618,19 @@ impl Recto {
 
     /// The same, if the store has any; makes nothing.
     pub(crate) async fn queues_there(&self) -> Result<Option<Queues>> {
-        if let Some(opened) = self.own.queues.get() {
-            return Ok(Some(opened.clone()));
+        let opened = self.own.queues.get_or_try_init(async || {
+            let there = if self.is_looked_at() {
+                Queues::look_there(&self.shared).await
+            } else {
+                Queues::open_there(&self.shared).await
+            };
+            there.map_err(Some)?.ok_or(None)
+        });
+        match opened.await {
+            Ok(queues) => Ok(Some(queues.clone())),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error),
         }
-        let tables = self.shared.store.list_tables().await?;
-        if tables
-            .iter()
-            .any(|table| table.name() == recto_jobs::REGISTRY_TABLE)
-        {
-            return self.queues().await.map(Some);
-        }
-        Ok(None)
     }
 
     /// What all queues go by, if anybody has said so, or made a queue; nothing is made for that.

@@ -38,10 +38,11 @@ pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice}
 pub use queue_ring::{QueueRing, RingSettings, RingTable};
 pub use queues::{
     DeadLetterSettings, DeduplicationScope, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus,
-    QueueTotals, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,
+    Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,
 };
 pub(crate) use queues::{body_words, check_range, most_messages};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
+pub use recto_jobs::Totals as QueueTotals;
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
     LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, RowSizes, SchemaPlan, ScrubPosition,

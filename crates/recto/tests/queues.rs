@@ -52,6 +52,8 @@ on_both! {
     the_ring_is_told_and_changed_in_words,
     a_schema_says_what_holds_for_all_queues,
     a_schema_that_was_applied_in_part_is_applied_again,
+    who_does_one_thing_asks_for_little,
+    those_who_open_queues_at_once_have_the_same,
 }
 
 async fn session(store: &Fresh) -> std::sync::Arc<dyn Session> {
@@ -620,4 +622,81 @@ async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     assert_eq!(recto.generation(), 1);
     let options = recto.queues().await.unwrap().options().await.unwrap();
     assert_eq!(options.slice_seconds, 60);
+}
+
+/// Requests to nodes since a store was opened: what is prepared for them comes beside, once for each shape.
+fn requests(recto: &Recto) -> u64 {
+    let nodes = recto.store_metrics().nodes;
+    nodes.iter().map(|node| node.requests).sum()
+}
+
+/// What a command asks for that opens a store, does one thing to a queue, and ends: to open the store, then the queues, and in all.
+async fn requests_of(store: &Fresh, does: impl AsyncFn(Queue)) -> [u64; 3] {
+    let recto = store.open().await;
+    let opened = requests(&recto);
+    let queue = recto.queues().await.unwrap().get("jobs").await.unwrap();
+    let found = requests(&recto);
+    does(queue).await;
+    let all = requests(&recto);
+    recto.close().await.unwrap();
+    [opened, found, all]
+}
+
+async fn who_does_one_thing_asks_for_little(kind: Kind) {
+    /// Each of the others is a round trip; tables, columns and types are looked up in one.
+    const MOST: [u64; 3] = [11, 16, 24];
+    /// On a machine that is busy the ring's keeper may have its turn meanwhile.
+    const ATTEMPTS: usize = 3;
+    let store = Fresh::new(kind);
+    let recto = store.open().await;
+    recto.apply(&schema("")).await.unwrap();
+    let queues = recto.queues().await.unwrap();
+    let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    jobs.send(NewMessage::new("first")).await.unwrap();
+    recto.close().await.unwrap();
+    let fewest = |counted: Vec<[u64; 3]>| counted.into_iter().min_by_key(|counted| counted[2]).unwrap();
+    let (mut sends, mut receives) = (Vec::new(), Vec::new());
+    for _ in 0..ATTEMPTS {
+        sends.push(
+            requests_of(&store, async |jobs: Queue| {
+                jobs.send(NewMessage::new("a")).await.unwrap();
+            })
+            .await,
+        );
+        receives.push(
+            requests_of(&store, async |jobs: Queue| {
+                let received = jobs.receive(Receive::up_to(1)).await.unwrap();
+                jobs.ack(&[received[0].receipt]).await.unwrap();
+            })
+            .await,
+        );
+    }
+    for counted in [fewest(sends), fewest(receives)] {
+        let most = if kind == Kind::Embedded { [0; 3] } else { MOST };
+        assert!((0..3).all(|step| counted[step] <= most[step]), "{counted:?}");
+    }
+}
+
+/// Nobody has opened them before.
+async fn those_who_open_queues_at_once_have_the_same(kind: Kind) {
+    if kind == Kind::Embedded {
+        return; // one process has it
+    }
+    let store = Fresh::new(kind);
+    let first = store.open().await;
+    first.apply(&schema("")).await.unwrap();
+    let others = [store.open().await, store.open().await, first];
+    let opened = futures::future::join_all(others.iter().enumerate().map(async |(number, recto)| {
+        let queues = recto.queues().await.unwrap();
+        let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
+        jobs.send(NewMessage::new(number.to_string())).await.unwrap();
+    }));
+    opened.await;
+    let jobs = others[0].queues().await.unwrap().get("jobs").await.unwrap();
+    let received = jobs.receive(Receive::up_to(10)).await.unwrap();
+    assert_eq!(
+        received.len(),
+        others.len(),
+        "nothing was written to a table that is gone"
+    );
 }

@@ -92,7 +92,8 @@ impl Keeper {
         self.ring.ground.set_options(&options);
         self.retire(&ring).await;
         self.notes(self.end_units(&ring, &seen).await);
-        self.notes(self.grow_to(&ring, size(&seen)).await);
+        // One a turn is enough for slices; a unit makes its own.
+        self.notes(self.grow_to(&ring, size(&seen)).await.map(drop));
         self.notes(self.roll(&ring, &options).await);
         for (table, phase) in ring.tables() {
             if let Phase::Closing { life, .. } = phase {
@@ -118,13 +119,13 @@ impl Keeper {
         }
     }
 
-    /// Has as many tables as the options ask for, those that are retired not counted.
-    async fn grow_to(&self, ring: &Ring, size: usize) -> Result<()> {
-        if usable(ring) < size {
-            // One a turn is enough for slices; a unit makes its own.
+    /// Makes one table more if there are fewer than that, those that are retired not counted; whether there were.
+    pub(crate) async fn grow_to(&self, ring: &Ring, size: usize) -> Result<bool> {
+        let is_short = usable(ring) < size;
+        if is_short {
             self.grow(ring).await?;
         }
-        Ok(())
+        Ok(is_short)
     }
 
     /// Ends the slice when it is over, if another table is free.
@@ -204,7 +205,7 @@ pub(crate) fn size(registry: &Registry) -> usize {
 }
 
 /// Its tables that are not retired.
-pub(crate) fn usable(ring: &Ring) -> usize {
+fn usable(ring: &Ring) -> usize {
     let tables = ring.tables().values();
     tables.filter(|phase| **phase != Phase::Retired).count()
 }

@@ -7,13 +7,12 @@ use recto_model::{Type, Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
-    Message, Peeked, PeekedStanding, Queue, QueueOptions, Receive, Sent, Settled, Totals, message_id_text,
+    Message, Peeked, PeekedStanding, Queue, QueueOptions, Receive, Sent, Settled, message_id_text,
     position_from_text, position_text, receipt_from_text, receipt_text,
 };
 use crate::session::{
-    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, QueueTotals, Queues,
-    ReceiveRequest, ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, body_words, check_range,
-    most_messages,
+    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues, ReceiveRequest,
+    ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, body_words, check_range, most_messages,
 };
 
 use super::tools::LocalTools;
@@ -262,30 +261,8 @@ impl LocalTools {
             exact: stats.is_exact,
             receivers_waiting: stats.receivers_waiting,
             damage: None,
-            totals: totals_shown(stats.totals),
+            totals: stats.totals,
         })
-    }
-}
-
-/// All of them: one that is not shown does not compile.
-fn totals_shown(totals: Totals) -> QueueTotals {
-    let Totals {
-        sent,
-        received,
-        acked,
-        given_back,
-        dead_lettered,
-        expired,
-        bodies_lost,
-    } = totals;
-    QueueTotals {
-        sent,
-        received,
-        acked,
-        given_back,
-        dead_lettered,
-        expired,
-        bodies_lost,
     }
 }
 

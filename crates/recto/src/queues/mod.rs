@@ -108,12 +108,26 @@ impl Queues {
         Ok(Self { engine })
     }
 
+    /// The same, if the store has any; makes nothing.
+    pub(crate) async fn open_there(shared: &Shared) -> Result<Option<Self>> {
+        let timeout = shared.write_options().timeout;
+        let (store, environment) = (shared.store.clone(), shared.environment.clone());
+        let engine = recto_jobs::Queues::open_there(store, environment, timeout).await?;
+        Ok(engine.map(|engine| Self { engine }))
+    }
+
     /// The same, for who only looks at them; makes nothing.
     pub(crate) async fn look(shared: &Shared) -> Result<Self> {
         let timeout = shared.write_options().timeout;
         let engine =
             recto_jobs::Queues::look(shared.store.clone(), shared.environment.clone(), timeout).await?;
         Ok(Self { engine })
+    }
+
+    /// The same, if the store has any.
+    pub(crate) async fn look_there(shared: &Shared) -> Result<Option<Self>> {
+        let looked = Self::look(shared).await?;
+        Ok(looked.engine.has_tables().then_some(looked))
     }
 
     /// Tells other processes of what was done here, before the store is closed.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage};
+use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage, Totals};
 use recto_queue::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
 use recto_queue::options::{DeadLetters, Deduplication};
 use recto_queue::{QueueChange, QueueName, QueueOptions};
@@ -149,29 +149,10 @@ pub struct QueueStatus {
     /// How many wait for a message in the process that answers.
     pub receivers_waiting: u64,
     /// What that process did since it opened the store.
-    pub totals: QueueTotals,
+    pub totals: Totals,
     /// Why the numbers are not known, if what is stored of it is damaged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
-}
-
-/// What a process did with the messages of a queue since it opened the store. None of the numbers ever falls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueTotals {
-    /// Messages that were sent.
-    pub sent: u64,
-    /// Messages that were handed out, one as often as it was.
-    pub received: u64,
-    /// Messages that were acknowledged.
-    pub acked: u64,
-    /// Messages that their receivers gave back.
-    pub given_back: u64,
-    /// Messages that went to the dead letters.
-    pub dead_lettered: u64,
-    /// Messages that were older than the queue keeps them, and are gone.
-    pub expired: u64,
-    /// Messages whose bodies were missing or damaged: they went to another queue without, or are gone.
-    pub bodies_lost: u64,
 }
 
 /// A message to be sent. It has one of `body` and `body_base64`.
