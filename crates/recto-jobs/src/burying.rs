@@ -17,7 +17,7 @@ const MAX_LOOKS: usize = 512;
 /// Messages after which it looks at no more segments in a turn. Those of one go together, so that twice as many may be moved.
 const MAX_BURIED: usize = MAX_PENDING;
 /// What is said of a message that nobody gave back.
-const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
+pub(crate) const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
 
 /// The upkeep's turns, which go round all queues.
 #[derive(Default)]

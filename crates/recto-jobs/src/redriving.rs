@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 use recto_queue::{Live, Moved};
 
+use crate::burying::NOT_GIVEN_BACK;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::inspect::Seen;
 use crate::moving::as_it_was_sent;
@@ -16,7 +17,8 @@ const MOVES_AT_ONCE: usize = 32;
 
 impl Shard {
     /// Moves messages that nobody has received to another shard, the oldest first, at most so many, or all that there are: what was
-    /// said of them as dead letters is left out. To one that is ordered only those go that have a group. How many were moved.
+    /// said of them as dead letters is left out. To one that is ordered only those go that have a group. What somebody began to move
+    /// gets there first, wherever that is: who did may be gone. How many were moved.
     ///
     /// # Errors
     /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, or was deleted: some may be moved.
@@ -34,6 +36,8 @@ impl Inner {
         let mut count = 0;
         for (number, live) in head.live() {
             let (segment, seen) = self.seen(*number, *live).await?;
+            let most_begun = most.map_or(usize::MAX, |most| most - count);
+            count += self.end_moves(&segment, *live, most_begun, count).await?;
             let goes = |seen: &&Seen| seen.pending.is_none() && (!is_ordered || seen.entry.group.is_some());
             let mut left = seen.iter().filter(goes);
             loop {
@@ -61,18 +65,39 @@ impl Inner {
             let to = (to.address, to.tenure);
             self.move_one(segment, live, seen.seq, None, to, as_it_was_sent)
         });
-        let moved = join_all(moves).await;
-        let is_done = |moved: &&Result<Option<Moved>>| matches!(moved, Ok(Some(Moved::Done)));
-        let count = moved.iter().filter(is_done).count();
-        for moved in moved {
-            match moved.map_err(QueueError::in_part)? {
-                // One was received meanwhile, or somebody else moves it.
-                Some(Moved::Done | Moved::NotNow) | None => {}
-                Some(other) => return Err(not_taken(other, before + count)),
-            }
-        }
-        Ok(count)
+        count_moved(join_all(moves).await, before)
     }
+
+    /// Goes on with at most so many messages of a segment that somebody began to move; how many got there, beside those before.
+    async fn end_moves(
+        self: &Arc<Self>,
+        segment: &LiveSegment,
+        live: Live,
+        most: usize,
+        before: usize,
+    ) -> Result<usize> {
+        let leaving = segment.leaving().into_iter();
+        let begun = leaving
+            .filter(|(seq, _)| segment.target(*seq).is_some())
+            .take(most);
+        let moves =
+            begun.map(|(seq, attempts)| self.bury_one(segment, live, seq, attempts, None, NOT_GIVEN_BACK));
+        count_moved(join_all(moves).await, before)
+    }
+}
+
+/// How many were moved, if nothing keeps the rest from it.
+fn count_moved(moved: Vec<Result<Option<Moved>>>, before: usize) -> Result<usize> {
+    let is_done = |moved: &&Result<Option<Moved>>| matches!(moved, Ok(Some(Moved::Done)));
+    let count = moved.iter().filter(is_done).count();
+    for moved in moved {
+        match moved.map_err(QueueError::in_part)? {
+            // One was received meanwhile, or somebody else moves it.
+            Some(Moved::Done | Moved::NotNow) | None => {}
+            Some(other) => return Err(not_taken(other, before + count)),
+        }
+    }
+    Ok(count)
 }
 
 /// Why a redrive ended early.

@@ -150,15 +150,27 @@ pub(crate) async fn what_was_being_moved_back_gets_there(bed: Bed) {
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     let cut_off = queues.redrive(&dead, &jobs, None).await;
     assert!(cut_off.is_err());
-    assert_eq!(
-        queues.redrive(&dead, &jobs, None).await.unwrap(),
-        0,
-        "it is on its way"
-    );
     tokio::time::sleep(TURN).await;
     let back = receive(&jobs.shard, 1).await.remove(0);
     assert_eq!((back.body, back.attributes.len()), (b"a".to_vec(), 0));
     assert_eq!((count(&dead).await, dead.shard.totals().dead_lettered), (0, 0));
+}
+
+pub(crate) async fn a_redrive_goes_on_with_one_that_was_cut_off(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let (jobs, dead) = given_back(&queues, 1).await;
+    bed.watch.refused_appends.store(1, Ordering::Relaxed);
+    assert!(queues.redrive(&dead, &jobs, None).await.is_err());
+    assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), 1);
+    let back = receive(&jobs.shard, 1).await.remove(0);
+    assert_eq!((back.body, back.attributes.len()), (b"a".to_vec(), 0));
+    assert_eq!(
+        (
+            count(&dead).await,
+            queues.redrive(&dead, &jobs, None).await.unwrap()
+        ),
+        (0, 0)
+    );
 }
 
 pub(crate) async fn what_a_work_unit_has_is_a_dead_letter_too(bed: Bed) {

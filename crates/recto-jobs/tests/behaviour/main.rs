@@ -75,6 +75,7 @@ macro_rules! behaviours {
 }
 
 behaviours! {
+    buried::a_redrive_goes_on_with_one_that_was_cut_off,
     sending::messages_come_back_as_they_were_sent,
     sending::what_is_not_right_is_refused_by_number_and_field,
     sending::a_deduplication_id_is_sent_once,
