@@ -35,8 +35,10 @@ pub struct Piece {
     pub start: Key,
     /// What its buckets are for.
     pub roles: Roles,
-    /// By what its rows are sampled.
+    /// By what rows are sampled in the bucket that is read.
     pub sampling: Sampling,
+    /// The same in newer buckets, of a piece that is cut.
+    pub next_sampling: Option<Sampling>,
     /// What it held when it was cut off, where that is known.
     pub figures: Option<Figures>,
 }
@@ -226,6 +228,7 @@ impl Directory {
                 start: Key::new(),
                 roles: Roles::default(),
                 sampling,
+                next_sampling: None,
                 figures: None,
             }],
             end: None,

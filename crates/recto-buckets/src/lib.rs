@@ -4,7 +4,7 @@
 //! a partition of the store. No query sees them.
 //!
 //! Nothing here does I/O, is async, or reads a clock, and nothing knows what a key means: keys are encoded, and compare as
-//! bytes.
+//! bytes. Why it is so stands in `docs/design/buckets.md`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -14,19 +14,41 @@
 //! | [`sizing`] | when a bucket is cut, and how large buckets become of that |
 //! | [`directory`] | [`Directory`]: which buckets a partition is kept in |
 //! | [`stored`] | the columns of that |
+//! | [`mod@copy`] | [`DirectoryCopy`]: for how long a process goes by what it has read of it |
+//! | [`routing`] | which buckets take a write, and which are read |
+//! | [`writing`] | [`Writing`]: one write on its way |
+//! | [`reading`] | [`Reading`]: one reading, from several buckets |
+//! | [`steps`] | what each step of a cut makes of a directory |
+//! | [`splitting`] | [`Splitting`]: a cut under way |
+//! | [`clearing`] | [`Clearing`]: what is left of it later |
 
+pub mod clearing;
+pub mod copy;
 pub mod directory;
 pub mod limits;
 pub mod names;
+pub mod reading;
+pub mod routing;
 pub mod sampling;
 pub mod sizing;
+pub mod splitting;
+pub mod steps;
 pub mod stored;
+pub mod writing;
 
+mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use clearing::{ClearAction, ClearEvent, Clearing};
+pub use copy::{Clock, DirectoryCopy};
 pub use directory::{Damage, Directory, Figures, Floor, Kept, Piece, Roles, Span};
 pub use limits::Protocol;
 pub use names::{Bucket, Key, Micros, Version};
+pub use reading::{ReadAction, ReadEvent, Reading};
+pub use routing::{Operation, Slice, Unrouted};
 pub use sampling::Sampling;
+pub use splitting::{Decision, SplitAction, SplitEvent, Splitting};
+pub use steps::{Copying, Cut, Stays};
 pub use stored::{PieceColumns, StaticColumns, StoredDirectory, StoredError};
+pub use writing::{WriteAction, WriteEvent, Writing};

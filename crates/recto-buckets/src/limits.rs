@@ -1,5 +1,7 @@
 //! How much there may be of everything, and for how long things wait.
 
+use crate::rules::Rules;
+
 /// Pieces of a directory that are read at once; further ones come in further windows.
 pub const MAX_WINDOW_PIECES: usize = 256;
 /// Edges of one cut.
@@ -30,6 +32,8 @@ pub struct Protocol {
     pub standstill_ms: u64,
     /// After how long a bucket that was left is looked at once more.
     pub clearing_ms: u64,
+    /// The rules that are kept: all, but in tests.
+    pub(crate) rules: Rules,
 }
 
 impl Default for Protocol {
@@ -39,6 +43,19 @@ impl Default for Protocol {
             long_life_ms: LONG_LIFE_MS,
             standstill_ms: STANDSTILL_MS,
             clearing_ms: CLEARING_MS,
+            rules: Rules::default(),
+        }
+    }
+}
+
+impl Protocol {
+    /// How long to wait until no copy is gone by that may live for so long: it may be held by a process whose clocks stand
+    /// still.
+    pub(crate) fn wait_ms(&self, longest_ms: u64) -> u64 {
+        if self.rules.keeps(crate::rules::Rule::MarginForStandstill) {
+            longest_ms.saturating_add(self.standstill_ms)
+        } else {
+            longest_ms
         }
     }
 }

@@ -82,10 +82,10 @@ pub struct PieceColumns {
     pub bucket: i64,
     /// `further`: the other buckets; null: none.
     pub further: Option<Vec<u8>>,
-    /// `unit`.
-    pub unit: i64,
-    /// `mean`.
-    pub mean: i64,
+    /// `unit` and `mean`.
+    pub sampling: [i64; 2],
+    /// `next_unit` and `next_mean`; null: it is not being cut.
+    pub next_sampling: Option<[i64; 2]>,
     /// `rows`, `rows_variance`, `bytes`, `bytes_variance`; null: not known.
     pub figures: Option<[i64; 4]>,
 }
@@ -134,8 +134,8 @@ pub fn piece_columns(piece: &Piece) -> PieceColumns {
         start: piece.start.clone(),
         bucket: column(piece.roles.read.0),
         further: encode_further(&piece.roles),
-        unit: column(piece.sampling.unit),
-        mean: column(piece.sampling.mean),
+        sampling: sampling_columns(piece.sampling),
+        next_sampling: piece.next_sampling.map(sampling_columns),
         figures,
     }
 }
@@ -165,12 +165,9 @@ pub fn read_directory(stored: StoredDirectory, from: &[u8]) -> Result<Directory,
 }
 
 fn read_piece(columns: PieceColumns) -> Result<Piece, StoredError> {
-    let PieceColumns {
-        start, unit, mean, ..
-    } = columns;
-    if unit < 1 || mean < 1 {
-        return Err(Damage::Sampling { start, unit, mean }.into());
-    }
+    let start = columns.start;
+    let sampling = read_sampling(columns.sampling, &start)?;
+    let next_sampling = columns.next_sampling.map(|next| read_sampling(next, &start));
     let mut roles = decode_further(columns.further.as_deref())?;
     let bucket = u64::try_from(columns.bucket).ok();
     roles.read = Bucket(bucket.ok_or(Damage::Number {
@@ -195,11 +192,24 @@ fn read_piece(columns: PieceColumns) -> Result<Piece, StoredError> {
     Ok(Piece {
         start,
         roles,
-        sampling: Sampling {
-            unit: unit.unsigned_abs(),
-            mean: mean.unsigned_abs(),
-        },
+        sampling,
+        next_sampling: next_sampling.transpose()?,
         figures,
+    })
+}
+
+fn sampling_columns(sampling: Sampling) -> [i64; 2] {
+    [sampling.unit, sampling.mean].map(column)
+}
+
+fn read_sampling([unit, mean]: [i64; 2], start: &Key) -> Result<Sampling, Damage> {
+    if unit < 1 || mean < 1 {
+        let start = start.clone();
+        return Err(Damage::Sampling { start, unit, mean });
+    }
+    Ok(Sampling {
+        unit: unit.unsigned_abs(),
+        mean: mean.unsigned_abs(),
     })
 }
 

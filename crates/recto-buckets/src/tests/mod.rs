@@ -1,10 +1,24 @@
-//! Tests of this crate.
+//! Tests of this crate. The models: all that may happen to one row while what it lies in is cut, by the very step functions
+//! that the engine runs. For each rule a test leaves it out and finds the shortest way in which something breaks.
+//!
+//! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
 
 #![expect(clippy::unwrap_used, clippy::float_cmp, reason = "a test says so by failing")]
+#![expect(
+    clippy::print_stderr,
+    reason = "how much was looked at, and the ways in which things break"
+)]
 
+mod article;
+mod cutting;
 mod directories;
+mod life;
+mod model;
 mod sizing;
+mod steps;
+mod store;
 mod stored;
+mod world;
 
 use crate::{Bucket, Directory, Piece, Protocol, Roles, Sampling};
 
@@ -19,6 +33,7 @@ fn piece(start: &[u8], bucket: u64) -> Piece {
         start: start.to_vec(),
         roles: Roles::of(Bucket(bucket)),
         sampling: SAMPLING,
+        next_sampling: None,
         figures: None,
     }
 }
@@ -30,5 +45,53 @@ fn directory(next_bucket: u64, pieces: Vec<Piece>) -> Directory {
         next_bucket: Bucket(next_bucket),
         pieces,
         ..Directory::absent(SAMPLING, Protocol::default())
+    }
+}
+
+/// How often something may go wrong: usually, and in a long run.
+fn usually(usual: u8, long: u8) -> u8 {
+    let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
+    if scale > 1 { long } else { usual }
+}
+
+/// The sources of the models.
+const MODELS: [&str; 2] = [include_str!("cutting.rs"), include_str!("life.rs")];
+
+/// Every rule is left out in some test, and the decision names every such test and no other.
+#[test]
+fn each_rule_has_a_test_and_the_decision_names_it() {
+    let rules = include_str!("../rules.rs")
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "));
+    let rules = rules.filter_map(|line| line.strip_suffix(','));
+    let mut count = 0;
+    for rule in rules.filter(|line| line.chars().all(char::is_alphanumeric)) {
+        let used = format!("Rule::{rule}");
+        assert!(
+            MODELS.iter().any(|model| model.contains(&used)),
+            "no test leaves out {rule}"
+        );
+        count += 1;
+    }
+    assert!(count > 15, "{count} rules were found");
+    let decision = include_str!("../../../../docs/design/buckets.md");
+    for name in decision.split('`').filter(|word| word.starts_with("without_")) {
+        let test = format!("fn {name}()");
+        assert!(
+            MODELS.iter().any(|model| model.contains(&test)),
+            "there is no test {name}"
+        );
+    }
+    for model in MODELS {
+        let tests = model
+            .split("fn without_")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("()"));
+        for (name, _) in tests {
+            assert!(
+                decision.contains(&format!("`without_{name}`")),
+                "no word of without_{name}"
+            );
+        }
     }
 }

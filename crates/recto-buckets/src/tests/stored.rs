@@ -22,6 +22,10 @@ fn sample() -> Directory {
     let mut moving = piece(b"c", 1);
     moving.roles.writes = [Bucket(0), Bucket(3)].into();
     moving.roles.deletes = [Bucket(4)].into();
+    moving.next_sampling = Some(crate::Sampling {
+        unit: 480_000,
+        mean: 1_100,
+    });
     moving.figures = Some(Figures {
         rows: 40_960,
         rows_variance: 2_000_000,
@@ -144,11 +148,19 @@ fn numbers_that_no_cut_gives_are_damage() {
             },
         ),
         (
-            said(|_, piece| piece.unit = 0),
+            said(|_, piece| piece.sampling[0] = 0),
             Damage::Sampling {
                 start: b"c".to_vec(),
                 unit: 0,
                 mean: 64,
+            },
+        ),
+        (
+            said(|_, piece| piece.next_sampling = Some([9, -1])),
+            Damage::Sampling {
+                start: b"c".to_vec(),
+                unit: 9,
+                mean: -1,
             },
         ),
         (

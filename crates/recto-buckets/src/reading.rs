@@ -1,0 +1,111 @@
+//! One reading of a span of keys, from as many buckets as it lies in.
+
+use crate::copy::{Clock, DirectoryCopy};
+use crate::directory::Span;
+use crate::limits::Protocol;
+use crate::routing::Slice;
+use crate::rules::Rule;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ReadEvent {
+    /// It can begin.
+    Begin,
+    /// A copy of the directory, or of the window of it that has the first key.
+    Copy(DirectoryCopy),
+    /// All was read of so many of the slices that is wanted of them.
+    Read(usize),
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ReadAction {
+    /// Take the copy that this process has, if it lives; else read one.
+    Take,
+    /// Read a copy anew.
+    Read,
+    /// Read these, in this order, or as many as are needed. What was read before is forgotten.
+    Slices {
+        /// What is read of which bucket.
+        slices: Vec<Slice>,
+        /// What another window has.
+        rest: Option<Span>,
+    },
+    /// What was read is so.
+    Done,
+}
+
+/// A reading under way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Reading {
+    span: Span,
+    copy: Option<DirectoryCopy>,
+    /// What is read; what was, when the copy was over by then.
+    slices: Vec<Slice>,
+    is_checking: bool,
+    protocol: Protocol,
+}
+
+impl Reading {
+    /// Of this span.
+    pub fn new(span: Span, protocol: Protocol) -> Self {
+        Self {
+            span,
+            copy: None,
+            slices: Vec::new(),
+            is_checking: false,
+            protocol,
+        }
+    }
+
+    /// What is to be done about what happened, when the clocks show this.
+    pub fn step(&mut self, event: ReadEvent, now: Clock) -> ReadAction {
+        match event {
+            ReadEvent::Begin => ReadAction::Take,
+            ReadEvent::Copy(copy) => {
+                let is_as_read = self.is_checking && is_as_read(&copy, &self.slices);
+                self.is_checking = false;
+                if is_as_read {
+                    return ReadAction::Done;
+                }
+                self.begin(copy)
+            }
+            ReadEvent::Read(count) => {
+                let is_safe = self.copy.as_ref().is_some_and(|copy| copy.lives(now));
+                if is_safe || !self.keeps(Rule::ReadAgainWhenOver) {
+                    return ReadAction::Done;
+                }
+                self.slices.truncate(count);
+                self.is_checking = true;
+                ReadAction::Read
+            }
+        }
+    }
+
+    fn begin(&mut self, copy: DirectoryCopy) -> ReadAction {
+        let directory = copy.directory();
+        self.slices = directory.slices(&self.span);
+        if !self.keeps(Rule::ReadsClipped) {
+            for slice in &mut self.slices {
+                slice.span = self.span.clone();
+            }
+        }
+        let rest = directory.rest(&self.span);
+        self.copy = Some(copy);
+        let slices = self.slices.clone();
+        ReadAction::Slices { slices, rest }
+    }
+
+    fn keeps(&self, rule: Rule) -> bool {
+        self.protocol.rules.keeps(rule)
+    }
+}
+
+/// Whether the same buckets are read by this copy for all that was read. A bucket that is not read any more never is
+/// again, so that it was so all the time.
+fn is_as_read(copy: &DirectoryCopy, read: &[Slice]) -> bool {
+    read.iter().all(|slice| {
+        let now = copy.directory().slices(&slice.span);
+        now.as_slice() == std::slice::from_ref(slice)
+    })
+}

@@ -1,0 +1,116 @@
+//! Which buckets take a write, and which are read.
+
+use std::collections::BTreeSet;
+
+use crate::directory::{Directory, Kept, Roles, Span};
+use crate::limits::Protocol;
+use crate::names::{Bucket, Key};
+use crate::rules::Rule;
+
+/// What is done to a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Operation {
+    /// It is written.
+    Put,
+    /// It is deleted.
+    Delete,
+}
+
+/// Why a key has no bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Unrouted {
+    /// Rows there are not kept any more.
+    #[error("it is below the floor: rows that old are not kept any more")]
+    BelowFloor,
+    /// The window does not have it: another one is to be read.
+    #[error("the window of the directory does not have it")]
+    OutsideWindow,
+}
+
+/// What is read of one bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Slice {
+    /// The bucket.
+    pub bucket: Bucket,
+    /// What of it is shown: all else that lies there is not so.
+    pub span: Span,
+}
+
+impl Roles {
+    /// Which buckets take it.
+    pub fn takers(&self, operation: Operation, protocol: Protocol) -> BTreeSet<Bucket> {
+        let mut takers: BTreeSet<_> = self.writes.iter().copied().chain([self.read]).collect();
+        if operation == Operation::Delete {
+            takers.extend(&self.deletes);
+            if protocol.rules.keeps(Rule::DeletionsReachOld) {
+                takers.extend(&self.old);
+            }
+        }
+        takers
+    }
+}
+
+impl Directory {
+    /// Which buckets take that, of this key.
+    ///
+    /// # Errors
+    /// None does, or none of this window.
+    pub fn takers(
+        &self,
+        key: &[u8],
+        operation: Operation,
+        protocol: Protocol,
+    ) -> Result<BTreeSet<Bucket>, Unrouted> {
+        let is_below = self.floor.as_ref().is_some_and(|floor| floor.hides(key));
+        if is_below && operation == Operation::Put {
+            return Err(Unrouted::BelowFloor);
+        }
+        let piece = self.piece_of(key).ok_or(Unrouted::OutsideWindow)?;
+        Ok(piece.roles.takers(operation, protocol))
+    }
+
+    /// What is to be read of a span, in the order of keys, as far as this window goes and rows are kept. Pieces that lie side by
+    /// side in one bucket are one.
+    pub fn slices(&self, span: &Span) -> Vec<Slice> {
+        let kept = self.kept().common(span);
+        let mut slices: Vec<Slice> = Vec::new();
+        for (piece_span, piece) in self.spans() {
+            let Some(span) = kept.as_ref().and_then(|kept| kept.common(&piece_span)) else {
+                continue;
+            };
+            let bucket = piece.roles.read;
+            match slices.last_mut().filter(|slice| slice.bucket == bucket) {
+                Some(slice) => slice.span.end = span.end,
+                None => slices.push(Slice { bucket, span }),
+            }
+        }
+        slices
+    }
+
+    /// What of a span lies behind this window.
+    pub fn rest(&self, span: &Span) -> Option<Span> {
+        let end: Key = self.end.clone()?;
+        let behind = Span {
+            start: end,
+            end: None,
+        };
+        span.common(&behind)
+    }
+
+    /// Where rows are kept.
+    fn kept(&self) -> Span {
+        match &self.floor {
+            None => Span::all(),
+            Some(floor) => match floor.kept {
+                Kept::After => Span {
+                    start: floor.at.clone(),
+                    end: None,
+                },
+                Kept::Before => Span {
+                    start: Key::new(),
+                    end: Some(floor.at.clone()),
+                },
+            },
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What each step of a cut makes of a directory.
+//!
+//! | step | who takes writes | deletions | is read |
+//! |---|---|---|---|
+//! | the piece lies in b | b | b | b |
+//! | 1. n takes deletions, too; wait | b | b n | b |
+//! | 2. n takes writes, too; wait | b n | b n | b |
+//! | 3. what b has is copied to n | b n | b n | b |
+//! | 4. n is read; wait | b n | b n | n |
+//! | 5. b is left | n | b n | n |
+//! | 6. later: what b still has is copied to n, and goes | n | n | n |
+//!
+//! So what is done follows from the roles, and who finds them goes on. A piece that is cut again meanwhile has several
+//! buckets in a step, of which the newest is the one that counts.
+
+use crate::directory::{Directory, Figures, Piece, Roles, Span};
+use crate::limits::{MAX_CUT_EDGES, MAX_FURTHER_BUCKETS, Protocol};
+use crate::names::{Bucket, Key};
+use crate::rules::Rule;
+use crate::sampling::Sampling;
+
+/// A cut that somebody wants.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cut {
+    /// Where, ascending.
+    pub edges: Vec<Key>,
+    /// Which part of each piece that is cut stays in its bucket.
+    pub stays: Stays,
+    /// By what rows of the new buckets are sampled.
+    pub sampling: Sampling,
+    /// What the part holds that stays, where that is known.
+    pub figures: Option<Figures>,
+}
+
+/// Which part of a piece stays where it is when it is cut; each other one gets a bucket of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stays {
+    /// The first one: what comes from now on are greater keys, or nothing of the kind is known.
+    First,
+    /// The last one: what comes from now on are smaller keys.
+    Last,
+}
+
+/// Rows that are to be copied.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Copying {
+    /// From which bucket.
+    pub from: Bucket,
+    /// To which one: each row whole, at its own stamp, with what remains until it expires; and samples likewise.
+    pub to: Bucket,
+    /// Which rows.
+    pub span: Span,
+}
+
+/// A piece as it was when a wait for it began: when it is over, nobody goes by what was before.
+pub(crate) type Ripe = (Span, Roles);
+
+impl Directory {
+    /// Step 1; none if there is nothing to cut: a piece begins at each edge, or the window does not have it.
+    pub fn cut(&self, cut: &Cut, protocol: Protocol) -> Option<Self> {
+        let mut next = self.next();
+        let edges = cut.edges.iter().take(MAX_CUT_EDGES);
+        let edges: Vec<_> = edges.collect();
+        for (span, piece) in self.spans() {
+            let is_inside = |edge: &&&Key| span.start < ***edge && span.has(edge);
+            let inside: Vec<&Key> = edges.iter().filter(is_inside).copied().collect();
+            if inside.is_empty() || piece.roles.deletes.len() >= MAX_FURTHER_BUCKETS {
+                next.pieces.push(piece.clone());
+                continue;
+            }
+            let starts = [&piece.start].into_iter().chain(inside);
+            let starts: Vec<_> = starts.collect();
+            let stays = match cut.stays {
+                Stays::First => 0,
+                Stays::Last => starts.len() - 1,
+            };
+            for (index, start) in starts.into_iter().enumerate() {
+                let mut part = Piece {
+                    start: start.clone(),
+                    ..piece.clone()
+                };
+                part.figures = cut.figures.filter(|_| index == stays);
+                if index != stays {
+                    next.gives_bucket(&mut part, cut.sampling, protocol);
+                }
+                next.pieces.push(part);
+            }
+        }
+        next.life_ms = protocol.short_life_ms.min(self.life_ms);
+        (next.pieces.len() > self.pieces.len()).then_some(next)
+    }
+
+    fn gives_bucket(&mut self, part: &mut Piece, sampling: Sampling, protocol: Protocol) {
+        let bucket = self.next_bucket;
+        self.next_bucket = Bucket(bucket.0.saturating_add(1));
+        if protocol.rules.keeps(Rule::DeletionsFirst) {
+            part.roles.deletes.insert(bucket);
+        } else {
+            part.roles.writes.insert(bucket);
+        }
+        // Who is being cut already has a bucket that samples so.
+        part.next_sampling.get_or_insert(sampling);
+    }
+
+    /// Steps 2, 4 and 5, each for the pieces that are ripe for it; none if no piece is. `waited`: this very version was
+    /// waited for, so that no copy of an earlier one is in use.
+    pub(crate) fn advanced(&self, ripe: &[Ripe], waited: bool, protocol: Protocol) -> Option<Self> {
+        let mut next = self.next();
+        let mut is_changed = false;
+        for (span, piece) in self.spans() {
+            let is_ripe = ripe
+                .iter()
+                .any(|(of, roles)| *of == span && *roles == piece.roles);
+            let mut piece = piece.clone();
+            if is_ripe && !piece.roles.is_at_rest() {
+                is_changed = true;
+                piece.advance(protocol);
+            }
+            next.pieces.push(piece);
+        }
+        if waited {
+            next.longest_ms = self.life_ms;
+        }
+        is_changed.then_some(next)
+    }
+
+    /// The pieces that are being cut, as they are.
+    pub(crate) fn being_cut(&self) -> Vec<Ripe> {
+        let pieces = self.spans().filter(|(_, piece)| !piece.roles.is_at_rest());
+        pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
+    }
+
+    /// The pieces that have left buckets, and are not being cut.
+    pub(crate) fn to_clear(&self) -> Vec<Ripe> {
+        let is_one = |roles: &Roles| roles.is_at_rest() && !roles.old.is_empty();
+        let pieces = self.spans().filter(|(_, piece)| is_one(&piece.roles));
+        pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
+    }
+
+    /// Step 6: these pieces have no left buckets any more; none if none is as it was.
+    pub(crate) fn cleared(&self, pieces: &[Ripe]) -> Option<Self> {
+        let mut next = self.next();
+        let mut is_changed = false;
+        for (span, piece) in self.spans() {
+            let mut piece = piece.clone();
+            if pieces
+                .iter()
+                .any(|(of, roles)| *of == span && *roles == piece.roles)
+            {
+                piece.roles.old.clear();
+                is_changed = true;
+            }
+            next.pieces.push(piece);
+        }
+        is_changed.then_some(next)
+    }
+
+    /// Copies live longer again, since nothing is to be expected; none if they do.
+    pub(crate) fn calmed(&self, protocol: Protocol) -> Option<Self> {
+        let mut next = self.next();
+        next.pieces.clone_from(&self.pieces);
+        next.life_ms = protocol.long_life_ms;
+        next.longest_ms = protocol.long_life_ms;
+        (self.life_ms < protocol.long_life_ms).then_some(next)
+    }
+
+    /// The next version, of which no pieces are there yet.
+    fn next(&self) -> Self {
+        Self {
+            version: self.version + 1,
+            pieces: Vec::new(),
+            ..self.clone()
+        }
+    }
+}
+
+/// What has to be copied before these pieces are read in newer buckets.
+pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
+    let copy = |(span, roles): &Ripe| {
+        let to = roles.next_read()?;
+        Some(Copying {
+            from: roles.read,
+            to,
+            span: span.clone(),
+        })
+    };
+    ripe.iter().filter_map(copy).collect()
+}
+
+impl Piece {
+    fn advance(&mut self, protocol: Protocol) {
+        let roles = &mut self.roles;
+        // Nobody reads them any more.
+        let read = roles.read;
+        let mut left = roles.writes.clone();
+        left.retain(|bucket| *bucket < read);
+        roles.writes.retain(|bucket| *bucket > read);
+        roles.old.append(&mut left);
+        if let Some(newest) = roles.writes.pop_last() {
+            roles.read = newest;
+            if protocol.rules.keeps(Rule::WrittenWhileRead) {
+                roles.writes.insert(read);
+            } else {
+                roles.old.insert(read);
+            }
+            if let Some(sampling) = self.next_sampling {
+                self.sampling = sampling;
+            }
+        }
+        // Nobody deletes without them any more.
+        roles.writes.append(&mut roles.deletes);
+        let is_last = roles.writes.last().is_none_or(|bucket| *bucket < roles.read);
+        if is_last {
+            self.next_sampling = None;
+        }
+    }
+}

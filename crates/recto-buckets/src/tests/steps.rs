@@ -1,0 +1,197 @@
+//! Cuts of any directory, in any order and at any time: what comes of it is a directory, and keys keep their buckets until
+//! those are left.
+
+use proptest::prelude::*;
+
+use super::{SAMPLING, directory, piece};
+use crate::copy::{Clock, DirectoryCopy};
+use crate::{
+    Bucket, Cut, Directory, Figures, Floor, Kept, Operation, Protocol, ReadAction, ReadEvent, Reading, Roles,
+    Sampling, Span, Stays, Unrouted, WriteAction, WriteEvent, Writing,
+};
+
+const NEXT_SAMPLING: Sampling = Sampling {
+    unit: 480_000,
+    mean: 700,
+};
+
+fn cut(edges: &[&[u8]], stays: Stays) -> Cut {
+    Cut {
+        edges: edges.iter().map(|edge| edge.to_vec()).collect(),
+        stays,
+        sampling: NEXT_SAMPLING,
+        figures: None,
+    }
+}
+
+/// All that can be done to it now is done.
+fn advanced(directory: &Directory) -> Option<Directory> {
+    directory.advanced(&directory.being_cut(), true, Protocol::default())
+}
+
+#[test]
+fn a_cut_goes_through_its_steps() {
+    let figures = Figures {
+        rows: 9,
+        ..Figures::default()
+    };
+    let cut = Cut {
+        figures: Some(figures),
+        ..cut(&[b"c", b"f"], Stays::First)
+    };
+    let first = Directory::absent(SAMPLING, Protocol::default());
+    let one = first.cut(&cut, Protocol::default()).unwrap();
+    assert_eq!(one.cut(&cut, Protocol::default()), None);
+    assert_eq!((one.version, one.next_bucket), (1, Bucket(3)));
+    assert_eq!(one.pieces[0].figures, Some(figures));
+    let roles = |directory: &Directory| directory.pieces[1].roles.clone();
+    let role = |read, writes: &[u64], deletes: &[u64], old: &[u64]| Roles {
+        read: Bucket(read),
+        writes: writes.iter().copied().map(Bucket).collect(),
+        deletes: deletes.iter().copied().map(Bucket).collect(),
+        old: old.iter().copied().map(Bucket).collect(),
+    };
+    let expected = [
+        role(0, &[], &[1], &[]),
+        role(0, &[1], &[], &[]),
+        role(1, &[0], &[], &[]),
+        role(1, &[], &[], &[0]),
+        role(1, &[], &[], &[]),
+    ];
+    assert_eq!(roles(&one), expected[0]);
+    assert_eq!(one.pieces[1].next_sampling, Some(NEXT_SAMPLING));
+    let two = advanced(&one).unwrap();
+    assert_eq!(roles(&two), expected[1]);
+    let three = advanced(&two).unwrap();
+    assert_eq!(roles(&three), expected[2]);
+    let sampled = &three.pieces[1];
+    assert_eq!((sampled.sampling, sampled.next_sampling), (NEXT_SAMPLING, None));
+    let four = advanced(&three).unwrap();
+    assert_eq!(roles(&four), expected[3]);
+    assert_eq!(advanced(&four), None);
+    let five = four.cleared(&four.to_clear()).unwrap();
+    assert_eq!(roles(&five), expected[4]);
+    assert_eq!(five.pieces[0].sampling, SAMPLING);
+}
+
+#[test]
+fn a_piece_that_changed_since_is_not_ripe() {
+    let protocol = Protocol::default();
+    let first = Directory::absent(SAMPLING, protocol);
+    let one = first.cut(&cut(&[b"c"], Stays::First), protocol).unwrap();
+    let ripe = one.being_cut();
+    let again = one.cut(&cut(&[b"f"], Stays::First), protocol).unwrap();
+    assert_eq!(again.advanced(&ripe, false, protocol), None);
+    let beside = one.cut(&cut(&[b"a"], Stays::First), protocol).unwrap();
+    let next = beside.advanced(&ripe, false, protocol).unwrap();
+    assert!(!next.pieces[2].roles.writes.is_empty());
+    assert!(!next.pieces[1].roles.deletes.is_empty());
+}
+
+#[test]
+fn what_is_below_the_floor_is_neither_written_nor_read() {
+    let floor = Floor {
+        at: b"c".to_vec(),
+        kept: Kept::After,
+    };
+    let directory = Directory {
+        floor: Some(floor),
+        ..directory(2, vec![piece(b"", 0), piece(b"f", 1)])
+    };
+    let protocol = Protocol::default();
+    let now = Clock::default();
+    let copy = DirectoryCopy::new(directory.clone().into(), now, now, protocol);
+    let mut writing = Writing::new(b"b".to_vec(), Operation::Put, Some(Bucket(0)), protocol);
+    writing.step(WriteEvent::Begin, now);
+    writing.step(WriteEvent::Stamped(5), now);
+    let stray = WriteAction::Remove {
+        bucket: Bucket(0),
+        stamp: 5,
+    };
+    let refused = writing.step(WriteEvent::Copy(copy.clone()), now);
+    assert_eq!(refused, [stray, WriteAction::Refuse(Unrouted::BelowFloor)]);
+    let mut reading = Reading::new(Span::all(), protocol);
+    reading.step(ReadEvent::Begin, now);
+    let ReadAction::Slices { slices, rest } = reading.step(ReadEvent::Copy(copy), now) else {
+        panic!("it is read");
+    };
+    assert_eq!(rest, None);
+    let starts: Vec<_> = slices.iter().map(|slice| slice.span.start.as_slice()).collect();
+    assert_eq!(starts, [b"c", b"f"]);
+}
+
+#[test]
+fn a_reading_says_what_another_window_has() {
+    let window = Directory {
+        end: Some(b"m".to_vec()),
+        ..directory(2, vec![piece(b"", 0), piece(b"f", 1)])
+    };
+    let span = Span {
+        start: b"g".to_vec(),
+        end: Some(b"z".to_vec()),
+    };
+    assert_eq!(window.slices(&span).len(), 1);
+    let rest = window.rest(&span).unwrap();
+    assert_eq!((rest.start, rest.end), (b"m".to_vec(), Some(b"z".to_vec())));
+    assert_eq!(
+        window.takers(b"m", Operation::Put, Protocol::default()),
+        Err(Unrouted::OutsideWindow)
+    );
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Cut(Vec<u8>, bool),
+    Advance,
+    Clear,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let edges = proptest::collection::vec(1..60_u8, 1..4);
+    let step = prop_oneof![
+        (edges, any::<bool>()).prop_map(|(edges, first)| Step::Cut(edges, first)),
+        Just(Step::Advance),
+        Just(Step::Advance),
+        Just(Step::Clear),
+    ];
+    proptest::collection::vec(step, 1..40)
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_cut_when_it_is_a_directory(steps in steps()) {
+        let protocol = Protocol::default();
+        let mut now = Directory::absent(SAMPLING, protocol);
+        for step in steps {
+            let next = match step {
+                Step::Cut(mut edges, is_first) => {
+                    edges.sort_unstable();
+                    edges.dedup();
+                    let edges: Vec<_> = edges.iter().map(std::slice::from_ref).collect();
+                    let stays = if is_first { Stays::First } else { Stays::Last };
+                    now.cut(&cut(&edges, stays), protocol)
+                }
+                Step::Advance => advanced(&now),
+                Step::Clear => now.cleared(&now.to_clear()),
+            };
+            let Some(next) = next else { continue };
+            prop_assert_eq!(next.check(b""), Ok(()));
+            prop_assert_eq!(next.version, now.version + 1);
+            for key in 0..64_u8 {
+                // Who wrote or read by the directory before did that where it is found now.
+                let takers = now.takers(&[key], Operation::Put, protocol).unwrap();
+                let read = next.piece_of(&[key]).unwrap().roles.read;
+                prop_assert!(takers.contains(&read), "{:?} of {:?}", read, takers);
+                let before = now.piece_of(&[key]).unwrap().roles.read;
+                let takers = next.takers(&[key], Operation::Put, protocol).unwrap();
+                prop_assert!(takers.contains(&before), "{:?} of {:?}", before, takers);
+            }
+            now = next;
+        }
+        // Left alone it comes to rest.
+        for _ in 0..4 {
+            now = advanced(&now).unwrap_or(now);
+        }
+        prop_assert!(!now.is_being_cut());
+    }
+}
