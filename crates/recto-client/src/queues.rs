@@ -1,11 +1,13 @@
 //! Queues and their messages.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use hyper::Method;
 use recto::queues::MAX_BATCH;
 use recto::session::{
-    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues, ReceiveRequest,
-    ReceivedMessage, RingSettings, SentMessage, Settling,
+    MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
+    ReceiveRequest, ReceivedMessage, RingSettings, SentMessage, Settling,
 };
 use recto::{Error, ErrorKind, Result};
 use serde::Serialize;
@@ -13,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use crate::replies::queues::{
-    ListBody, MovedBody, PeekedBody, ReceivedBody, RemovedBody, SentBody, SettledBody, UnitsBody,
+    ListBody, PeekedBody, ReceivedBody, RemovedBody, SentBody, SettledBody, UnitsBody,
 };
 use crate::replies::{self, misunderstood};
 use crate::session::HttpSession;
@@ -165,7 +167,7 @@ impl Queues for HttpSession {
 
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
         let mut ask = Ask::post(of_queue(queue, "/messages:receive"), &body(request)?);
-        ask.wait = std::time::Duration::from_secs(request.wait_seconds.unwrap_or_default().into());
+        ask.wait = Duration::from_secs(request.wait_seconds.unwrap_or_default().into());
         let response = self.transport.begin_by(&ask, COMES_AGAIN).await?;
         let reply = self.transport.read_whole(response).await;
         let reply = reply.map_err(|error| error.with_hint(COMES_AGAIN))?;
@@ -223,11 +225,16 @@ impl Queues for HttpSession {
         self.transport.change(Method::POST, &target, None).await.map(drop)
     }
 
-    async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64> {
+    async fn redrive(
+        &self,
+        queue: &str,
+        to: Option<&str>,
+        most: Option<u64>,
+        _time: Duration,
+    ) -> Result<MovedMessages> {
         let body = json!({ "to": to, "max_messages": most });
-        let ask = Ask::post(of_queue(queue, "/messages:redrive"), &body);
-        let body: MovedBody = self.changed(&ask).await?;
-        Ok(body.moved)
+        self.changed(&Ask::post(of_queue(queue, "/messages:redrive"), &body))
+            .await
     }
 
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use recto::session::{VerifiedView, VerifyReport};
+use recto::session::{REDRIVE_TIME, VerifiedView, VerifyReport};
 use recto::{Environment, Result as Outcome};
 use serde_json::Value as Json;
 use tokio::runtime::Handle;
@@ -28,6 +28,8 @@ pub(crate) struct Upkeep {
     pub(crate) load_bytes: u64,
     /// How long a client may send nothing of its file.
     pub(crate) stall_time: Duration,
+    /// For how long a request moves messages.
+    pub(crate) redrive_time: Duration,
     running: Mutex<Vec<(Operation, Arc<str>)>>,
     /// How each view was, by collection, when it was last compared with its records through this server.
     compared: Mutex<BTreeMap<String, Vec<Compared>>>,
@@ -46,6 +48,7 @@ impl Default for Upkeep {
             load_folder: None,
             load_bytes: DEFAULT_LOAD_BYTES,
             stall_time: Duration::from_millis(DEFAULT_STALL_TIME_MS),
+            redrive_time: REDRIVE_TIME,
             running: Mutex::default(),
             compared: Mutex::default(),
             environment: Environment::system(),
@@ -59,6 +62,7 @@ impl Default for Upkeep {
 impl Upkeep {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
+            redrive_time: (config.limits.request_time / 2).min(REDRIVE_TIME),
             backup_folder: config.backup_folder.clone(),
             load_folder: config.load_folder.clone(),
             load_bytes: config.limits.load_bytes,

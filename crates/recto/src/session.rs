@@ -37,8 +37,8 @@ pub use explanation::{
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
 pub use queue_ring::{QueueRing, RingSettings, RingTable};
 pub use queues::{
-    DeadLetterSettings, DeduplicationScope, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus,
-    Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,
+    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
+    QueueStatus, Queues, REDRIVE_TIME, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,
 };
 pub(crate) use queues::{body_words, check_range, most_messages};
 pub use records::{Action, Outcome, RecordChange, Records, Written};

@@ -11,8 +11,8 @@ use recto::queues::{
     Settled,
 };
 use recto::session::{
-    DeadLetterSettings, OutgoingMessage, QueueSettings, ReceiveRequest, RingSettings, RingTable, Settling,
-    body_bytes,
+    DeadLetterSettings, OutgoingMessage, QueueSettings, REDRIVE_TIME, ReceiveRequest, RingSettings,
+    RingTable, Settling, body_bytes,
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress, schema::Schema};
 
@@ -54,6 +54,7 @@ on_both! {
     a_schema_that_was_applied_in_part_is_applied_again,
     who_does_one_thing_asks_for_little,
     those_who_open_queues_at_once_have_the_same,
+    a_redrive_ends_in_time_and_the_next_one_goes_on,
 }
 
 async fn session(store: &Fresh) -> std::sync::Arc<dyn Session> {
@@ -226,7 +227,14 @@ async fn tools_do_the_same_in_words(kind: Kind) {
     let dead = queues.peek("dead", 10).await.unwrap();
     assert_eq!((dead.len(), dead[0].state.as_str()), (1, "ready"));
     assert_eq!(dead[0].attributes[ERROR_ATTRIBUTE], "no disk");
-    assert_eq!(queues.redrive("dead", None, None).await.unwrap(), 1);
+    assert_eq!(
+        queues
+            .redrive("dead", None, None, REDRIVE_TIME)
+            .await
+            .unwrap()
+            .moved,
+        1
+    );
     let status = queues.queue("jobs").await.unwrap();
     assert_eq!(
         (status.messages, status.totals.sent, status.totals.acked),
@@ -407,6 +415,40 @@ async fn a_work_unit_is_a_queue_that_ends(kind: Kind) {
     let again = jobs.end_unit("night").await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::NotFound);
     assert!(jobs.units().await.unwrap().is_empty());
+}
+
+async fn a_redrive_ends_in_time_and_the_next_one_goes_on(kind: Kind) {
+    let store = Fresh::new(kind);
+    let queues = store.open().await.queues().await.unwrap();
+    let dead = queues.create("dead", QueueOptions::default()).await.unwrap();
+    let jobs = queues.create("jobs", QueueOptions::default()).await.unwrap();
+    let messages = (0..600).map(|job| NewMessage::new(job.to_string())).collect();
+    assert!(dead.send_all(messages).await.iter().all(Result::is_ok));
+    let redriven = async |most| {
+        let redriven = dead.redrive_for(&jobs, most, Duration::ZERO).await.unwrap();
+        (redriven.moved, redriven.is_done)
+    };
+    assert_eq!(redriven(None).await, (256, false));
+    assert_eq!(redriven(Some(300)).await, (256, false));
+    assert_eq!(redriven(Some(44)).await, (44, true));
+    assert_eq!(dead.stats().await.unwrap().messages, 44);
+    // Two at a time move no message twice, as its bodies show; each may count what the other one moved.
+    let (one, other) = tokio::join!(dead.redrive(&jobs, None), dead.redrive(&jobs, None));
+    assert!((44..=88).contains(&(one.unwrap() + other.unwrap())));
+    assert_eq!(redriven(None).await, (0, true));
+    let mut received = jobs.receive(Receive::up_to(1_000)).await.unwrap();
+    received.sort_by_key(|message| String::from_utf8_lossy(&message.body).parse::<u32>().unwrap());
+    let bodies: Vec<_> = received
+        .iter()
+        .map(|message| String::from_utf8_lossy(&message.body))
+        .collect();
+    assert!(
+        bodies
+            .iter()
+            .enumerate()
+            .all(|(job, body)| job.to_string() == **body)
+    );
+    assert_eq!(bodies.len(), 600);
 }
 
 async fn the_ring_is_told_and_changed_in_words(kind: Kind) {

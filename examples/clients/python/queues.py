@@ -85,8 +85,13 @@ class Queue:
         return checked(self._client.get(f"{self._queue}/messages", params=query)).json()["messages"]
 
     def redrive(self, **options) -> int:
-        """Moves max_messages (all) to another queue: to the one whose dead letters they are, unless `to` names one."""
-        return self._post("redrive", **options).json()["moved"]
+        """Moves all to another queue: to the one whose dead letters they are, unless `to` names one. How many."""
+        moved, done = 0, False
+        while not done:
+            # A request moves for some seconds.
+            answer = self._post("redrive", **options).json()
+            moved, done = moved + answer["moved"], answer["done"]
+        return moved
 
     def purge(self) -> None:
         """Takes out every message that is there now."""

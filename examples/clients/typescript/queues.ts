@@ -145,7 +145,13 @@ class Queue {
 
   /** Moves messages to another queue: to the one whose dead letters they are, unless `to` names one. How many. */
   async redrive(options: Redrive = {}): Promise<number> {
-    return (await this.#post<{ moved: number }>("redrive", options)).moved;
+    let moved = 0;
+    for (;;) {
+      // A request moves for some seconds.
+      const answer = await this.#post<{ moved: number; done: boolean }>("redrive", options);
+      moved += answer.moved;
+      if (answer.done) return moved;
+    }
   }
 
   /** Takes out every message that is there now. */

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use recto::session::{
-    DeadLetterSettings, OutgoingMessage, QueueSettings, QueueStatus, Queues, ReceiveRequest, RingSettings,
-    Settling,
+    DeadLetterSettings, OutgoingMessage, QueueSettings, QueueStatus, Queues, REDRIVE_TIME, ReceiveRequest,
+    RingSettings, Settling,
 };
 use recto::{Error, OpenOptions, Session, StoreAddress};
 use recto_client::HttpSession;
@@ -162,10 +162,19 @@ async fn settle(queues: &dyn Queues, told: &mut Told) {
     }
     told.tell("dead", dead);
     told.result("too many", queues.peek("dead", 1_001).await);
-    told.result("moved", queues.redrive("dead", None, Some(5)).await);
-    told.result("nowhere", queues.redrive("dead", Some("nowhere"), None).await);
-    told.result("itself", queues.redrive("dead", Some("dead"), None).await);
-    told.result("no source", queues.redrive("jobs", None, None).await);
+    told.result("moved", queues.redrive("dead", None, Some(5), REDRIVE_TIME).await);
+    told.result(
+        "nowhere",
+        queues.redrive("dead", Some("nowhere"), None, REDRIVE_TIME).await,
+    );
+    told.result(
+        "itself",
+        queues.redrive("dead", Some("dead"), None, REDRIVE_TIME).await,
+    );
+    told.result(
+        "no source",
+        queues.redrive("jobs", None, None, REDRIVE_TIME).await,
+    );
 }
 
 async fn unite(queues: &dyn Queues, told: &mut Told) {

@@ -71,9 +71,3 @@ pub(crate) struct SettledResult {
 pub(crate) struct RemovedBody {
     pub(crate) removed: bool,
 }
-
-/// How many messages were moved.
-#[derive(Debug, Deserialize)]
-pub(crate) struct MovedBody {
-    pub(crate) moved: u64,
-}

@@ -173,7 +173,8 @@ pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem>
     Ok(answer::no_content())
 }
 
-/// `POST …/messages:redrive`: who moves messages to a queue could send to it, too.
+/// `POST …/messages:redrive`: who moves messages to a queue could send to it, too. It ends within the time of a request, and says
+/// whether there is more to be moved.
 pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Manage)?;
@@ -189,8 +190,9 @@ pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Resul
         let checked = caller.access.check_queue(to, Operation::Send);
         checked.map_err(|problem| problem.with_field("to"))?;
     }
-    let moved = queues.redrive(&queue, to.as_deref(), max_messages).await;
-    Ok(answer::json_once(&json!({ "moved": moved.map_err(of_queue)? })))
+    let time = caller.upkeep().redrive_time;
+    let moved = queues.redrive(&queue, to.as_deref(), max_messages, time).await;
+    Ok(answer::json_once(&json!(moved.map_err(of_queue)?)))
 }
 
 /// The queue whose dead letters these are, for who may not send to all: the only one that is seen.

@@ -161,6 +161,10 @@ pub(super) fn text(about: &str) -> Json {
     json!({ "type": "string", "description": about })
 }
 
+fn truth(about: &str) -> Json {
+    json!({ "type": "boolean", "description": about })
+}
+
 pub(super) fn count(about: &str) -> Json {
     json!({ "type": "integer", "minimum": 0, "description": about })
 }
@@ -604,14 +608,19 @@ fn purge() -> Json {
 }
 
 fn redrive() -> Json {
-    let moved = json!({ "moved": count("How many were moved.") });
+    let moved = json!({
+        "moved": count("How many were moved."),
+        "done": truth("Whether that is all that was to be moved; else the same request again goes on."),
+    });
     let moved = moved.as_object().cloned().unwrap_or_default();
     let answer = json!({
         "description": "They are there.",
-        "content": { "application/json": { "schema": object(moved, &["moved"]) } },
+        "content": { "application/json": { "schema": object(moved, &["moved", "done"]) } },
     });
     let about = "Moves messages that nobody has received to another queue, the oldest first: dead letters back to where they \
-                 came from, mostly. Whoever does so may send there.";
+                 came from, mostly. Whoever does so may send there. Ends after some seconds, and having moved something if there \
+                 is anything: until `done` is true, the same request goes on. What one moves that is cut off no other moves \
+                 again.";
     let to = "The other queue; else the one that sends its dead letters here, if only one does.";
     let mut to_queue = nullable(full_name());
     to_queue["description"] = to.into();

@@ -191,7 +191,7 @@ fn messages_are_received_until_they_are_done_with() {
             (&json!(0), &json!(0))
         );
         let moved = client.post("/v1/queues/dead/messages:redrive", &json!({})).await;
-        assert_eq!(moved.json(), json!({ "moved": 1 }));
+        assert_eq!(moved.json(), json!({ "moved": 1, "done": true }));
         assert_eq!(receive(&client, 10).await.1, ["c"]);
     });
 }
@@ -714,7 +714,10 @@ fn whoever_moves_messages_may_send_them() {
             ],
         )
         .await;
-        assert_eq!(both.post(dead, &json!({})).await.json(), json!({ "moved": 1 }));
+        assert_eq!(
+            both.post(dead, &json!({})).await.json(),
+            json!({ "moved": 1, "done": true })
+        );
     });
 }
 

@@ -256,6 +256,37 @@ async fn a_token_that_is_taken_no_more_waits_no_more() {
     assert_eq!(received["messages"][0]["attempts"], 1);
 }
 
+/// More than can be moved while a request may take: each says how far it came, and the next goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redrive_of_many_is_answered_in_time_and_goes_on() {
+    const MESSAGES: usize = 20_000;
+    let served = served(|limits| limits.request_time = Duration::from_millis(1_000)).await;
+    let queues = served.session.queues().unwrap();
+    let other = QueueSettings::default();
+    queues.create_queue("others", &other).await.unwrap();
+    for _ in 0..MESSAGES / 1_000 {
+        let messages = vec![OutgoingMessage::of(b"a".to_vec()); 1_000];
+        queues.send("jobs", messages).await.unwrap();
+    }
+    let (mut moved, mut requests) = (0, 0);
+    loop {
+        let answer = post(&served, "redrive", &json!({ "to": "others" })).await;
+        moved += answer["moved"].as_u64().unwrap();
+        requests += 1;
+        if answer["done"] == true {
+            break;
+        }
+        assert_eq!(
+            status(&served).await["messages"],
+            MESSAGES as u64 - moved,
+            "nothing goes on"
+        );
+    }
+    assert_eq!(moved, MESSAGES as u64);
+    assert!(requests > 1, "{requests}");
+    assert_eq!(queues.queue("others").await.unwrap().messages, moved);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_log_names_queues_and_counts_messages() {
     let folder = tempfile::tempdir().unwrap();

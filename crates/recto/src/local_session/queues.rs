@@ -11,8 +11,9 @@ use crate::queues::{
     position_from_text, position_text, receipt_from_text, receipt_text,
 };
 use crate::session::{
-    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues, ReceiveRequest,
-    ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, body_words, check_range, most_messages,
+    MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
+    ReceiveRequest, ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, body_words, check_range,
+    most_messages,
 };
 
 use super::tools::LocalTools;
@@ -130,15 +131,24 @@ impl Queues for LocalTools {
         self.named(queue).await?.purge().await
     }
 
-    async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64> {
+    async fn redrive(
+        &self,
+        queue: &str,
+        to: Option<&str>,
+        most: Option<u64>,
+        time: Duration,
+    ) -> Result<MovedMessages> {
         let from = self.named(queue).await?;
         let to = match to {
             Some(to) => self.named(to).await?,
             None => self.source_of(&from).await?,
         };
         let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
-        let moved = from.redrive(&to, most).await?;
-        Ok(u64::try_from(moved).unwrap_or(u64::MAX))
+        let redriven = from.redrive_for(&to, most, time).await?;
+        Ok(MovedMessages {
+            moved: u64::try_from(redriven.moved).unwrap_or(u64::MAX),
+            done: redriven.is_done,
+        })
     }
 
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {

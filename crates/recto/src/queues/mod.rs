@@ -81,7 +81,7 @@ pub use recto_queue::{MessageId, QueueChange, QueueName, QueueOptions, Receipt, 
 use crate::error::Result;
 use crate::shared::Shared;
 
-pub use queue::Queue;
+pub use queue::{Queue, Redriven};
 pub use receive::Receive;
 pub use ring::{Ring, RingPhase, RingTable};
 pub use typed::TypedQueue;

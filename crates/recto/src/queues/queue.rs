@@ -4,12 +4,26 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+
 use super::typed::TypedQueue;
 use super::worker::{Failure, Worker};
 use super::{
     Message, NewMessage, Peeked, Position, QueueChange, QueueOptions, Receipt, Receive, Sent, Settled, Stats,
 };
 use crate::error::{Error, ErrorKind, Result};
+
+/// Messages that are moved before it is looked whether the time is over.
+const MOVED_AT_ONCE: usize = 256;
+
+/// What a redrive did in its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Redriven {
+    /// How many messages were moved.
+    pub moved: usize,
+    /// Whether that is all that was to be moved; else another one goes on.
+    pub is_done: bool,
+}
 
 /// A queue, or a work unit of one. Cheap to clone; every clone is the same queue, and finds it gone once it is deleted, whatever has its name then.
 #[derive(Clone)]
@@ -234,12 +248,51 @@ impl Queue {
     }
 
     /// Moves messages that nobody has received to another queue, the oldest first, at most so many, or all: dead letters back to
-    /// where they came from, mostly. How many were moved. To a queue that is ordered only those go that have a group.
+    /// where they came from, mostly. How many were moved. To a queue that is ordered only those go that have a group. However long
+    /// that takes; [`redrive_for`](Self::redrive_for) ends in time.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]: both are one queue. The store cannot be reached, or the other queue takes no more: some may
     /// be moved.
     pub async fn redrive(&self, to: &Queue, most: Option<usize>) -> Result<usize> {
-        Ok(self.engine.redrive(&self.known, &to.known, most).await?)
+        let mut moved = 0;
+        loop {
+            let redriven = self.redrive_for(to, most.map(|most| most - moved), Duration::MAX);
+            let redriven = redriven.await?;
+            moved += redriven.moved;
+            if redriven.is_done {
+                return Ok(moved);
+            }
+        }
+    }
+
+    /// The same for so long, and at least until something was moved: whether there is more to be moved is told, and another one
+    /// goes on with that. Two at a time move no message twice.
+    ///
+    /// # Errors
+    /// As of [`redrive`](Self::redrive).
+    pub async fn redrive_for(&self, to: &Queue, most: Option<usize>, time: Duration) -> Result<Redriven> {
+        let mut over = std::pin::pin!(tokio::time::sleep(time));
+        let mut moved = 0;
+        loop {
+            let some = most.map_or(MOVED_AT_ONCE, |most| MOVED_AT_ONCE.min(most - moved));
+            let count = match self.engine.redrive(&self.known, &to.known, Some(some)).await {
+                Ok(count) => count,
+                Err(error) if moved == 0 => return Err(error.into()),
+                // What was moved is told now, and why no more is by the next one.
+                Err(_) => {
+                    return Ok(Redriven {
+                        moved,
+                        is_done: false,
+                    });
+                }
+            };
+            moved += count;
+            // Fewer than that: it was looked at all that there are.
+            let is_done = count < some || most == Some(moved);
+            if is_done || over.as_mut().now_or_never().is_some() {
+                return Ok(Redriven { moved, is_done });
+            }
+        }
     }
 }

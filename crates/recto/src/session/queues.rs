@@ -254,6 +254,18 @@ pub struct SentMessage {
     pub duplicate: bool,
 }
 
+/// For how long one redrive goes on, where nothing is known of how long it may.
+pub const REDRIVE_TIME: Duration = Duration::from_secs(10);
+
+/// What a redrive did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedMessages {
+    /// How many messages were moved.
+    pub moved: u64,
+    /// Whether that is all that was to be moved; else the same again goes on.
+    pub done: bool,
+}
+
 /// How messages are received.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -467,8 +479,14 @@ pub trait Queues: Send + Sync {
     /// Every message that is there now is received no more.
     async fn purge(&self, queue: &str) -> Result<()>;
     /// Moves messages that nobody has received to another queue, at most so many; without one, to that which sends its dead
-    /// letters here, if only one does. How many were moved.
-    async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64>;
+    /// letters here, if only one does. Ends after about this time, or when the server that does it says: another one goes on.
+    async fn redrive(
+        &self,
+        queue: &str,
+        to: Option<&str>,
+        most: Option<u64>,
+        time: Duration,
+    ) -> Result<MovedMessages>;
     /// Begins a work unit of a queue, or finds that it has begun: a queue like its queue, which ends at once. Its name is
     /// `QUEUE/UNIT`.
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus>;

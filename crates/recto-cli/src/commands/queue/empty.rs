@@ -1,12 +1,13 @@
 //! `recto queue purge`, `redrive` and `delete`: messages that leave a queue together.
 
 use clap::Args;
-use recto::session::{QueueStatus, Queues};
+use recto::session::{QueueStatus, Queues, REDRIVE_TIME};
 use serde_json::json;
 
 use crate::commands::{agrees, print_json};
 use crate::console::{Console, Tone};
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
+use crate::stop::Stop;
 use crate::store::StoreArgs;
 use crate::text::counted;
 
@@ -121,15 +122,36 @@ pub(crate) async fn delete(args: &DeleteArgs, queues: &dyn Queues, console: &mut
     Ok(Exit::Done)
 }
 
-/// Moves messages to another queue.
+/// Moves messages to another queue, a part of them after the other; whoever stops it is told how many were.
 pub(crate) async fn redrive(args: &RedriveArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
-    let moved = queues.redrive(&args.name, args.to.as_deref(), args.max).await?;
-    if args.json {
-        print_json(console, &json!({ "moved": moved }))?;
-        return Ok(Exit::Done);
+    let stop = Stop::listen();
+    let mut moved = 0;
+    let mut is_done = false;
+    while !is_done && !stop.is_requested() {
+        let most = args.max.map(|most| most - moved);
+        let redriven = queues.redrive(&args.name, args.to.as_deref(), most, REDRIVE_TIME);
+        let redriven = match redriven.await {
+            Ok(redriven) => redriven,
+            Err(error) if moved == 0 => return Err(error.into()),
+            Err(error) => {
+                let before = counted(moved, "message", "messages");
+                return Err(Failure::from(error).after(&format!("{before} moved before")));
+            }
+        };
+        moved += redriven.moved;
+        is_done = redriven.done || args.max.is_some_and(|most| moved >= most);
     }
-    let mark = console.paint(Tone::Good, "✓");
-    let messages = counted(moved, "message", "messages");
-    console.line(format_args!("{mark} {messages} moved"))?;
-    Ok(Exit::Done)
+    if args.json {
+        print_json(console, &json!({ "moved": moved, "done": is_done }))?;
+    } else {
+        let (tone, sign, more) = if is_done {
+            (Tone::Good, "✓", "")
+        } else {
+            (Tone::Warning, "!", ", and there are more")
+        };
+        let mark = console.paint(tone, sign);
+        let messages = counted(moved, "message", "messages");
+        console.line(format_args!("{mark} {messages} moved{more}"))?;
+    }
+    Ok(if is_done { Exit::Done } else { Exit::Interrupted })
 }

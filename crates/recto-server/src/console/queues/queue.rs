@@ -25,6 +25,8 @@ use crate::problem::Problem;
 
 /// What a page says was done, with a number after it: `redriven-12`.
 pub(super) const REDRIVEN: &str = "redriven-";
+/// What follows that number where there is more to be moved.
+pub(super) const MORE: &str = "-more";
 
 /// The page's handler.
 pub(super) async fn get(
@@ -100,9 +102,13 @@ fn heading(asked: &Asked) -> Markup {
 /// What was done, on the page that one was led to.
 fn notice(done: &str) -> Option<String> {
     if let Some(count) = done.strip_prefix(REDRIVEN) {
+        let (count, more) = match count.strip_suffix(MORE) {
+            Some(count) => (count, " There are more: move them again."),
+            None => (count, ""),
+        };
         let count = count.parse().ok()?;
         return Some(format!(
-            "{} moved.",
+            "{} moved.{more}",
             counted(count, "message was", "messages were")
         ));
     }

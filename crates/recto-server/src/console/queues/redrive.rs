@@ -1,17 +1,19 @@
 //! `/queues/{queue}/redrive`: moving messages to another queue: dead letters to where they came from.
 
+use std::time::Duration;
+
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::html;
-use recto::session::QueueStatus;
+use recto::session::{MovedMessages, QueueStatus};
 
 use super::super::layout::{Failure, problem_panel};
 use super::super::page_url::{Parameters, first, parameters};
 use super::asked::{Asked, may};
-use super::queue::REDRIVEN;
+use super::queue::{MORE, REDRIVEN};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
@@ -39,14 +41,17 @@ pub(super) async fn redrive(
 ) -> Result<Response, Failure> {
     let asked = Asked::of(&app, access, name, Operation::Manage)?;
     let sent = parameters(&body);
-    match moved(&asked, &sent).await {
-        Ok(count) => Ok(asked.done(&format!("{REDRIVEN}{count}"), "redrive")),
+    match moved(&asked, &sent, app.upkeep().redrive_time).await {
+        Ok(MovedMessages { moved, done }) => {
+            let more = if done { "" } else { MORE };
+            Ok(asked.done(&format!("{REDRIVEN}{moved}{more}"), "redrive"))
+        }
         Err(problem) => Ok(answer(&asked, &sent, Some(&problem)).await?),
     }
 }
 
 /// Who moves messages to a queue could send to it, too.
-async fn moved(asked: &Asked, sent: &Parameters) -> Result<u64, Problem> {
+async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<MovedMessages, Problem> {
     let to = first(sent, TO).unwrap_or_default();
     asked
         .access
@@ -66,7 +71,7 @@ async fn moved(asked: &Asked, sent: &Parameters) -> Result<u64, Problem> {
         .with_hint("nothing was moved")
         .with_field(MAX_MESSAGES)
     })?;
-    let moved = asked.queues()?.redrive(&asked.name, Some(to), most).await;
+    let moved = asked.queues()?.redrive(&asked.name, Some(to), most, time).await;
     moved.map_err(|error| Problem::of_queue(error, "messages"))
 }
 

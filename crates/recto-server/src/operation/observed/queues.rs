@@ -1,10 +1,12 @@
 //! Queues that are watched. The audit log names queues and counts messages. Who only receives, looks, or keeps a message for
 //! longer does not stand there: the message stays.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use recto::session::{
-    OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues, ReceiveRequest,
-    ReceivedMessage, RingSettings, SentMessage, Settling,
+    MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
+    ReceiveRequest, ReceivedMessage, RingSettings, SentMessage, Settling,
 };
 use recto::{Result, Session};
 
@@ -98,10 +100,16 @@ impl<S: Session> Queues for Observed<S> {
         self.audited(deed, self.session.queues()?.purge(queue)).await
     }
 
-    async fn redrive(&self, queue: &str, to: Option<&str>, most: Option<u64>) -> Result<u64> {
+    async fn redrive(
+        &self,
+        queue: &str,
+        to: Option<&str>,
+        most: Option<u64>,
+        time: Duration,
+    ) -> Result<MovedMessages> {
         let deed = self.begin_queue("redrive", queue);
-        self.audited(deed, self.session.queues()?.redrive(queue, to, most))
-            .await
+        let queues = self.session.queues()?;
+        self.audited(deed, queues.redrive(queue, to, most, time)).await
     }
 
     async fn begin_unit(&self, queue: &str, unit: &str) -> Result<QueueStatus> {
