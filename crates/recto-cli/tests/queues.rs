@@ -705,6 +705,10 @@ fn the_guides_commands_do_what_it_says() {
             checked += 1;
             continue;
         }
+        if block.language == "toml" {
+            std::fs::write(folder.path().join("recto.toml"), block.text).unwrap();
+            continue;
+        }
         assert_eq!(block.language, "sh");
         let script = format!("set -euo pipefail\n{}", block.text);
         let mut shell = Command::new("bash");
