@@ -8,8 +8,12 @@ mod children;
 mod come_back;
 #[path = "../common/mod.rs"]
 mod common;
+mod drained;
 mod faults;
+#[path = "../../../recto-jobs/tests/common/moved_on.rs"]
+mod moved_on;
 mod naive;
+mod node_faults;
 #[path = "../three_nodes/nodes.rs"]
 mod nodes;
 mod ring;

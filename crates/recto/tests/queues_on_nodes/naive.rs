@@ -1,5 +1,6 @@
 //! The queue that one writes first: a row a job, deleted when the job is done.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use futures::stream::{self, TryStreamExt as _};
@@ -36,6 +37,11 @@ impl Naive {
         self.send_all(inserts).await;
     }
 
+    /// Does so many jobs, as those do them who have received them.
+    pub(crate) async fn finish(&self, count: usize) {
+        self.send_all((0..count).map(deletion)).await;
+    }
+
     /// Does jobs until there are none; which ones.
     pub(crate) async fn work_until_empty(&self) -> Vec<String> {
         let mut fired = Vec::new();
@@ -44,8 +50,7 @@ impl Naive {
             if received.is_empty() {
                 return fired;
             }
-            let delete = |id: &String| format!("DELETE FROM {TABLE} WHERE queue = 'jobs' AND id = {id}");
-            self.send_all(received.iter().map(delete)).await;
+            self.send_all(received.iter().map(deletion)).await;
             fired.extend(received);
         }
     }
@@ -63,6 +68,10 @@ impl Naive {
         });
         each.await.unwrap();
     }
+}
+
+fn deletion(id: impl Display) -> String {
+    format!("DELETE FROM {TABLE} WHERE queue = 'jobs' AND id = {id}")
 }
 
 /// Sends plain statements to a keyspace that is there.

@@ -37,6 +37,17 @@ impl Bed {
         }
     }
 
+    /// The same, as a process knows them that has these clocks.
+    pub(crate) async fn at(&self, environment: Environment) -> Self {
+        let store = self.recto.store().clone();
+        let queues = Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap();
+        Self {
+            address: self.address.clone(),
+            recto: self.recto.clone(),
+            queues,
+        }
+    }
+
     pub(crate) async fn create(&self, name: &str, options: QueueOptions) -> Queue {
         match self.queues.create(name, options).await.unwrap() {
             Created::New(queue) | Created::There(queue) => queue,

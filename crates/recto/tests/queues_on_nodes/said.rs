@@ -1,6 +1,21 @@
-//! What processes said of messages, and whether it can be so.
+//! What processes said of the messages of a queue, and whether it can be so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::children::{VISIBILITY, group};
+
+/// A moment, by the clock of the machine.
+type Micros = i64;
+
+/// How near the clocks of those who use a queue are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clocks {
+    /// Within the margin that leases have.
+    Near,
+    /// Further apart: a message may be handed out after somebody else was given it, but what was acknowledged before anybody asked is
+    /// never received.
+    Apart,
+}
 
 /// What was said of each message, by its number.
 #[derive(Debug, Default)]
@@ -9,61 +24,140 @@ pub(crate) struct Said(BTreeMap<u64, OfOne>);
 #[derive(Debug, Default)]
 struct OfOne {
     is_sent: bool,
-    /// When it was handed out last, by the clock that all processes have.
-    begun_at: Option<i64>,
-    /// When it was first known that it is done with.
-    done_at: Option<i64>,
+    begun: Vec<Begun>,
+    /// When somebody first meant to be done with it.
+    acking_at: Option<Micros>,
+    /// When it was first known to be done with.
+    done_at: Option<Micros>,
+    nacking_at: Vec<Micros>,
+    /// Whether it went to the dead letters, and so may come again whatever was said.
+    is_dead: bool,
+}
+
+/// That it was handed out.
+#[derive(Debug, Clone)]
+struct Begun {
+    asked_at: Micros,
+    at: Micros,
+    id: String,
 }
 
 impl Said {
-    /// Takes down `sent NUMBER TIME`, `begun NUMBER TIME` and `done NUMBER TIME`; other lines say nothing.
-    pub(crate) fn hear(&mut self, line: &str) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [what, number, at] = words[..] else { return };
-        let (Ok(number), Ok(at)) = (number.parse(), at.parse()) else {
-            return;
-        };
-        match what {
-            "sent" => self.0.entry(number).or_default().is_sent = true,
-            "begun" => self.begun(number, at),
-            "done" => {
-                let done_at = &mut self.0.entry(number).or_default().done_at;
-                *done_at = Some(done_at.map_or(at, |earlier: i64| earlier.min(at)));
-            }
+    /// Takes down what is said of a message; what is no such thing says nothing.
+    pub(crate) fn hear(&mut self, words: &[&str]) {
+        let [what, number, rest @ ..] = words else { return };
+        let Ok(number) = number.parse() else { return };
+        let at = |index: usize| rest.get(index).and_then(|text: &&str| text.parse().ok());
+        let said = self.0.entry(number).or_default();
+        match (*what, at(0), at(1)) {
+            ("sent", ..) => said.is_sent = true,
+            ("dead", ..) => said.is_dead = true,
+            ("begun", Some(asked_at), Some(at)) => said.begun.push(Begun {
+                asked_at,
+                at,
+                id: rest.get(2).copied().unwrap_or_default().to_owned(),
+            }),
+            ("acking", Some(at), _) => first(&mut said.acking_at, at),
+            ("done", Some(at), _) => first(&mut said.done_at, at),
+            ("nacking", Some(at), _) => said.nacking_at.push(at),
             _ => {}
         }
     }
 
-    pub(crate) fn begun(&mut self, number: u64, at: i64) {
-        let begun_at = &mut self.0.entry(number).or_default().begun_at;
-        *begun_at = (*begun_at).max(Some(at));
+    /// What is wrong with what was said, when nothing is left in the queue.
+    ///
+    /// # Errors
+    /// The first that is.
+    pub(crate) fn check(&self, is_ordered: bool, clocks: Clocks) -> Result<(), String> {
+        let is_lost = |said: &OfOne| said.is_sent && (said.begun.is_empty() || said.acking_at.is_none());
+        let lost = self.0.iter().filter(|(_, said)| is_lost(said));
+        let lost: Vec<_> = lost.collect();
+        if !lost.is_empty() {
+            return Err(format!("messages are lost: {lost:?}"));
+        }
+        for (number, said) in &self.0 {
+            let found = said.check(clocks);
+            found.map_err(|wrong| format!("message {number} {wrong}: {said:?}"))?;
+        }
+        if is_ordered { self.check_order() } else { Ok(()) }
     }
 
-    /// Each confirmed message was begun, and none after it was done with.
-    pub(crate) fn check(&self) {
-        let is_lost = |said: &OfOne| said.is_sent && said.begun_at.is_none();
-        let lost = self.0.iter().filter(|(_, said)| is_lost(said));
-        let lost: Vec<u64> = lost.map(|(number, _)| *number).collect();
-        assert!(lost.is_empty(), "messages are lost: {lost:?}");
+    /// Of each group a message was handed out when those that were confirmed before it were done with, or somebody meant to be.
+    fn check_order(&self) -> Result<(), String> {
+        let mut before: Option<(u64, Micros)> = None;
         for (number, said) in &self.0 {
-            if let (Some(begun_at), Some(done_at)) = (said.begun_at, said.done_at) {
-                assert!(
-                    begun_at <= done_at,
-                    "message {number} was begun after it was done with: {said:?}"
-                );
+            let begun_at = said.begun.iter().map(|begun| begun.at).min();
+            let others = before.filter(|(other, _)| group(*other) == group(*number));
+            if let (Some((other, acking_at)), Some(begun_at)) = (others, begun_at)
+                && begun_at < acking_at
+            {
+                return Err(format!(
+                    "message {number} was begun before {other}: {:?}",
+                    self.0.get(&other)
+                ));
+            }
+            if let Some(acking_at) = said.acking_at.filter(|_| said.is_sent) {
+                let latest = others.map_or(acking_at, |(_, at)| at.max(acking_at));
+                before = Some((*number, latest));
             }
         }
+        Ok(())
     }
 
-    /// How many were confirmed, begun, and known to be done with.
-    pub(crate) fn counts(&self) -> [usize; 3] {
+    /// How many were confirmed, begun, known to be done with, and dead letters.
+    pub(crate) fn counts(&self) -> [usize; 4] {
         let count = |is: fn(&OfOne) -> bool| self.0.values().filter(|said| is(said)).count();
         [
             count(|said| said.is_sent),
-            count(|said| said.begun_at.is_some()),
+            count(|said| !said.begun.is_empty()),
             count(|said| said.done_at.is_some()),
+            count(|said| said.is_dead),
         ]
     }
+}
+
+impl OfOne {
+    fn check(&self, clocks: Clocks) -> Result<(), &'static str> {
+        let ids: BTreeSet<&str> = self.begun.iter().map(|begun| &*begun.id).collect();
+        if ids.len() > 1 {
+            return Err("stands there twice");
+        }
+        if self.is_dead {
+            return Ok(());
+        }
+        for begun in &self.begun {
+            let known_at = match clocks {
+                Clocks::Near => begun.at,
+                Clocks::Apart => begun.asked_at,
+            };
+            if self.done_at.is_some_and(|done_at| done_at < known_at) {
+                return Err("was begun after it was done with");
+            }
+        }
+        if clocks == Clocks::Near && self.is_shared() {
+            return Err("was given to two at a time");
+        }
+        Ok(())
+    }
+
+    /// Whether it was handed out while somebody had it.
+    fn is_shared(&self) -> bool {
+        let mut begun = self.begun.clone();
+        begun.sort_by_key(|begun| begun.at);
+        let kept = i64::try_from(VISIBILITY.as_micros()).unwrap();
+        begun.windows(2).any(|pair| {
+            let [first, second] = pair else { return false };
+            let is_given_back = self
+                .nacking_at
+                .iter()
+                .any(|at| (first.at..=second.at).contains(at));
+            second.at < first.asked_at + kept && !is_given_back
+        })
+    }
+}
+
+fn first(known: &mut Option<Micros>, at: Micros) {
+    *known = Some(known.map_or(at, |earlier| earlier.min(at)));
 }
 
 #[cfg(test)]
@@ -73,27 +167,71 @@ mod tests {
     fn said(lines: &[&str]) -> Said {
         let mut said = Said::default();
         for line in lines {
-            said.hear(line);
+            said.hear(&line.split(' ').collect::<Vec<_>>());
         }
         said
     }
 
+    fn wrong(lines: &[&str], clocks: Clocks) -> String {
+        said(lines).check(true, clocks).unwrap_err()
+    }
+
     #[test]
     fn what_is_begun_again_before_it_is_done_with_is_right() {
-        let right = said(&["sent 1 0", "begun 1 10", "begun 1 20", "done 1 20", "done 1 30"]);
-        right.check();
-        assert_eq!(right.counts(), [1, 1, 1]);
+        let right = said(&[
+            "sent 1",
+            "begun 1 9 10 id",
+            "nacking 1 15",
+            "begun 1 19 20 id",
+            "acking 1 20",
+            "done 1 20",
+            "done 1 30",
+        ]);
+        right.check(true, Clocks::Near).unwrap();
+        assert_eq!(right.counts(), [1, 1, 1, 0]);
     }
 
     #[test]
-    #[should_panic(expected = "lost")]
-    fn what_is_never_begun_is_lost() {
-        said(&["sent 1 0", "begun 2 10"]).check();
+    fn what_is_never_done_with_is_lost() {
+        assert!(wrong(&["sent 1", "begun 1 9 10 id"], Clocks::Apart).contains("lost"));
+        assert!(wrong(&["sent 1"], Clocks::Apart).contains("lost"));
     }
 
     #[test]
-    #[should_panic(expected = "after it was done with")]
     fn what_is_begun_after_it_is_done_with_is_wrong() {
-        said(&["done 1 20", "begun 1 21"]).check();
+        let lines = ["acking 1 20", "done 1 20", "begun 1 19 21 id"];
+        assert!(wrong(&lines, Clocks::Near).contains("after it was done with"));
+        said(&lines).check(true, Clocks::Apart).unwrap();
+        let lines = ["acking 1 20", "done 1 20", "begun 1 21 22 id"];
+        assert!(wrong(&lines, Clocks::Apart).contains("after it was done with"));
+        said(&[&lines[..], &["dead 1"]].concat())
+            .check(true, Clocks::Apart)
+            .unwrap();
+    }
+
+    #[test]
+    fn what_two_have_at_a_time_is_wrong_where_clocks_are_near() {
+        let lines = ["begun 1 9 10 id", "begun 1 19 20 id"];
+        assert!(wrong(&lines, Clocks::Near).contains("two at a time"));
+        said(&lines).check(true, Clocks::Apart).unwrap();
+        let later = ["begun 1 9 10 id", "begun 1 9 5000009 id"];
+        said(&later).check(true, Clocks::Near).unwrap();
+    }
+
+    #[test]
+    fn what_stands_there_twice_is_wrong() {
+        let lines = ["begun 1 9 10 id", "begun 1 9 5000009 other"];
+        assert!(wrong(&lines, Clocks::Apart).contains("twice"));
+    }
+
+    #[test]
+    fn what_is_begun_before_what_was_sent_before_it_is_wrong() {
+        let one = ["sent 1", "begun 1 1 2 id", "acking 1 30"];
+        let two = ["sent 2", "begun 2 19 20 two", "acking 2 40"];
+        let lines = [&one[..], &two[..]].concat();
+        assert!(wrong(&lines, Clocks::Apart).contains("before 1"));
+        let of_another_group = ["begun 100001 19 20 two"];
+        let lines = [&one[..], &of_another_group[..]].concat();
+        said(&lines).check(true, Clocks::Apart).unwrap();
     }
 }

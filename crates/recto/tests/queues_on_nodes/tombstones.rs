@@ -10,10 +10,12 @@ use crate::common::run;
 use crate::naive::{Naive, TABLE, cql};
 use crate::nodes::{Lease, address};
 use crate::ring::{Bed, receive, send, slices_of, work_until_empty};
+use crate::scale;
 
+/// As many times as the scale says: with that of 33 as many as Cassandra reads over at all.
 const JOBS: usize = 3_000;
 /// How many are there at a time.
-const BATCH: usize = 100;
+const BATCH: usize = 50;
 /// As Cassandra has it, if nobody says otherwise.
 const TEN_DAYS: u32 = 864_000;
 const SLICE: u32 = 10;
@@ -31,9 +33,11 @@ fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
         let keyspace = bed.address.keyspace.as_str();
         let naive = Naive::create(&bed.address, TEN_DAYS).await;
         let jobs = bed.create("jobs", QueueOptions::default()).await;
-        naive.send(JOBS).await;
-        assert_eq!(naive.work_until_empty().await.len(), JOBS);
-        for _ in 0..JOBS / BATCH {
+        let count = JOBS * scale();
+        naive.send(count).await;
+        naive.finish(count).await;
+        assert!(naive.work_until_empty().await.is_empty());
+        for _ in 0..count / BATCH {
             send(&jobs.shard, BATCH).await;
             assert_eq!(work_until_empty(&jobs.shard).await.len(), BATCH);
         }
@@ -45,8 +49,8 @@ fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
 
         let crossed = naive.met_by_a_receive().await;
         let most = crossed.iter().map(|met| met.tombstones).max().unwrap();
-        println!("after {JOBS} jobs a receive of the naive queue crosses {most} tombstones");
-        assert!(most >= JOBS, "{crossed:?}");
+        println!("after {count} jobs a receive of the naive queue crosses {most} tombstones");
+        assert!(most >= count, "{crossed:?}");
         let cql = cql(&bed.address).await;
         let tables = bed.tables().await;
         assert!(tables.len() >= 9, "{tables:?}");
@@ -56,7 +60,7 @@ fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
         }
         for node in cluster.nodes() {
             node.nodetool(&["flush", keyspace]).unwrap();
-            assert!(node.tombstones(keyspace, TABLE).unwrap() >= JOBS as u64);
+            assert!(node.tombstones(keyspace, TABLE).unwrap() >= count as u64);
             for table in &tables {
                 assert_eq!(node.tombstones(keyspace, table).unwrap(), 0, "{table}");
             }
