@@ -10,7 +10,8 @@
 //! |---|---|
 //! | [`names`] | what things are called by |
 //! | [`limits`] | how much there may be of everything, and for how long things wait |
-//! | [`sampling`] | [`Sampling`]: which rows are sampled |
+//! | [`sampling`] | [`Sampling`]: which rows are sampled, and what samples say of all |
+//! | [`growing`] | [`Growth`]: when a bucket is cut, and where |
 //! | [`sizing`] | when a bucket is cut, and how large buckets become of that |
 //! | [`directory`] | [`Directory`]: which buckets a partition is kept in |
 //! | [`stored`] | the columns of that |
@@ -25,6 +26,7 @@
 pub mod clearing;
 pub mod copy;
 pub mod directory;
+pub mod growing;
 pub mod limits;
 pub mod names;
 pub mod reading;
@@ -43,11 +45,12 @@ mod tests;
 pub use clearing::{ClearAction, ClearEvent, Clearing};
 pub use copy::{Clock, DirectoryCopy};
 pub use directory::{Damage, Directory, Figures, Floor, Kept, Piece, Roles, Span};
+pub use growing::{Arrival, Due, Growth, position_ahead};
 pub use limits::Protocol;
 pub use names::{Bucket, Key, Micros, Version};
 pub use reading::{ReadAction, ReadEvent, Reading};
 pub use routing::{Operation, Slice, Unrouted};
-pub use sampling::Sampling;
+pub use sampling::{Sample, Sampling};
 pub use splitting::{Decision, SplitAction, SplitEvent, Splitting};
 pub use steps::{Copying, Cut, Stays};
 pub use stored::{PieceColumns, StaticColumns, StoredDirectory, StoredError};

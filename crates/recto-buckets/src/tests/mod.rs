@@ -12,8 +12,10 @@
 mod article;
 mod cutting;
 mod directories;
+mod growing;
 mod life;
 mod model;
+mod samples;
 mod sizing;
 mod steps;
 mod store;
