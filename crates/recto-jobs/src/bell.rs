@@ -20,6 +20,8 @@ use crate::tables::{bell_clustering, bell_partition, mutation};
 
 /// Queues that share a byte are woken together.
 const SLOTS: usize = 64;
+/// How far those of a queue's shards are apart: far, so that the next queues have others.
+const SLOTS_APART: usize = 17;
 /// Rows of the bell. Processes that draw the same one may miss each other, if their clocks are apart.
 const ROWS: u32 = 256;
 /// How long a process waits before it changes its row again.
@@ -164,8 +166,9 @@ impl Bell {
     }
 }
 
+/// Shards of a queue have different ones.
 fn slot(address: Address) -> usize {
-    address.place.0 as usize % SLOTS
+    (address.place.0 as usize + usize::from(address.shard.0) * SLOTS_APART) % SLOTS
 }
 
 impl QueueStore {

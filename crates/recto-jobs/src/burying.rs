@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use recto_queue::limits::MAX_PENDING;
-use recto_queue::{Live, QueueName, Segment, Seq};
+use recto_queue::{Live, QueueName, Segment, Seq, Shard as ShardNumber};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::queues::Queue;
 use crate::segment::LiveSegment;
-use crate::shard::Inner;
+use crate::shard::Shard;
 
 /// Segments that the upkeep looks at in a turn, of all queues; the turn that follows goes on behind them.
 const MAX_LOOKS: usize = 512;
@@ -29,8 +29,12 @@ pub(crate) struct Burials {
 struct Next {
     queue: QueueName,
     unit: Option<QueueName>,
+    shard: ShardNumber,
     segment: Segment,
 }
+
+/// A queue's name, its unit's, and which of its shards: turns go in that order.
+type Names<'q> = (&'q QueueName, Option<&'q QueueName>, ShardNumber);
 
 /// What a turn may do yet.
 struct Left {
@@ -52,18 +56,21 @@ impl Burials {
             moves: MAX_BURIED,
         };
         let next = self.next.take();
-        let first = next.as_ref().map_or(0, |next| {
-            queues.partition_point(|queue| queue.names() < next.names())
-        });
-        let (before, behind) = queues.split_at(first);
-        for queue in behind.iter().chain(before) {
-            let cut_off = next.as_ref().filter(|next| next.names() == queue.names());
+        let all: Vec<_> = queues.iter().flat_map(shards).collect();
+        let first = next
+            .as_ref()
+            .map_or(0, |next| all.partition_point(|(names, _)| *names < next.names()));
+        let (before, behind) = all.split_at(first);
+        for (names, shard) in behind.iter().chain(before) {
+            let cut_off = next.as_ref().filter(|next| next.names() == *names);
             let from = cut_off.map(|next| next.segment);
-            let ended = queue.shard.0.bury_from(from.unwrap_or_default(), &mut left).await;
+            let ended = shard.bury_from(from.unwrap_or_default(), &mut left).await;
             if let Ok(Some(segment)) = ended {
+                let (queue, unit, shard) = *names;
                 self.next = Some(Next {
-                    queue: queue.name.clone(),
-                    unit: queue.unit.clone(),
+                    queue: queue.clone(),
+                    unit: unit.cloned(),
+                    shard,
                     segment,
                 });
                 return;
@@ -72,13 +79,19 @@ impl Burials {
     }
 }
 
+fn shards(queue: &Queue) -> impl Iterator<Item = (Names<'_>, &Arc<Shard>)> {
+    let (name, unit) = queue.names();
+    let shards = queue.shards.all().iter();
+    shards.map(move |shard| ((name, unit, shard.address.shard), shard))
+}
+
 impl Next {
-    fn names(&self) -> (&QueueName, Option<&QueueName>) {
-        (&self.queue, self.unit.as_ref())
+    fn names(&self) -> Names<'_> {
+        (&self.queue, self.unit.as_ref(), self.shard)
     }
 }
 
-impl Inner {
+impl Shard {
     /// Has what was received too often moved, and what somebody else began to move, by a task of its own. What cannot be moved
     /// now is by who next looks at it, or by the upkeep.
     pub(crate) fn bury(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) {
@@ -94,7 +107,7 @@ impl Inner {
     /// # Errors
     /// The store cannot be reached.
     async fn bury_from(self: &Arc<Self>, from: Segment, left: &mut Left) -> Result<Option<Segment>> {
-        let attempts = match self.options.get().dead_letters {
+        let attempts = match self.common.options.get().dead_letters {
             Some(dead_letters) => dead_letters.attempts,
             // What leaves goes back by somebody, who may be at it.
             None if self.is_shared() => return Ok(None),

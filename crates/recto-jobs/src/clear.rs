@@ -3,20 +3,26 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::future::join_all;
 use recto_queue::{ClearAction, ClearEvent, Clearing, LogWish, Purging, Released, StateAnswer, Tenure};
 
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
-use crate::shard::{Inner, Shard};
+use crate::shard::Shard;
+use crate::shards::Shards;
 
-impl Shard {
+impl Shards {
     /// Every message that is there now is received no more. How many segments they stood in.
     ///
     /// # Errors
     /// The store cannot be reached: some may be gone; whoever does it again goes on.
     pub async fn purge(&self) -> Result<usize> {
-        let shard = self.clone();
-        let purged = tokio::spawn(async move { shard.0.purge().await }).await;
-        purged.unwrap_or_else(|_| Err(QueueError::ended()))
+        let shards = self.clone();
+        let purged = tokio::spawn(async move {
+            let purges = shards.all().iter().map(Shard::purge);
+            let purged: Vec<Result<usize>> = join_all(purges).await;
+            purged.into_iter().sum()
+        });
+        purged.await.unwrap_or_else(|_| Err(QueueError::ended()))
     }
 }
 
@@ -26,7 +32,7 @@ enum Machine {
     Clearing(Clearing),
 }
 
-impl Inner {
+impl Shard {
     async fn purge(self: &Arc<Self>) -> Result<usize> {
         self.serving().await?;
         let head = self.head.read().await?;
@@ -41,8 +47,8 @@ impl Inner {
     pub(crate) async fn clear(self: &Arc<Self>, deletion: Tenure) -> Result<()> {
         for shard in self.queues.known_at(self.address) {
             if shard.tenure < deletion {
-                shard.is_deleted.store(true, Ordering::Release);
-                shard.news.notify_waiters();
+                shard.common.is_deleted.store(true, Ordering::Release);
+                shard.common.news.notify_waiters();
             }
         }
         let clearing = Clearing::new(self.address, deletion, self.queues.protocol);

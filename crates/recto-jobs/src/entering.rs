@@ -8,7 +8,7 @@ use recto_queue::{Chunk, Live, LogAnswer, LogWish, Register as _, Segment, Shard
 use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::Written;
-use crate::shard::Inner;
+use crate::shard::Shard;
 use crate::tables::body_partition;
 
 /// What comes: messages under one chunk, which the protocol names.
@@ -18,7 +18,7 @@ pub(crate) struct Load {
     pub(crate) is_deduplicated: bool,
 }
 
-impl Inner {
+impl Shard {
     /// Does what is asked, within so much time.
     ///
     /// # Errors

@@ -7,19 +7,19 @@ use recto_queue::{HeadWish, Live, LogAnswer, LogWish, Micros, Segment, StateWish
 
 use crate::error::{QueueErrorKind, Result};
 use crate::segment::LiveSegment;
-use crate::shard::Inner;
+use crate::shard::Shard;
 
 /// When the first message is due, of those of a segment that are not done with: as each of them was looked at last.
 pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
 
-impl Inner {
+impl Shard {
     /// Is done with what is older than the queue keeps it, whoever has it, unless it is on its way elsewhere. A segment that has
     /// nothing else is sealed, and goes.
     ///
     /// # Errors
     /// The store cannot be reached: whoever does it again goes on.
     pub(crate) async fn expire(self: &Arc<Self>) -> Result<()> {
-        let Some(retention) = self.options.get().retention_seconds else {
+        let Some(retention) = self.common.options.get().retention_seconds else {
             return Ok(());
         };
         let head = self.serving().await?;
@@ -51,7 +51,7 @@ impl Inner {
         let expired = segment.due_by(by);
         if expired > 0 {
             segment.state.ask_one(StateWish::Expire { by }, time).await?;
-            self.counters.expired.add(expired);
+            self.common.counters.expired.add(expired);
             // Others of its group may wait for that.
             self.tells();
         }

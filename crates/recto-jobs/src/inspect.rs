@@ -1,24 +1,28 @@
-//! What there is in a shard, seen without receiving it; and single messages taken out.
+//! What there is in a queue, seen without receiving it; and single messages taken out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::future::join_all;
 use recto_queue::limits::MAX_CLAIMED_BYTES;
 use recto_queue::{
-    Chunk, Entry, Live, MessageId, Micros, Pending, Segment, Seq, Standing, StateAnswer, StateWish,
+    Chunk, Entry, Head, Live, MessageId, Micros, Pending, Segment, Seq, Shard as ShardNumber, Standing,
+    StateAnswer, StateWish,
 };
 
+use crate::bodies::{Content, Unread};
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::MAX_BATCH;
 use crate::segment::LiveSegment;
-use crate::shard::{Inner, Shard};
+use crate::shard::Shard;
+use crate::shards::Shards;
 use crate::totals::Totals;
 
 /// Segments whose messages are counted one by one. Of those behind them all that were sent are.
 const MAX_COUNTED_SEGMENTS: usize = 64;
 
-/// How much there is in a shard.
+/// How much there is in a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Messages that are not done with.
@@ -82,9 +86,11 @@ pub enum PeekedStanding {
     Leaving,
 }
 
-/// Where a message stands in its shard.
+/// Where a message stands in its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
+    /// In which shard.
+    pub shard: ShardNumber,
     /// In which segment.
     pub segment: Segment,
     /// Which message of that.
@@ -99,24 +105,101 @@ pub(crate) struct Seen {
     pub(crate) pending: Option<Pending>,
 }
 
-impl Shard {
+/// The live segments of all shards: of each the first, then of each the next.
+fn in_turn<'s>(heads: &[(&'s Arc<Shard>, Head)]) -> Vec<LiveOf<'s>> {
+    let mut segments: Vec<_> = heads
+        .iter()
+        .flat_map(|(shard, head)| {
+            let live = head.live().iter().enumerate();
+            live.map(|(turn, (number, live))| (turn, (*shard, *number, *live)))
+        })
+        .collect();
+    segments.sort_by_key(|(turn, _)| *turn);
+    segments.into_iter().map(|(_, segment)| segment).collect()
+}
+
+/// So many messages of several shards, each of which keeps its order: always the oldest of those that are next, and no more than
+/// there is room for.
+fn merged(first: Vec<Vec<Found>>, most: usize) -> Vec<Found> {
+    let mut left: Vec<_> = first
+        .into_iter()
+        .map(|found| found.into_iter().peekable())
+        .collect();
+    let (mut merged, mut bytes) = (Vec::new(), 0);
+    while merged.len() < most {
+        let next = left
+            .iter_mut()
+            .filter_map(|left| Some((left.peek()?.seen.entry.sent, left)))
+            .min_by_key(|(sent, _)| *sent);
+        let Some(found) = next.and_then(|(_, left)| left.next()) else {
+            break;
+        };
+        bytes += u64::from(found.seen.entry.size);
+        if bytes > MAX_CLAIMED_BYTES && !merged.is_empty() {
+            break;
+        }
+        merged.push(found);
+    }
+    merged
+}
+
+/// The same, and where it stands.
+struct Found {
+    shard: Arc<Shard>,
+    segment: Segment,
+    live: Live,
+    seen: Seen,
+}
+
+impl Found {
+    fn peeked(&self, content: std::result::Result<Content, Unread>, now: Micros) -> Peeked {
+        let Seen {
+            seq, entry, pending, ..
+        } = &self.seen;
+        Peeked {
+            id: entry.id,
+            position: Position {
+                shard: self.shard.address.shard,
+                segment: self.segment,
+                seq: *seq,
+            },
+            standing: self.seen.standing(now),
+            attempts: pending.map_or(0, |pending| pending.attempts),
+            sent_at: entry.sent,
+            content: content
+                .map_err(|unread| unread.of(entry.id).to_string())
+                .map(|content| PeekedContent {
+                    body: content.body,
+                    attributes: content.attributes,
+                    group: content.group,
+                    deduplication_id: content.deduplication_id,
+                }),
+        }
+    }
+}
+
+/// A live segment of a shard.
+type LiveOf<'s> = (&'s Arc<Shard>, Segment, Live);
+
+impl Shards {
     /// How much there is.
     ///
     /// # Errors
     /// The store cannot be read.
     pub async fn stats(&self) -> Result<Stats> {
-        let inner = &self.0;
-        let head = inner.serving().await?;
-        let now = inner.queues.environment.now_micros();
+        let heads = self.serving().await?;
+        let now = self.queues().environment.now_micros();
+        let segments = in_turn(&heads);
         let mut stats = Stats {
-            segments: head.live().len(),
-            is_exact: head.live().len() <= MAX_COUNTED_SEGMENTS,
+            segments: segments.len(),
+            is_exact: segments.len() <= MAX_COUNTED_SEGMENTS,
             receivers_waiting: self.receivers_waiting(),
             totals: self.totals(),
             ..Stats::default()
         };
-        for (number, live) in head.live().iter().take(MAX_COUNTED_SEGMENTS) {
-            for seen in inner.seen(*number, *live).await?.1 {
+        let (counted, behind) = segments.split_at(segments.len().min(MAX_COUNTED_SEGMENTS));
+        for (shard, number, live) in counted {
+            for seen in shard.seen(*number, *live).await?.1 {
                 let standing = seen.standing(now);
                 stats.messages += 1;
                 stats.in_flight += u64::from(matches!(standing, PeekedStanding::InFlight(_)));
@@ -125,14 +208,14 @@ impl Shard {
                 stats.oldest_sent_at = Some(oldest.min(seen.entry.sent));
             }
         }
-        let behind = head.live().values().skip(MAX_COUNTED_SEGMENTS);
-        stats.messages += behind.filter_map(|live| live.count.map(u64::from)).sum::<u64>();
+        let behind = behind.iter().filter_map(|(.., live)| live.count.map(u64::from));
+        stats.messages += behind.sum::<u64>();
         Ok(stats)
     }
 
-    /// The first messages by position that are not done with, at most so many, and fewer where they have many bytes, as they
-    /// stand: nobody receives them by that. They are about in the order in which they were sent, but that what is due much later
-    /// is in segments of its own.
+    /// The first messages of each shard that are not done with, the oldest first of those that are next in theirs, at most so many,
+    /// and fewer where they have many bytes, as they stand: nobody receives them by that. They are about in the order in which
+    /// they were sent, but that what is due much later is in segments of its own.
     ///
     /// # Errors
     /// A number is not right; the store cannot be read.
@@ -141,47 +224,40 @@ impl Shard {
             let message = format!("most: {most} messages: 1 to {MAX_BATCH} are looked at at once");
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message));
         }
-        let inner = &self.0;
-        let head = inner.serving().await?;
-        let now = inner.queues.environment.now_micros();
-        let (mut peeked, mut bytes) = (Vec::new(), 0);
-        for (number, live) in head.live() {
-            let (_, mut seen) = inner.seen(*number, *live).await?;
-            seen.truncate(most - peeked.len());
-            let is_within = |seen: &&Seen| {
-                bytes += u64::from(seen.entry.size);
-                bytes <= MAX_CLAIMED_BYTES
-            };
-            let within = seen.iter().take_while(is_within).count();
-            let is_cut = within < seen.len();
-            seen.truncate(within.max(usize::from(peeked.is_empty())));
-            let entries: Vec<_> = seen.iter().map(|seen| (seen.chunk, seen.entry)).collect();
-            let contents = inner.contents(*number, *live, &entries).await?;
-            for (seen, content) in seen.into_iter().zip(contents) {
-                peeked.push(Peeked {
-                    id: seen.entry.id,
-                    position: Position {
-                        segment: *number,
-                        seq: seen.seq,
-                    },
-                    standing: seen.standing(now),
-                    attempts: seen.pending.map_or(0, |pending| pending.attempts),
-                    sent_at: seen.entry.sent,
-                    content: content
-                        .map_err(|unread| unread.of(seen.entry.id).to_string())
-                        .map(|content| PeekedContent {
-                            body: content.body,
-                            attributes: content.attributes,
-                            group: content.group,
-                            deduplication_id: content.deduplication_id,
-                        }),
-                });
-            }
-            if peeked.len() == most || is_cut {
-                break;
+        let mut first = Vec::new();
+        for (shard, head) in self.serving().await? {
+            first.push(shard.first_seen(&head, most).await?);
+        }
+        let first = merged(first, most);
+        // Those of a segment are read at once.
+        let mut by_segment: BTreeMap<(ShardNumber, Segment), Vec<usize>> = BTreeMap::new();
+        for (index, found) in first.iter().enumerate() {
+            let segment = (found.shard.address.shard, found.segment);
+            by_segment.entry(segment).or_default().push(index);
+        }
+        let now = self.queues().environment.now_micros();
+        let mut peeked: Vec<Option<Peeked>> = vec![None; first.len()];
+        for indexes in by_segment.into_values() {
+            let entries: Vec<_> = indexes
+                .iter()
+                .map(|index| (first[*index].seen.chunk, first[*index].seen.entry))
+                .collect();
+            let found = &first[indexes[0]];
+            let contents = found.shard.contents(found.segment, found.live, &entries).await?;
+            for (index, content) in indexes.into_iter().zip(contents) {
+                peeked[index] = Some(first[index].peeked(content, now));
             }
         }
-        Ok(peeked)
+        Ok(peeked.into_iter().flatten().collect())
+    }
+
+    /// The heads of all shards, if the queue has its place still.
+    async fn serving(&self) -> Result<Vec<(&Arc<Shard>, Head)>> {
+        let heads = self
+            .all()
+            .iter()
+            .map(|shard| async move { Ok((shard, shard.serving().await?)) });
+        join_all(heads).await.into_iter().collect()
     }
 
     /// Takes a message out, whoever has it: a receipt that is out finds it done with. Whether it was there, and not on its way
@@ -190,8 +266,10 @@ impl Shard {
     /// # Errors
     /// The store cannot be reached, or it is not known whether it was done; doing it again settles that.
     pub async fn remove(&self, position: Position) -> Result<bool> {
-        let shard = self.clone();
-        let removed = tokio::spawn(async move { shard.0.remove(position).await }).await;
+        let Some(shard) = self.all().get(usize::from(position.shard.0)).cloned() else {
+            return Ok(false);
+        };
+        let removed = tokio::spawn(async move { shard.remove(position).await }).await;
         removed.unwrap_or_else(|_| Err(QueueError::ended()))
     }
 }
@@ -211,17 +289,35 @@ impl Seen {
     }
 }
 
-impl Inner {
+impl Shard {
     /// The head, if the queue has its place still.
-    pub(crate) async fn serving(&self) -> Result<recto_queue::Head> {
+    pub(crate) async fn serving(&self) -> Result<Head> {
         // Whether the store is open, though nothing may be asked of it.
         self.queues.store.snapshot()?;
         let head = self.head(true).await?;
-        if head.serves(self.tenure) && !self.is_deleted.load(Ordering::Acquire) {
+        if head.serves(self.tenure) && !self.common.is_deleted.load(Ordering::Acquire) {
             Ok(head)
         } else {
             Err(QueueError::deleted())
         }
+    }
+
+    /// The first messages that are not done with, at most so many.
+    async fn first_seen(self: &Arc<Self>, head: &Head, most: usize) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for (number, live) in head.live() {
+            if found.len() == most {
+                break;
+            }
+            let (_, seen) = self.seen(*number, *live).await?;
+            found.extend(seen.into_iter().take(most - found.len()).map(|seen| Found {
+                shard: Arc::clone(self),
+                segment: *number,
+                live: *live,
+                seen,
+            }));
+        }
+        Ok(found)
     }
 
     /// The messages of a segment that are not done with.

@@ -2,7 +2,7 @@
 //!
 //! The protocol says what is to be done, and this does it: it reads registers and writes them by conditional writes, writes and
 //! reads bodies, keeps what is known of a shard, and tells whoever waits. A shard is one part of a queue, with an order of its
-//! own; [`Shard`] has the operations on it. Why it is so stands in `docs/design/queues.md`.
+//! own; [`Shards`] has the operations on all of them. Why it is so stands in `docs/design/queues.md`.
 //!
 //! What is asked is done by tasks of its own: a caller that goes away leaves nothing half done, and what it received is given
 //! back. Callers have deadlines; what is not decided by then was not sent, or its outcome is unknown, and the error says which.
@@ -15,8 +15,11 @@
 //! | `units` | work units: begun, ended, found |
 //! | `registry` | how the registry of queues lies in its table |
 //! | [`inspect`] | what there is, seen without receiving it; single messages taken out, or moved back |
-//! | [`options`] | [`ShardOptions`]: what a shard goes by |
-//! | [`shard`] | [`Shard`]: send, receive, ack, nack, extend |
+//! | [`options`] | [`ShardOptions`]: what shards go by |
+//! | [`shards`] | [`Shards`]: a queue's messages, in all of its shards |
+//! | `affinity` | on which of them a process works |
+//! | `common` | what all shards of a queue share in this process |
+//! | `shard` | one shard, as this process knows it |
 //! | [`totals`] | [`Totals`]: what was done here, counted |
 //! | `place` | [`QueueStore`]: the store, its tables and clocks, as all shards share them |
 //! | `tables` | the tables of registers and bodies |
@@ -29,17 +32,20 @@
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
 //! | `reading` | bodies are read |
-//! | `send`, `receive`, `settle`, `release`, `moving`, `burying`, `clear`, `redriving`, `expiring`, `losing` | the operations |
+//! | `send`, `receive` (`look`: at one shard), `settle`, `release`, `moving`, `burying`, `clear`, `redriving`, `expiring`, `losing` | the operations |
 //! | `upkeep` | what is done without anybody asking |
 
+mod affinity;
 mod bell;
 mod bodies;
 mod burying;
 mod clear;
+mod common;
 mod entering;
 pub mod error;
 mod expiring;
 pub mod inspect;
+mod look;
 mod losing;
 pub mod message;
 mod moving;
@@ -57,7 +63,8 @@ mod rounds;
 mod segment;
 mod send;
 mod settle;
-pub mod shard;
+mod shard;
+pub mod shards;
 mod tables;
 pub mod totals;
 mod trains;
@@ -69,10 +76,10 @@ pub use error::{QueueError, QueueErrorKind, Result};
 pub use inspect::{Peeked, PeekedContent, PeekedStanding, Position, Stats};
 pub use message::{MAX_BATCH, Message, NewMessage, Sent, Settled};
 pub use moving::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE};
-pub use options::{DeadLetters, ShardOptions};
+pub use options::{DeadLetters, Destination, ShardOptions};
 pub use place::QueueStore;
 pub use queues::{Created, Queue, Queues};
 pub use receive::MAX_WAIT;
 pub use ring::view::{RingView, TableView};
-pub use shard::Shard;
+pub use shards::Shards;
 pub use totals::Totals;

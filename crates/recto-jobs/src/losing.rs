@@ -7,9 +7,9 @@ use recto_queue::{Delivery, Live, StateAnswer, StateWish};
 use crate::error::Result;
 use crate::moving::BODY_LOST;
 use crate::segment::LiveSegment;
-use crate::shard::Inner;
+use crate::shard::Shard;
 
-impl Inner {
+impl Shard {
     /// Is done with messages whose bodies are lost, by a task of its own: they are dead letters that say so, or gone. What cannot
     /// be done now is when they are received again.
     pub(crate) fn lose(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, lost: Vec<Delivery>) {
@@ -26,13 +26,14 @@ impl Inner {
         let Delivery {
             seq, claim, attempts, ..
         } = delivery;
-        if self.options.get().dead_letters.is_some() {
+        if self.common.options.get().dead_letters.is_some() {
             let moving = self.bury_one(segment, live, seq, attempts, Some(claim), BODY_LOST);
             return moving.await.map(drop);
         }
         let time = self.queues.request_timeout;
         let removed = segment.state.ask_one(StateWish::Remove(seq), time).await?;
-        self.counters
+        self.common
+            .counters
             .bodies_lost
             .add(usize::from(removed == StateAnswer::Done));
         self.tells();

@@ -3,15 +3,15 @@
 use std::sync::{Arc, PoisonError};
 
 use recto_queue::{
-    Address, Chunk, ClaimId, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Segment, Seq, StateAnswer,
-    Tenure,
+    Chunk, ClaimId, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Segment, Seq, StateAnswer,
 };
 
 use crate::bodies::Content;
 use crate::entering::Load;
 use crate::error::Result;
 use crate::segment::LiveSegment;
-use crate::shard::Inner;
+use crate::shard::Shard;
+use crate::shards::Shards;
 
 /// The attribute of a dead letter that says why it is one.
 pub const ERROR_ATTRIBUTE: &str = "recto.error";
@@ -22,7 +22,7 @@ pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
 /// What is said of a message whose body is missing, or damaged.
 pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
 
-impl Inner {
+impl Shard {
     /// Moves one message to the dead letters; none: there is no such queue, or it is on its way. Where there are none, it goes on
     /// with what was begun.
     pub(crate) async fn bury_one(
@@ -34,7 +34,7 @@ impl Inner {
         claim: Option<ClaimId>,
         error: &str,
     ) -> Result<Option<Moved>> {
-        let Some(dead_letters) = self.options.get().dead_letters else {
+        let Some(dead_letters) = self.common.options.get().dead_letters else {
             return self.move_on(segment, live, seq).await;
         };
         let attributes = [
@@ -45,10 +45,10 @@ impl Inner {
             let attributes = attributes.map(|(name, value)| (name.to_owned(), value));
             content.attributes.extend(attributes);
         };
-        let moved = self
-            .move_one(segment, live, seq, claim, dead_letters.to, change)
-            .await?;
-        self.counters
+        let to = self.queues.shards_of(dead_letters.to);
+        let moved = self.move_one(segment, live, seq, claim, &to, change).await?;
+        self.common
+            .counters
             .dead_lettered
             .add(usize::from(moved == Some(Moved::Done)));
         Ok(moved)
@@ -59,9 +59,8 @@ impl Inner {
         let Some(target) = segment.target(seq) else {
             return Ok(None);
         };
-        let target = self.queues.shard_at(target.address);
-        let to = (target.address, target.tenure);
-        self.move_one(segment, live, seq, None, to, as_it_was_sent).await
+        let to = Shards::only(self.queues.shard_at(target.address));
+        self.move_one(segment, live, seq, None, &to, as_it_was_sent).await
     }
 
     /// Moves one message to another queue, its body changed so; none: it is on its way, or was not known here. One whose body is
@@ -72,7 +71,7 @@ impl Inner {
         live: Live,
         seq: Seq,
         claim: Option<ClaimId>,
-        to: (Address, Tenure),
+        to: &Shards,
         change: impl FnOnce(&mut Content),
     ) -> Result<Option<Moved>> {
         let on_its_way = OnItsWay::new(self, (segment.number, seq));
@@ -102,13 +101,19 @@ impl Inner {
             seq,
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
-        let mut moving = Moving::new(origin, claim, to, chunk, entry, protocol);
-        let target = self.queues.shard(to.0, to.1).0;
+        let target = to.to_move(entry.group);
+        let address = (target.address, target.tenure);
+        let mut moving = Moving::new(origin, claim, address, chunk, entry, protocol);
         if let Some(table) = target.own_table().await? {
             moving = moving.in_table(table);
         }
-        let moved = self.run(moving, segment, to.1, &load).await?;
-        self.counters
+        let moved = self.run(moving, segment, target, &load).await?;
+        if moved == Moved::Full {
+            // Another shard of that queue may have room.
+            target.losses.appends.add(1);
+        }
+        self.common
+            .counters
             .bodies_lost
             .add(usize::from(is_lost && moved == Moved::Done));
         Ok(Some(moved))
@@ -118,12 +123,12 @@ impl Inner {
         self: &Arc<Self>,
         mut moving: Moving,
         segment: &LiveSegment,
-        tenure: Tenure,
+        target: &Arc<Self>,
         load: &Load,
     ) -> Result<Moved> {
         let time = self.queues.request_timeout;
         // Known as long as the message is on its way there.
-        let mut target = self.queues.shard(moving.address(), tenure).0;
+        let mut target = Arc::clone(target);
         let mut event = MoveEvent::Begin;
         loop {
             event = match moving.step(event) {
@@ -170,13 +175,13 @@ fn shortened(error: &str) -> &str {
 
 /// A message that this process moves.
 struct OnItsWay {
-    shard: Arc<Inner>,
+    shard: Arc<Shard>,
     message: (Segment, Seq),
 }
 
 impl OnItsWay {
     /// None: it does already.
-    fn new(shard: &Arc<Inner>, message: (Segment, Seq)) -> Option<Self> {
+    fn new(shard: &Arc<Shard>, message: (Segment, Seq)) -> Option<Self> {
         let mut moving = shard.moving.lock().unwrap_or_else(PoisonError::into_inner);
         moving.insert(message).then(|| Self {
             shard: Arc::clone(shard),

@@ -1,12 +1,12 @@
-//! What a shard goes by: the options of its queue, as the registry has them.
+//! What the shards of a queue go by: the options of its queue, as the registry has them.
 
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use recto_queue::options::Deduplication;
-use recto_queue::{Address, QueueOptions, Tenure, Version};
+use recto_queue::{Place, QueueOptions, Tenure, Version};
 
-/// What holds for a shard: of the options of its queue what the engine goes by.
+/// What holds for the shards of a queue: of the options of its queue what the engine goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardOptions {
     /// The version of the registry that says so: what an older one says changes nothing any more.
@@ -32,13 +32,24 @@ pub struct ShardOptions {
 pub struct DeadLetters {
     /// How often a message is received before.
     pub attempts: u16,
-    /// Where it goes: to a shard of the queue that has its place by this use.
-    pub to: (Address, Tenure),
+    /// Where it goes.
+    pub to: Destination,
+}
+
+/// A queue where messages go: to which of its shards, each says by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Destination {
+    /// Where it is.
+    pub place: Place,
+    /// By which use of its place.
+    pub tenure: Tenure,
+    /// How many shards it has.
+    pub shards: u16,
 }
 
 impl ShardOptions {
     /// Of a queue's options, and where the queue of its dead letters is, both by this version of the registry.
-    pub fn of(options: &QueueOptions, version: Version, dead_letters: Option<(Address, Tenure)>) -> Self {
+    pub fn of(options: &QueueOptions, version: Version, dead_letters: Option<Destination>) -> Self {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let said = options.dead_letters.as_ref().zip(dead_letters);
         Self {

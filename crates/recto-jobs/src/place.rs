@@ -1,22 +1,23 @@
 //! The store of queues, as all of their shards share it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use recto_model::{Environment, Table};
-use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Protocol, Ring, StoreOptions, Tenure};
+use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Place, Protocol, Ring, StoreOptions, Tenure};
 use recto_store::{
     Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
     TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::bell::Bell;
+use crate::common::Common;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::registry::RegistryGround;
 use crate::ring::{Keeper, KnownRing};
 use crate::rounds::Ground as _;
-use crate::shard::{Inner, Shard};
+use crate::shard::Shard;
 use crate::tables::Tables;
 use crate::trains::Trains;
 
@@ -33,8 +34,13 @@ const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// How often making a table is tried, and reading one that a node has not heard of yet.
 const MAX_TABLE_ATTEMPTS: u32 = 10;
 
-/// Shards, by where they are and by which use of their place.
-type Shards = BTreeMap<(Address, Tenure), Weak<Inner>>;
+/// What somebody uses: each is known once.
+#[derive(Default)]
+struct Known {
+    /// By where they are and by which use of their place.
+    shards: BTreeMap<(Address, Tenure), Weak<Shard>>,
+    commons: BTreeMap<(Place, Tenure), Weak<Common>>,
+}
 
 /// Until when somebody waits.
 #[derive(Debug, Clone, Copy)]
@@ -59,8 +65,7 @@ pub struct QueueStore {
     pub(crate) ring: Arc<KnownRing>,
     /// Whether the store has the tables of queues. Not where it was only looked at, and had none.
     pub(crate) has_tables: bool,
-    /// Those that somebody uses: each is known once.
-    shards: Arc<Mutex<Shards>>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl QueueStore {
@@ -168,7 +173,7 @@ impl QueueStore {
             bell: Arc::default(),
             ring: Arc::default(),
             has_tables: true,
-            shards: Arc::default(),
+            known: Arc::default(),
         }
     }
 
@@ -215,45 +220,55 @@ impl QueueStore {
         }
     }
 
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The shard at this address, of the queue that has its place by this use: what is known of it is shared by all who use it
     /// here.
-    pub fn shard(&self, address: Address, tenure: Tenure) -> Shard {
-        let mut shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = shards.get(&(address, tenure)).and_then(Weak::upgrade) {
-            return Shard(known);
+    pub(crate) fn shard(&self, address: Address, tenure: Tenure) -> Arc<Shard> {
+        let mut known = self.known();
+        if let Some(shard) = known.shards.get(&(address, tenure)).and_then(Weak::upgrade) {
+            return shard;
         }
+        let shard = Arc::new(Shard::new(
+            self,
+            address,
+            tenure,
+            known.common(address.place, tenure),
+        ));
         // So that it grows with what is used, and not with what ever was.
-        shards.retain(|_, shard| shard.strong_count() > 0);
-        let shard = Arc::new(Inner::new(self, address, tenure));
-        shards.insert((address, tenure), Arc::downgrade(&shard));
-        Shard(shard)
+        known.shards.retain(|_, shard| shard.strong_count() > 0);
+        known.shards.insert((address, tenure), Arc::downgrade(&shard));
+        shard
     }
 
     /// The shards at this address that are known here, whichever queue had its place.
-    pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Inner>> {
-        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = shards.range((address, Tenure::default())..=(address, Tenure(u64::MAX)));
+    pub(crate) fn known_at(&self, address: Address) -> Vec<Arc<Shard>> {
+        let known = self.known();
+        let here = (address, Tenure::default())..=(address, Tenure(u64::MAX));
+        let here = known.shards.range(here);
         here.filter_map(|(_, shard)| shard.upgrade()).collect()
     }
 
     /// Wakes one of those who wait at each of these shards: something may have come.
     pub(crate) fn wake(&self, is_woken: impl Fn(Address) -> bool) {
-        let shards = self.shards.lock().unwrap_or_else(PoisonError::into_inner);
-        let woken = shards.iter().filter(|((address, _), _)| is_woken(*address));
-        let known: Vec<_> = woken.filter_map(|(_, shard)| shard.upgrade()).collect();
-        drop(shards);
-        for shard in known {
+        let known = self.known();
+        let woken = known.shards.iter().filter(|((address, _), _)| is_woken(*address));
+        let woken: Vec<_> = woken.filter_map(|(_, shard)| shard.upgrade()).collect();
+        drop(known);
+        for shard in woken {
             shard.wakes();
         }
     }
 
     /// The shard at this address, of the newest queue there that is known here.
-    pub(crate) fn shard_at(&self, address: Address) -> Arc<Inner> {
+    pub(crate) fn shard_at(&self, address: Address) -> Arc<Shard> {
         let newest = self
             .known_at(address)
             .into_iter()
             .max_by_key(|shard| shard.tenure);
-        newest.unwrap_or_else(|| self.shard(address, Tenure::default()).0)
+        newest.unwrap_or_else(|| self.shard(address, Tenure::default()))
     }
 
     /// What the clocks show.
@@ -360,6 +375,19 @@ impl QueueStore {
             .min(MAX_PAUSE);
         let [drawn] = self.environment.random();
         tokio::time::sleep(longest.mul_f64(0.5 + f64::from(drawn) / 512.0)).await;
+    }
+}
+
+impl Known {
+    /// What the shards share of the queue that has this place by this use of it.
+    fn common(&mut self, place: Place, tenure: Tenure) -> Arc<Common> {
+        if let Some(common) = self.commons.get(&(place, tenure)).and_then(Weak::upgrade) {
+            return common;
+        }
+        self.commons.retain(|_, common| common.strong_count() > 0);
+        let common = Arc::<Common>::default();
+        self.commons.insert((place, tenure), Arc::downgrade(&common));
+        common
     }
 }
 

@@ -7,22 +7,19 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_queue::{
     Address, Place, PlaceRow, QueueChange, QueueId, QueueName, QueueOptions, Register as _, Registry,
-    RegistryAnswer, RegistryWish, Shard as ShardNumber, StoreChange, StoreOptions, Version,
+    RegistryAnswer, RegistryWish, StoreChange, StoreOptions, Version,
 };
 use recto_store::Store;
 use tokio::sync::watch;
 
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::options::ShardOptions;
+use crate::options::{Destination, ShardOptions};
 use crate::place::QueueStore;
 use crate::registry::RegistryGround;
 use crate::ring::{Keeper, keeper};
 use crate::rounds::Rounds;
-use crate::shard::Shard;
+use crate::shards::Shards;
 use crate::upkeep::{self, Upkeep};
-
-/// Where the one shard of a queue is, in a store that needs no more.
-const ONLY: ShardNumber = ShardNumber(0);
 
 /// The queues of a store. Cheap to clone.
 #[derive(Clone)]
@@ -34,7 +31,7 @@ pub(crate) struct Inner {
     /// Where bodies lie in a ring of tables.
     pub(crate) keeper: Option<Arc<Keeper>>,
     /// Of the queues that were looked for: so that what is known of one outlives who uses it.
-    kept: Mutex<HashMap<QueueId, Shard>>,
+    kept: Mutex<HashMap<QueueId, Shards>>,
     _upkeep: Upkeep,
 }
 
@@ -52,7 +49,7 @@ pub struct Queue {
     /// When it was changed last: another one for each change.
     pub changed: Version,
     /// Where its messages are.
-    pub shard: Shard,
+    pub shards: Shards,
 }
 
 /// What became of making a queue.
@@ -188,7 +185,7 @@ impl Queues {
     /// there may be.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
         let name = QueueName::new("name", name).map_err(refused)?;
-        let options = QueueOptions { shards: 1, ..options };
+        let options = self.held(options)?;
         let id = QueueId(self.0.queues.random());
         let wish = RegistryWish::Create {
             id,
@@ -219,9 +216,10 @@ impl Queues {
         expected: Option<Version>,
         change: impl Into<QueueChange>,
     ) -> Result<Version> {
+        let change: QueueChange = change.into();
         let change = QueueChange {
-            shards: None,
-            ..change.into()
+            shards: change.shards.filter(|_| self.0.queues.has_ring()),
+            ..change
         };
         let wish = RegistryWish::Change {
             queue,
@@ -236,6 +234,16 @@ impl Queues {
             }
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// What holds of these options in this store: where one process alone makes changes nobody is in its way, and a queue has one
+    /// shard, whatever is asked for.
+    fn held(&self, options: QueueOptions) -> Result<QueueOptions> {
+        if self.0.queues.has_ring() {
+            return Ok(options);
+        }
+        options.check_shards().map_err(refused)?;
+        Ok(QueueOptions { shards: 1, ..options })
     }
 
     /// The queue is gone with all of its messages, and its name is free.
@@ -262,7 +270,7 @@ impl Queues {
     /// queue that is ordered only those go that have a group.
     ///
     /// # Errors
-    /// Both are the same queue; and as of [`Shard::redrive`].
+    /// Both are the same queue; and as of [`Shards::redrive`].
     pub async fn redrive(&self, from: &Queue, to: &Queue, most: Option<usize>) -> Result<usize> {
         if from.id == to.id {
             let message = format!(
@@ -273,13 +281,13 @@ impl Queues {
                 .with_hint("name the queue that they are to be moved to")
                 .with_field("to"));
         }
-        if !from.shard.is_beside(&to.shard) {
+        if !from.shards.is_beside(&to.shards) {
             let message = format!("to: {} is a queue of another store: nothing was moved", to.name);
             return Err(QueueError::new(QueueErrorKind::InvalidArgument, message)
                 .with_hint("receive the messages here, and send them there")
                 .with_field("to"));
         }
-        from.shard.redrive(&to.shard, most).await
+        from.shards.redrive(&to.shards, most).await
     }
 
     /// All queues, by name.
@@ -347,7 +355,7 @@ impl Queues {
         rounds.with_copy(|registry| Ok(look(registry.unwrap_or(&Registry::absent()))))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<QueueId, Shard>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<QueueId, Shards>> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -359,7 +367,7 @@ impl Queues {
         queue: &recto_queue::Queue,
     ) -> Queue {
         let known = self.known(registry, place, row, queue);
-        self.keep(queue.id, &known.shard);
+        self.keep(queue.id, &known.shards);
         known
     }
 
@@ -371,28 +379,31 @@ impl Queues {
         row: &PlaceRow,
         queue: &recto_queue::Queue,
     ) -> Queue {
-        let address = |place| Address { place, shard: ONLY };
-        let shard = self.0.queues.shard(address(place), row.tenure);
+        let shards = self.0.queues.shards(place, row.tenure, queue.options.shards);
         let dead_letters = queue.options.dead_letters.as_ref();
         let dead_letters = dead_letters.and_then(|dead_letters| {
-            let (place, row, _) = registry.named(dead_letters.queue.as_str())?;
-            Some((address(place), row.tenure))
+            let (place, row, to) = registry.named(dead_letters.queue.as_str())?;
+            Some(Destination {
+                place,
+                tenure: row.tenure,
+                shards: to.options.shards,
+            })
         });
         let options = ShardOptions::of(&queue.options, registry.version(), dead_letters);
-        shard.set_options(options);
+        shards.set_options(options);
         Queue {
             id: queue.id,
             name: queue.name.clone(),
             unit: None,
             options: queue.options.clone(),
             changed: row.changed,
-            shard,
+            shards,
         }
     }
 
     /// What is known of it outlives who uses it.
-    pub(crate) fn keep(&self, queue: QueueId, shard: &Shard) {
-        self.kept().entry(queue).or_insert_with(|| shard.clone());
+    pub(crate) fn keep(&self, queue: QueueId, shards: &Shards) {
+        self.kept().entry(queue).or_insert_with(|| shards.clone());
     }
 
     pub(crate) async fn ask(&self, wish: RegistryWish) -> Result<RegistryAnswer> {
@@ -417,7 +428,7 @@ impl Queues {
     async fn clear(&self, place: Place, row: &PlaceRow) -> Result<()> {
         for shard in row.shards() {
             let cleared = self.0.queues.shard(Address { place, shard }, row.tenure);
-            cleared.0.clear(row.tenure).await?;
+            cleared.clear(row.tenure).await?;
         }
         self.ask(RegistryWish::Cleared(place, row.tenure)).await?;
         Ok(())

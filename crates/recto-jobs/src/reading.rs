@@ -10,13 +10,13 @@ use crate::bodies::{Content, Unread};
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::place::{body_options, is_unknown};
 use crate::segment::LiveSegment;
-use crate::shard::Inner;
+use crate::shard::Shard;
 use crate::tables::{body_clustering, body_partition};
 
 /// How often in a row bodies are looked for where they were moved to meanwhile.
 const MAX_MOVES: u32 = 4;
 
-impl Inner {
+impl Shard {
     /// Reads log and state of a segment, as far as they are not known.
     ///
     /// # Errors

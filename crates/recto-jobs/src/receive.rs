@@ -1,69 +1,46 @@
 //! Receiving.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_queue::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES, MAX_VISIBILITY_SECONDS};
-use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, StateAnswer, StateWish};
-use tokio::runtime::Handle;
+use recto_queue::Micros;
+use recto_queue::limits::MAX_VISIBILITY_SECONDS;
 use tokio::sync::oneshot;
 
-use crate::bell::Since;
-use crate::bodies::Content;
 use crate::error::{QueueError, QueueErrorKind, Result};
+use crate::look::{Look, Wish};
 use crate::message::{MAX_BATCH, Message};
-use crate::segment::LiveSegment;
-use crate::settle::{What, micros};
-use crate::shard::{Inner, MAX_KNOWN_SEGMENTS, Shard};
+use crate::settle::micros;
+use crate::shards::Shards;
 
 /// The shortest that a message is its receiver's: it has to be handed out within that.
 const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 /// The longest that a receive waits.
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
-/// How long is waited at most before it is looked again, whatever is known of when something is due.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// The same, where who waits would hear of what other processes send.
-const LOOK_AGAIN_LISTENING: Duration = Duration::from_secs(20);
-/// How long others who wait leave it to one of them to look, where nothing is expected.
-const LOOK_TIME: Duration = Duration::from_millis(500);
-/// For how long messages are claimed by what is known, before all is looked at anew.
-const KNOWN_NANOS: u64 = 1_000_000_000;
-/// How far looks of those who wait for the same are apart.
-const LOOK_APART: Duration = Duration::from_secs(2);
 
-/// Live segments of an ordered queue that a look is at: what is known of so many is kept. Groups that have messages only behind
-/// them wait until some of those before are done with.
-const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
-
-/// What a look at a shard found.
+/// What looks at the shards of a queue found.
 #[derive(Default)]
-struct Look {
-    messages: Vec<Message>,
-    /// What they have.
-    bytes: u64,
-    /// Whether there were messages whose bodies are lost: behind them there may be others.
-    is_lossy: bool,
-    /// When there may be something, as far as that is known.
-    due: Option<Micros>,
+struct Found {
+    look: Look,
+    /// Until there may be something, where nothing was.
+    pause: Option<Duration>,
 }
 
-impl Look {
-    /// Whether another message may be too much: a segment from which no more was taken for that may have one.
-    fn is_full(&self) -> bool {
-        self.bytes + u64::from(MAX_BODY_BYTES) > MAX_CLAIMED_BYTES
+impl Found {
+    fn pauses(&mut self, pause: Duration) {
+        self.pause = Some(self.pause.map_or(pause, |other| other.min(pause)));
     }
 
-    /// There may be something then.
-    fn may_find(&mut self, due: Micros) {
-        self.due = Some(self.due.map_or(due, |other| other.min(due)));
+    fn add(&mut self, look: Look) {
+        self.look.messages.extend(look.messages);
+        self.look.bytes = look.bytes;
+        self.look.is_lossy |= look.is_lossy;
     }
 }
 
-impl Shard {
-    /// Receives at most so many messages, the oldest first, and fewer where they have many bytes; each is this caller's for `visibility`, or for as long as its queue
-    /// says, counted from before this was asked. Waits for so long, if there is none. A caller that goes away before it has them
-    /// gives them back.
+impl Shards {
+    /// Receives at most so many messages, the oldest of a shard first, and fewer where they have many bytes; each is this caller's for
+    /// `visibility`, or for as long as its queue says, counted from before this was asked. Waits for so long, if there is none. A
+    /// caller that goes away before it has them gives them back.
     ///
     /// # Errors
     /// A number is not right; the store cannot be reached; what is stored of the queue is damaged, or of a newer release. A message
@@ -75,54 +52,42 @@ impl Shard {
         wait: Duration,
     ) -> Result<Vec<Message>> {
         check(most, visibility, wait)?;
-        let until = self.0.queues.deadline(wait);
-        let _waits = self.0.counters.waits();
-        let _listens = (!wait.is_zero()).then(|| self.0.queues.listens());
+        let (queues, common) = (self.queues(), self.common());
+        let until = queues.deadline(wait);
+        let _waits = common.counters.waits();
+        let _listens = (!wait.is_zero()).then(|| queues.listens());
         loop {
-            let mut news = std::pin::pin!(self.0.news.notified());
+            let mut news = std::pin::pin!(common.news.notified());
             // What comes while it is looked is not missed.
             news.as_mut().enable();
-            let left = self.0.queues.left(until);
-            // Somebody looked, and there was nothing, and nothing came. Who does not wait looks anyway.
-            let quiet = self.0.is_quiet_for().filter(|_| !wait.is_zero());
-            let pause = match quiet {
-                Some(_) if left.is_zero() => return Ok(Vec::new()),
-                Some(pause) => pause,
-                None => {
-                    let since = self.0.quiet.since(&self.0.queues.bell);
-                    let looked_by = self.0.queues.environment.now_micros() + micros(LOOK_TIME);
-                    self.0.quiet.lasts_until(since, looked_by);
-                    let kept = visibility.unwrap_or(self.options().visibility);
-                    let look = self.look(most, micros(kept)).await;
-                    let look = look.inspect_err(|_| self.0.wakes())?;
-                    self.0.counters.received.add(look.messages.len());
-                    if look.messages.is_empty() && look.is_lossy {
-                        continue;
-                    }
-                    if !look.messages.is_empty() || self.0.queues.left(until).is_zero() {
-                        return Ok(look.messages);
-                    }
-                    self.0.pause_after(&look, since)
-                }
-            };
+            let kept = visibility.unwrap_or(self.options().visibility);
+            let found = self.look(most, micros(kept), !wait.is_zero()).await?;
+            common.counters.received.add(found.look.messages.len());
+            if found.look.messages.is_empty() && found.look.is_lossy {
+                continue;
+            }
+            let left = queues.left(until);
+            if !found.look.messages.is_empty() || left.is_zero() {
+                return Ok(found.look.messages);
+            }
             tokio::select! {
                 () = news => {}
-                () = tokio::time::sleep(pause.min(self.0.queues.left(until))) => {}
+                () = tokio::time::sleep(found.pause.unwrap_or_default().min(left)) => {}
             }
         }
     }
 
     /// Looks once, in a task of its own: what nobody takes is given back.
-    async fn look(&self, most: usize, visibility: Micros) -> Result<Look> {
+    async fn look(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
         let (tell, told) = oneshot::channel();
-        let inner = Arc::clone(&self.0);
+        let shards = self.clone();
         tokio::spawn(async move {
-            let look = inner.look(most, visibility).await;
-            let held = look.map(|mut look| {
-                inner.keep_held(&mut look.messages);
+            let found = shards.look_at_each(most, visibility, waits).await;
+            let held = found.map(|mut found| {
+                shards.keep_held(&mut found.look.messages);
                 Held {
-                    inner: Arc::clone(&inner),
-                    look: Some(look),
+                    shards,
+                    found: Some(found),
                 }
             });
             // Who does not listen any more drops it.
@@ -131,25 +96,90 @@ impl Shard {
         let held = told.await.unwrap_or_else(|_| Err(QueueError::ended()))?;
         held.take().ok_or_else(QueueError::ended)
     }
+
+    /// Looks at one shard after the other until there is enough. One that cannot be looked at keeps nothing of the others back.
+    async fn look_at_each(&self, most: usize, visibility: Micros, waits: bool) -> Result<Found> {
+        let (mut found, mut failed) = (Found::default(), None);
+        for index in self.to_receive() {
+            let shard = &self.all()[index];
+            let quiet = shard.is_quiet_for();
+            let (has_some, wanted) = (!found.look.messages.is_empty(), most - found.look.messages.len());
+            if wanted == 0 || found.look.is_full() {
+                if quiet.is_none() {
+                    // Whoever waits finds the rest.
+                    self.common().news.notify_one();
+                    break;
+                }
+                continue;
+            }
+            // Somebody looked, and there was nothing, and nothing came. Who does not wait looks anyway.
+            if let Some(pause) = quiet.filter(|_| waits) {
+                found.pauses(pause);
+                continue;
+            }
+            let since = shard.will_look();
+            let wish = Wish {
+                most: wanted,
+                visibility,
+                is_urgent: waits || !has_some,
+            };
+            match shard.look(wish, found.look.bytes).await {
+                Ok(look) => {
+                    if look.messages.is_empty() {
+                        found.pauses(shard.pause_after(&look, since));
+                    } else {
+                        self.received_at(index);
+                    }
+                    found.add(look);
+                }
+                Err(error) => {
+                    shard.wakes();
+                    failed = failed.or(Some(error));
+                }
+            }
+        }
+        match failed {
+            Some(error) if found.look.messages.is_empty() => Err(error),
+            _ => Ok(found),
+        }
+    }
+
+    /// Leaves out what was not handed out in time. Where it is not another's yet it is given back, so that nothing becomes a dead
+    /// letter that nobody ever had.
+    fn keep_held(&self, messages: &mut Vec<Message>) {
+        for shard in self.all() {
+            let own = messages.iter().map(|message| message.receipt);
+            let late = shard.late(own.filter(|receipt| receipt.address == shard.address));
+            messages.retain(|message| !late.contains(&message.receipt));
+            shard.give_back(late);
+        }
+    }
 }
 
 /// What was found, until its receiver has it.
 struct Held {
-    inner: Arc<Inner>,
-    look: Option<Look>,
+    shards: Shards,
+    found: Option<Found>,
 }
 
 impl Held {
-    fn take(mut self) -> Option<Look> {
-        self.look.take()
+    fn take(mut self) -> Option<Found> {
+        self.found.take()
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let messages = self.look.take().map(|look| look.messages).unwrap_or_default();
-        self.inner
-            .give_back(messages.iter().map(|message| message.receipt).collect());
+        let messages = self
+            .found
+            .take()
+            .map(|found| found.look.messages)
+            .unwrap_or_default();
+        for shard in self.shards.all() {
+            let own = messages.iter().map(|message| message.receipt);
+            let own = own.filter(|receipt| receipt.address == shard.address);
+            shard.give_back(own.collect());
+        }
     }
 }
 
@@ -175,327 +205,4 @@ pub(crate) fn check_visibility(visibility: Duration) -> Result<()> {
     Err(QueueError::new(QueueErrorKind::InvalidArgument, what)
         .with_hint("nothing was done")
         .with_field("visibility_seconds"))
-}
-
-impl Inner {
-    /// How long there is nothing to receive, if that is known.
-    fn is_quiet_for(&self) -> Option<Duration> {
-        let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
-        let left = until.saturating_sub(self.queues.environment.now_micros());
-        // A clock that was set back says nothing of how long that is.
-        let left = Some(left).filter(|left| (1..=micros(LOOK_AGAIN_LISTENING)).contains(left))?;
-        let left = Duration::from_micros(left.unsigned_abs());
-        // So that of many who wait one looks, and the others hear of it.
-        let apart = if is_due {
-            Duration::ZERO
-        } else {
-            self.drawn(LOOK_APART)
-        };
-        Some(left + apart)
-    }
-
-    /// How long is waited after a look that found nothing.
-    fn pause_after(&self, look: &Look, since: Since) -> Duration {
-        let now = self.queues.environment.now_micros();
-        let longest = now.saturating_add(micros(LOOK_AGAIN_LISTENING));
-        let due = look.due.filter(|due| *due < longest);
-        let until = due.unwrap_or(longest);
-        let is_heard = self.quiet.learn(since, until, due.is_some());
-        let due = u64::try_from(until.saturating_sub(now)).map_or(Duration::ZERO, Duration::from_micros);
-        let most = if is_heard {
-            LOOK_AGAIN_LISTENING
-        } else {
-            LOOK_AGAIN
-        };
-        due.clamp(Duration::from_millis(1), most)
-    }
-
-    /// A time up to that.
-    fn drawn(&self, most: Duration) -> Duration {
-        let [drawn] = self.queues.environment.random();
-        most.mul_f64(f64::from(drawn) / 256.0)
-    }
-
-    async fn look(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
-        let look = self.look_once(most, visibility).await?;
-        if look.messages.len() == most || look.is_full() {
-            // Whoever waits finds the rest.
-            self.wakes();
-        }
-        Ok(look)
-    }
-
-    async fn look_once(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
-        let now_nanos = self.queues.environment.monotonic_nanos();
-        let is_fresh = now_nanos.saturating_sub(self.looked_nanos.load(Ordering::Relaxed)) < KNOWN_NANOS;
-        if self.is_shared() && is_fresh && !self.options.get().is_ordered {
-            let look = self.look_at_known(most, visibility).await?;
-            if !look.messages.is_empty() || look.is_lossy {
-                return Ok(look);
-            }
-        }
-        let head = self.serving().await?;
-        self.looked_nanos.store(now_nanos, Ordering::Relaxed);
-        let mut look = Look::default();
-        // What stands before a segment, if that matters.
-        let mut order = self.options.get().is_ordered.then(Order::default);
-        let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
-        for (number, live) in head.live().iter().take(most_segments) {
-            let wanted = most - look.messages.len();
-            if wanted == 0 || look.is_full() {
-                break;
-            }
-            let now = self.queues.environment.now_micros();
-            // What is before a segment of an ordered queue has to be known.
-            if order.is_none()
-                && let Some(due) = self.waits.after(*number, now)
-            {
-                look.may_find(due);
-                continue;
-            }
-            let segment = self.segment(*number, *live);
-            let looked = self
-                .look_at(&mut look, &segment, *live, wanted, visibility, order.as_mut())
-                .await;
-            match looked {
-                // What was received before is handed out; whoever looks next hears of it.
-                Err(_) if !look.messages.is_empty() => break,
-                looked => looked?,
-            }
-        }
-        Ok(look)
-    }
-
-    /// Claims by what is known, though others may have changed it: a claim that finds it so is worked out anew. Where there is
-    /// something to receive, nothing is read for that.
-    async fn look_at_known(self: &Arc<Self>, most: usize, visibility: Micros) -> Result<Look> {
-        let mut look = Look::default();
-        let Some(head) = self.head.with_copy(|head| Some(head?.clone())) else {
-            return Ok(look);
-        };
-        if !head.serves(self.tenure) || self.is_deleted.load(Ordering::Acquire) {
-            return Ok(look);
-        }
-        for (number, live) in head.live() {
-            let wanted = most - look.messages.len();
-            if wanted == 0 || look.is_full() {
-                break;
-            }
-            // What is older comes first: it has to be read.
-            let Some(segment) = self.known_segment(*number) else {
-                break;
-            };
-            let now = self.queues.environment.now_micros();
-            if segment.due().is_some_and(|due| due <= now) {
-                let claimed = self.claim(&mut look, &segment, *live, wanted, visibility).await;
-                match claimed {
-                    Err(_) if !look.messages.is_empty() => break,
-                    claimed => claimed?,
-                }
-            }
-        }
-        Ok(look)
-    }
-
-    async fn look_at(
-        self: &Arc<Self>,
-        look: &mut Look,
-        segment: &Arc<LiveSegment>,
-        live: Live,
-        wanted: usize,
-        visibility: Micros,
-        order: Option<&mut Order>,
-    ) -> Result<()> {
-        self.load(segment).await?;
-        self.bury(segment, live);
-        if live.count.is_none() && segment.has_no_room() {
-            // What is sent from now on need not wait for those. If that fails, whoever looks next does it.
-            let _ = self.seal(segment).await;
-        }
-        if segment.is_done() {
-            let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
-            tokio::spawn(async move { shard.release_if_done(&segment).await });
-            return Ok(());
-        }
-        let is_in_turn = order.is_none_or(|order| {
-            let open = segment.open_groups();
-            let is_in_turn = open.as_ref().is_some_and(|open| !order.blocks_all(open));
-            if let Some(open) = open.as_ref().filter(|_| is_in_turn) {
-                segment.set_order(order.within(open));
-            }
-            order.passes(open.as_deref(), self.queues.protocol);
-            is_in_turn
-        });
-        match segment.due().filter(|_| is_in_turn) {
-            Some(due) if due <= self.queues.environment.now_micros() => {
-                let before = look.messages.len();
-                self.claim(look, segment, live, wanted, visibility).await?;
-                if look.messages.len() == before {
-                    // It is not its turn, or another was quicker: when there is something is not known.
-                    look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
-                }
-            }
-            Some(due) => {
-                look.may_find(due);
-                if !self.is_shared() {
-                    segment.learn_wait();
-                }
-            }
-            None => {}
-        }
-        Ok(())
-    }
-
-    async fn claim(
-        self: &Arc<Self>,
-        look: &mut Look,
-        segment: &Arc<LiveSegment>,
-        live: Live,
-        most: usize,
-        visibility: Micros,
-    ) -> Result<()> {
-        if !segment.may_claim() {
-            return Ok(());
-        }
-        let claim = ClaimId(self.queues.random());
-        let sent = self.queues.clock();
-        let wish = StateWish::Claim {
-            claim,
-            most: u16::try_from(most).unwrap_or(u16::MAX),
-            until: sent.wall.saturating_add(visibility),
-        };
-        let time = self.queues.request_timeout;
-        let answer = segment.state.ask_one(wish, time).await.inspect_err(|error| {
-            if error.kind() == QueueErrorKind::OutcomeUnknown {
-                self.unclaim(segment, wish);
-            }
-        })?;
-        let heard = self.queues.clock();
-        let StateAnswer::Claimed(deliveries) = answer else {
-            return Ok(());
-        };
-        {
-            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-            for delivery in &deliveries {
-                leases.given((segment.number, delivery.seq, claim), visibility, sent, heard);
-            }
-        }
-        let read = self.read(look, segment, live, &deliveries).await;
-        read.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
-    }
-
-    /// Leaves out what was not handed out in time: it is another's by now, or soon. Where it is not yet it is given back, so that
-    /// nothing becomes a dead letter that nobody ever had.
-    fn keep_held(self: &Arc<Self>, messages: &mut Vec<Message>) {
-        let mut late = Vec::new();
-        {
-            let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = self.queues.clock();
-            messages.retain(|message| {
-                let receipt = message.receipt;
-                let holds = leases.holds((receipt.segment, receipt.seq, receipt.claim), now);
-                late.extend((!holds).then_some(receipt));
-                holds
-            });
-        }
-        self.give_back(late);
-    }
-
-    /// A claim of which it is not known whether it was made: what it has is given back when it is.
-    fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, wish: StateWish) {
-        let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
-        tokio::spawn(async move {
-            let time = shard.queues.request_timeout;
-            if let Ok(StateAnswer::Claimed(deliveries)) = segment.state.ask_one(wish, time).await {
-                shard.give_back(shard.receipts(&segment, &deliveries));
-            }
-        });
-    }
-
-    fn receipts(&self, segment: &LiveSegment, deliveries: &[Delivery]) -> Vec<Receipt> {
-        let receipt = |delivery: &Delivery| Receipt {
-            address: self.address,
-            tenure: self.tenure,
-            segment: segment.number,
-            seq: delivery.seq,
-            claim: delivery.claim,
-        };
-        deliveries.iter().map(receipt).collect()
-    }
-
-    /// Gives messages back that nobody was given. What cannot be given back is received again when its lease is over.
-    fn give_back(self: &Arc<Self>, receipts: Vec<Receipt>) {
-        if receipts.is_empty() {
-            return;
-        }
-        let shard = Arc::clone(self);
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move { shard.settle(&receipts, What::GiveBack).await.map(drop) });
-        }
-    }
-
-    /// Adds the messages that were claimed to those that were found. One that a newer release wrote is left out, unless it is the
-    /// only one: it comes again.
-    async fn read(
-        self: &Arc<Self>,
-        look: &mut Look,
-        segment: &Arc<LiveSegment>,
-        live: Live,
-        deliveries: &[Delivery],
-    ) -> Result<()> {
-        let entry = |delivery: &Delivery| {
-            segment.with_log(|log| log.message(delivery.seq).map(|(chunk, entry)| (chunk, *entry)))
-        };
-        let (known, entries): (Vec<_>, Vec<_>) = deliveries
-            .iter()
-            .filter_map(|one| Some((*one, entry(one)??)))
-            .unzip();
-        let contents = self.contents(segment.number, live, &entries).await?;
-        let (mut found, mut lost, mut wrong) = (Vec::new(), Vec::new(), None);
-        for ((delivery, (_, entry)), content) in known.into_iter().zip(entries).zip(contents) {
-            match content {
-                Ok(content) => {
-                    let message = self.message(segment, delivery, &entry, content);
-                    found.push((message, u64::from(entry.size)));
-                }
-                Err(unread) if unread.is_lost() => lost.push(delivery),
-                Err(unread) => wrong = Some(unread.of(entry.id)),
-            }
-        }
-        // Bodies go with their segment: by a purge, or when others are done with all of it.
-        let is_lossy = !lost.is_empty();
-        if is_lossy && self.find(segment.number).await?.is_some() {
-            self.lose(segment, live, lost);
-        }
-        look.is_lossy |= is_lossy;
-        // Only now: what failed before is given back.
-        for (message, bytes) in found {
-            look.bytes += bytes;
-            look.messages.push(message);
-        }
-        match wrong {
-            Some(error) if look.messages.is_empty() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    fn message(&self, segment: &LiveSegment, delivery: Delivery, entry: &Entry, content: Content) -> Message {
-        Message {
-            id: entry.id,
-            body: content.body,
-            attributes: content.attributes,
-            group: content.group,
-            deduplication_id: content.deduplication_id,
-            sent_at: entry.sent,
-            first_received_at: delivery.first_received,
-            attempts: delivery.attempts,
-            receipt: Receipt {
-                address: self.address,
-                tenure: self.tenure,
-                segment: segment.number,
-                seq: delivery.seq,
-                claim: delivery.claim,
-            },
-        }
-    }
 }

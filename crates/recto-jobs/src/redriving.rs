@@ -10,43 +10,55 @@ use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::inspect::Seen;
 use crate::moving::as_it_was_sent;
 use crate::segment::LiveSegment;
-use crate::shard::{Inner, Shard};
+use crate::shard::Shard;
+use crate::shards::Shards;
 
 /// Messages that are moved side by side, so that they share commits; to an ordered queue one goes after the other.
 const MOVES_AT_ONCE: usize = 32;
 
-impl Shard {
-    /// Moves messages that nobody has received to another shard, the oldest first, at most so many, or all that there are: what was
-    /// said of them as dead letters is left out. To one that is ordered only those go that have a group. What somebody began to move
-    /// gets there first, wherever that is: who did may be gone. How many were moved.
+impl Shards {
+    /// Moves messages that nobody has received to another queue, the oldest of a shard first, at most so many, or all that there are:
+    /// what was said of them as dead letters is left out. To one that is ordered only those go that have a group. What somebody began
+    /// to move gets there first, wherever that is: who did may be gone. How many were moved.
     ///
     /// # Errors
     /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, or was deleted: some may be moved.
     pub async fn redrive(&self, to: &Self, most: Option<usize>) -> Result<usize> {
-        let (shard, to) = (self.clone(), to.clone());
-        let moved = tokio::spawn(async move { shard.0.redrive(&to.0, most).await }).await;
-        moved.unwrap_or_else(|_| Err(QueueError::ended()))
+        let (from, to) = (self.clone(), to.clone());
+        let moved = tokio::spawn(async move {
+            let mut count = 0;
+            for shard in from.all() {
+                count += shard.redrive(&to, most, count).await?;
+            }
+            Ok(count)
+        });
+        moved.await.unwrap_or_else(|_| Err(QueueError::ended()))
     }
 }
 
-impl Inner {
-    async fn redrive(self: &Arc<Self>, to: &Arc<Self>, most: Option<usize>) -> Result<usize> {
-        let (head, is_ordered) = (self.serving().await?, to.options.get().is_ordered);
+impl Shard {
+    /// The same with those of one shard, when so many were moved before; how many were then.
+    async fn redrive(self: &Arc<Self>, to: &Shards, most: Option<usize>, before: usize) -> Result<usize> {
+        let (head, is_ordered) = (self.serving().await?, to.options().is_ordered);
         let at_once = if is_ordered { 1 } else { MOVES_AT_ONCE };
         let mut count = 0;
         for (number, live) in head.live() {
             let (segment, seen) = self.seen(*number, *live).await?;
-            let most_begun = most.map_or(usize::MAX, |most| most - count);
-            count += self.end_moves(&segment, *live, most_begun, count).await?;
+            let most_begun = most.map_or(usize::MAX, |most| most - before - count);
+            count += self
+                .end_moves(&segment, *live, most_begun, before + count)
+                .await?;
             let goes = |seen: &&Seen| seen.pending.is_none() && (!is_ordered || seen.entry.group.is_some());
             let mut left = seen.iter().filter(goes);
             loop {
-                let room = most.map_or(at_once, |most| at_once.min(most - count));
+                let room = most.map_or(at_once, |most| at_once.min(most - before - count));
                 let some: Vec<_> = left.by_ref().take(room).collect();
                 if some.is_empty() {
                     break;
                 }
-                count += self.redrive_some(&segment, *live, &some, to, count).await?;
+                count += self
+                    .redrive_some(&segment, *live, &some, to, before + count)
+                    .await?;
             }
         }
         Ok(count)
@@ -58,13 +70,12 @@ impl Inner {
         segment: &LiveSegment,
         live: Live,
         some: &[&Seen],
-        to: &Arc<Self>,
+        to: &Shards,
         before: usize,
     ) -> Result<usize> {
-        let moves = some.iter().map(|seen| {
-            let to = (to.address, to.tenure);
-            self.move_one(segment, live, seen.seq, None, to, as_it_was_sent)
-        });
+        let moves = some
+            .iter()
+            .map(|seen| self.move_one(segment, live, seen.seq, None, to, as_it_was_sent));
         count_moved(join_all(moves).await, before)
     }
 

@@ -11,6 +11,7 @@ use recto_queue::{
 };
 use recto_store::{Cas, CasCondition, Mutation, Operation, PointRead, RowAddress, Snapshot};
 
+use crate::affinity::Losses;
 use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::NewestOptions;
@@ -44,6 +45,8 @@ pub(crate) struct LogGround {
     /// Bodies on their way, which are put with the log's rows where the store has transactions: of each who waits for that, and
     /// keeps them.
     pub(crate) bodies: Mutex<HashMap<Chunk, Vec<Weak<[Body]>>>>,
+    /// How often another process was quicker.
+    pub(crate) losses: Arc<Losses>,
 }
 
 /// The state of a live segment.
@@ -59,6 +62,8 @@ pub(crate) struct StateGround {
     pub(crate) order: Mutex<Option<Arc<Order>>>,
     /// Which segments have nothing that is due yet.
     pub(crate) waits: Arc<Waits>,
+    /// How often another process was quicker.
+    pub(crate) losses: Arc<Losses>,
 }
 
 #[async_trait]
@@ -128,6 +133,10 @@ impl Ground for LogGround {
         read_log(&self.queues, self.address, self.register, &copy).await
     }
 
+    fn was_late(&self) {
+        self.losses.appends.add(1);
+    }
+
     fn request(&self, before: &Log, put: &Log) -> Request {
         let rows = put.rows_since(before);
         let tables = &self.queues.tables;
@@ -181,6 +190,10 @@ impl Ground for StateGround {
         let partition = register_partition(self.address, self.register);
         let read = read_row(&self.queues, table, partition, stored::decode_state).await?;
         Ok(read.unwrap_or_else(State::absent))
+    }
+
+    fn was_late(&self) {
+        self.losses.claims.add(1);
     }
 
     fn request(&self, before: &State, put: &State) -> Request {
@@ -245,6 +258,10 @@ async fn read_log_once(
         return Ok(Log::absent());
     };
     let header = stored::decode_log_header(version, &content)?;
+    if header.needed_from(copy) == header.rows() {
+        // As it is known: there is nothing to read.
+        return Ok(stored::decode_log(header, copy, [])?);
+    }
     // Behind what this segment has there may be more: put since, or by segments that had the register before.
     let mut slice = Slice {
         from: Bound::Before(row_clustering(header.needed_from(copy))),

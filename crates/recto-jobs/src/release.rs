@@ -9,9 +9,9 @@ use recto_queue::{
 
 use crate::error::Result;
 use crate::segment::LiveSegment;
-use crate::shard::Inner;
+use crate::shard::Shard;
 
-impl Inner {
+impl Shard {
     /// Takes a segment off the list, if all of it is done with. What cannot be done now is done by who next looks at it.
     pub(crate) async fn release_if_done(self: &Arc<Self>, segment: &LiveSegment) {
         if segment.is_done() {

@@ -41,6 +41,9 @@ pub(crate) trait Ground: Send + Sync + 'static {
     /// Reads it, serially; of what was read before only what is new, if that is worth it.
     async fn read(&self, copy: Option<Self::Register>) -> Result<Self::Register>;
 
+    /// A conditional write found that another process was quicker.
+    fn was_late(&self) {}
+
     /// What makes one of the other.
     fn request(&self, before: &Self::Register, put: &Self::Register) -> Request;
 }
@@ -371,7 +374,10 @@ impl<G: Ground> Rounds<G> {
         };
         match outcome {
             Ok(CasOutcome::Applied) => decided(Decision::Applied),
-            Ok(CasOutcome::NotApplied { .. }) => decided(Decision::Refused),
+            Ok(CasOutcome::NotApplied { .. }) => {
+                self.ground.was_late();
+                decided(Decision::Refused)
+            }
             Ok(CasOutcome::Unknown(error)) => {
                 self.lock().failure = Some(error.into());
                 decided(Decision::Unknown)

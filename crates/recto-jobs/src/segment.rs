@@ -4,16 +4,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use recto_queue::{
-    Address, Entry, Head, Leases, Log, Micros, OpenGroups, Order, Pending, Receipt, Recent, Register as _,
-    RegisterNumber, Segment, Seq, Standing, State, Target, Version,
+    Entry, Head, Log, Micros, OpenGroups, Order, Pending, Receipt, Recent, Register as _, RegisterNumber,
+    Segment, Seq, Standing, State, Target, Version,
 };
 
 use crate::error::Result;
-use crate::options::NewestOptions;
-use crate::place::QueueStore;
 use crate::registers::{LogGround, StateGround, read_log};
 use crate::rounds::Rounds;
-use crate::waits::Waits;
+use crate::shard::Shard;
 
 /// A live segment, as this process knows it.
 pub(crate) struct LiveSegment {
@@ -29,16 +27,9 @@ pub(crate) struct LiveSegment {
 type KnownGroups = ((Version, Version), Arc<OpenGroups>);
 
 impl LiveSegment {
-    /// Of which nothing is read yet.
-    pub(crate) fn new(
-        queues: &QueueStore,
-        address: Address,
-        number: Segment,
-        register: RegisterNumber,
-        leases: &Arc<Mutex<Leases>>,
-        options: &Arc<NewestOptions>,
-        waits: &Arc<Waits>,
-    ) -> Self {
+    /// One of this shard, of which nothing is read yet.
+    pub(crate) fn new(shard: &Shard, number: Segment, register: RegisterNumber) -> Self {
+        let (queues, address) = (&shard.queues, shard.address);
         let log = Rounds::new(LogGround {
             queues: queues.clone(),
             address,
@@ -46,6 +37,7 @@ impl LiveSegment {
             register,
             recent: OnceLock::new(),
             bodies: Mutex::default(),
+            losses: Arc::clone(&shard.losses),
         });
         let state = Rounds::new(StateGround {
             queues: queues.clone(),
@@ -53,10 +45,11 @@ impl LiveSegment {
             segment: number,
             register,
             log: Arc::clone(&log),
-            leases: Arc::clone(leases),
-            options: Arc::clone(options),
+            leases: Arc::clone(&shard.leases),
+            options: Arc::clone(&shard.common.options),
             order: Mutex::default(),
-            waits: Arc::clone(waits),
+            waits: Arc::clone(&shard.waits),
+            losses: Arc::clone(&shard.losses),
         });
         Self {
             number,
@@ -78,6 +71,16 @@ impl LiveSegment {
             }
             Ok(())
         };
+        let is_state_known = self.state.with_copy(|state| state.is_some());
+        if anew && is_state_known && self.is_empty() {
+            // What is done with is so for ever: there is something else only if something was sent.
+            log.await?;
+            return if self.is_empty() {
+                Ok(())
+            } else {
+                self.load_state(anew).await
+            };
+        }
         let (log, state) = futures::join!(log, self.load_state(anew));
         log.and(state)
     }
@@ -204,7 +207,12 @@ impl LiveSegment {
 
     /// Whether it is sealed and all of its messages are done with, as far as that is known.
     pub(crate) fn is_done(&self) -> bool {
-        let count = self.with_log(Log::sealed).flatten();
+        self.with_log(|log| log.sealed().is_some()) == Some(true) && self.is_empty()
+    }
+
+    /// Whether all of its messages are done with, as far as that is known.
+    fn is_empty(&self) -> bool {
+        let count = self.with_log(Log::next);
         let resolved = self.state.with_copy(|state| {
             let state = state.filter(|state| state.segment() == self.number)?;
             Some(state.resolved().count())

@@ -1,5 +1,9 @@
 //! Sending.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::join_all;
 use recto_queue::{
     BodyTable, Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction,
     SendAnswer, SendEvent, Sending, ShardEvent, reach,
@@ -10,9 +14,10 @@ use crate::entering::Load;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::message::{MAX_BATCH, NewMessage, Sent};
 use crate::options::ShardOptions;
-use crate::place::committed_bytes;
+use crate::place::{QueueStore, committed_bytes};
 use crate::settle::micros;
-use crate::shard::{Inner, Shard};
+use crate::shard::Shard;
+use crate::shards::Shards;
 
 /// Bytes that are sent by one append, with what is stored beside the messages; fewer, if the store takes no more in one commit.
 const MAX_APPEND_BYTES: u64 = 4 << 20;
@@ -29,43 +34,31 @@ struct Append {
     bytes: u64,
 }
 
-impl Shard {
+/// Where messages go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum To {
+    /// To this shard and no other.
+    Only(usize),
+    /// To whichever has room.
+    Any,
+}
+
+impl Shards {
     /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent. A caller
-    /// that goes away leaves nothing half done: they are sent, or not. In an ordered queue nothing is sent behind what the store
-    /// did not take.
+    /// that goes away leaves nothing half done: they are sent, or not. In an ordered queue nothing of a group is sent behind what the
+    /// store did not take.
     ///
     /// # Errors
-    /// Of each message: it is not right; the shard is full; the store cannot be reached; or it is not known whether it was sent,
+    /// Of each message: it is not right; the queue is full; the store cannot be reached; or it is not known whether it was sent,
     /// which sending it again under the same deduplication id settles.
     pub async fn send(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
-        let count = messages.len();
-        let mut results: Vec<Option<Result<Sent>>> = vec![None; count];
+        let mut results: Vec<Option<Result<Sent>>> = vec![None; messages.len()];
         let appends = self.appends(&messages, &mut results);
-        let is_ordered = self.options().is_ordered;
-        let mut failed: Option<QueueError> = None;
-        // One after the other: what is sent first is to be received first.
-        for append in appends {
-            let (numbers, shard) = (append.numbers.clone(), self.clone());
-            if let Some(error) = failed.as_ref().filter(|_| is_ordered) {
-                // No message of a group stands without those before it.
-                for number in numbers {
-                    results[number] = Some(Err(not_sent_behind(error)));
-                }
-                continue;
-            }
-            let ids: Vec<_> = append.entries.iter().map(|entry| entry.id).collect();
-            let sent = tokio::spawn(async move { shard.0.append(append).await }).await;
-            let sent = sent.unwrap_or_else(|_| Err(QueueError::ended()));
-            failed = failed.or_else(|| sent.as_ref().err().cloned());
-            for (index, number) in numbers.into_iter().enumerate() {
-                results[number] = Some(match &sent {
-                    Ok(placed) => Ok(match placed[index] {
-                        Placed::At(_) => Sent::New(ids[index]),
-                        Placed::Duplicate(other) => Sent::Duplicate(other),
-                    }),
-                    Err(error) => Err(error.clone()),
-                });
-            }
+        let sent = appends
+            .into_iter()
+            .map(|(to, appends)| self.send_in_turn(to, appends));
+        for (number, result) in join_all(sent).await.into_iter().flatten() {
+            results[number] = Some(result);
         }
         let none = || Err(QueueError::ended());
         results
@@ -74,32 +67,69 @@ impl Shard {
             .collect()
     }
 
+    /// One after the other: what is sent first is to be received first. What became of each, by where it stands among those that
+    /// the caller sends.
+    async fn send_in_turn(&self, to: To, appends: Vec<Append>) -> Vec<(usize, Result<Sent>)> {
+        let is_ordered = self.options().is_ordered;
+        let mut failed: Option<QueueError> = None;
+        let mut results = Vec::new();
+        for append in appends {
+            let numbers = append.numbers.clone();
+            if let Some(error) = failed.as_ref().filter(|_| is_ordered) {
+                // No message of a group stands without those before it.
+                results.extend(
+                    numbers
+                        .into_iter()
+                        .map(|number| (number, Err(not_sent_behind(error)))),
+                );
+                continue;
+            }
+            let ids: Vec<_> = append.entries.iter().map(|entry| entry.id).collect();
+            let shards = self.clone();
+            let sent = tokio::spawn(async move { shards.append(to, append).await }).await;
+            let sent = sent.unwrap_or_else(|_| Err(QueueError::ended()));
+            failed = failed.or_else(|| sent.as_ref().err().cloned());
+            for (index, number) in numbers.into_iter().enumerate() {
+                let result = match &sent {
+                    Ok(placed) => Ok(match placed[index] {
+                        Placed::At(_) => Sent::New(ids[index]),
+                        Placed::Duplicate(other) => Sent::Duplicate(other),
+                    }),
+                    Err(error) => Err(error.clone()),
+                };
+                results.push((number, result));
+            }
+        }
+        results
+    }
+
     /// Those that are right, as few appends as may be; the others have their results.
-    fn appends(&self, messages: &[NewMessage], results: &mut [Option<Result<Sent>>]) -> Vec<Append> {
-        let sent = self.0.queues.environment.now_micros();
+    fn appends(
+        &self,
+        messages: &[NewMessage],
+        results: &mut [Option<Result<Sent>>],
+    ) -> BTreeMap<To, Vec<Append>> {
+        let queues = self.queues();
+        let sent = queues.environment.now_micros();
         let options = self.options();
-        let committed_bytes = committed_bytes(&self.0.queues.store.limits());
+        let committed_bytes = committed_bytes(&queues.store.limits());
         let most_bytes = committed_bytes.min(MAX_APPEND_BYTES);
-        let mut appends: Vec<Append> = Vec::new();
+        let mut appends: BTreeMap<To, Vec<Append>> = BTreeMap::new();
         for (number, message) in messages.iter().enumerate() {
             if let Err(error) = message.check(number, &options, committed_bytes) {
                 results[number] = Some(Err(error));
                 continue;
             }
-            let mut entry = self.0.entry(message, sent, &options);
-            let reach = reach(&entry);
-            let is_last = |append: &&Append| append.reach == reach;
-            let has_room = appends
-                .iter()
-                .rev()
-                .find(is_last)
-                .is_some_and(|append| append.takes(message, most_bytes));
-            if !has_room {
-                appends.push(Append::new(reach));
-            }
-            let Some(append) = appends.iter_mut().rev().find(|append| append.reach == reach) else {
-                continue;
-            };
+            let mut entry = entry(queues, message, sent, &options);
+            let (to, reach) = (self.destination(&entry, &options), reach(&entry));
+            let here = appends.entry(to).or_default();
+            let last = here.iter().rposition(|append| append.reach == reach);
+            let last = last.filter(|last| here[*last].takes(message, most_bytes));
+            let last = last.unwrap_or_else(|| {
+                here.push(Append::new(reach));
+                here.len() - 1
+            });
+            let append = &mut here[last];
             entry.index = u16::try_from(append.entries.len()).unwrap_or(u16::MAX);
             append.numbers.push(number);
             append.entries.push(entry);
@@ -107,6 +137,42 @@ impl Shard {
             append.bytes += message.stored_bytes();
         }
         appends
+    }
+
+    /// Groups of an ordered queue are each in one shard, and so are duplicates.
+    fn destination(&self, entry: &Entry, options: &ShardOptions) -> To {
+        let name = if options.is_ordered {
+            entry.group
+        } else {
+            entry.deduplication.or(entry.group)
+        };
+        // Of one shard all go to that, in the order in which they are sent.
+        let name = name.filter(|_| self.count() > 1);
+        name.map_or(To::Any, |name| To::Only(self.of_name(name)))
+    }
+
+    /// Appends where the messages go; the place of each.
+    async fn append(&self, to: To, append: Append) -> Result<Vec<Placed>> {
+        let (entries, bodies) = (append.entries.into(), append.bodies.into());
+        let first = match to {
+            To::Only(shard) => return self.all()[shard].append(append.reach, &entries, &bodies).await,
+            To::Any => self.to_send(),
+        };
+        let (before, behind) = self.all().split_at(first);
+        let mut sent = Err(QueueError::ended());
+        for shard in behind.iter().chain(before) {
+            sent = shard.append(append.reach, &entries, &bodies).await;
+            match &sent {
+                Ok(_) => break,
+                // What is sent next goes elsewhere.
+                Err(_) => shard.losses.appends.add(1),
+            }
+            let is_full = |error: &QueueError| error.kind() == QueueErrorKind::Full;
+            if !sent.as_ref().is_err_and(is_full) {
+                break;
+            }
+        }
+        sent
     }
 }
 
@@ -127,36 +193,42 @@ impl Append {
     }
 }
 
-impl Inner {
-    fn entry(&self, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
-        let delay = micros(message.delay.unwrap_or(options.delay));
-        Entry {
-            id: MessageId(self.queues.random()),
-            index: 0,
-            size: u32::try_from(message.bytes()).unwrap_or(u32::MAX),
-            sent,
-            // Without a delay no clock is asked.
-            not_before: if delay == 0 { 0 } else { sent.saturating_add(delay) },
-            group: message.group.as_deref().map(fingerprint),
-            deduplication: message.deduplication_id.as_deref().map(|id| {
-                let group = message.group.as_deref();
-                let group = group.filter(|_| options.deduplicates_by_group);
-                group.map_or_else(|| fingerprint(id), |group| fingerprint_in(group, id))
-            }),
-            origin: None,
-        }
+/// A message, as the log has it.
+fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &ShardOptions) -> Entry {
+    let delay = micros(message.delay.unwrap_or(options.delay));
+    Entry {
+        id: MessageId(queues.random()),
+        index: 0,
+        size: u32::try_from(message.bytes()).unwrap_or(u32::MAX),
+        sent,
+        // Without a delay no clock is asked.
+        not_before: if delay == 0 { 0 } else { sent.saturating_add(delay) },
+        group: message.group.as_deref().map(fingerprint),
+        deduplication: message.deduplication_id.as_deref().map(|id| {
+            let group = message.group.as_deref();
+            let group = group.filter(|_| options.deduplicates_by_group);
+            group.map_or_else(|| fingerprint(id), |group| fingerprint_in(group, id))
+        }),
+        origin: None,
     }
+}
 
+impl Shard {
     /// Appends to whatever segment is open; the place of each.
-    async fn append(&self, append: Append) -> Result<Vec<Placed>> {
+    async fn append(
+        &self,
+        reach: Reach,
+        entries: &Arc<[Entry]>,
+        bodies: &Arc<[Body]>,
+    ) -> Result<Vec<Placed>> {
         let until = self.queues.deadline(self.queues.request_timeout);
         let load = Load {
-            is_deduplicated: append.entries.iter().any(|entry| entry.deduplication.is_some()),
-            bodies: append.bodies.into(),
+            is_deduplicated: entries.iter().any(|entry| entry.deduplication.is_some()),
+            bodies: Arc::clone(bodies),
         };
-        let (count, protocol) = (append.entries.len(), self.queues.protocol);
+        let (count, protocol) = (entries.len(), self.queues.protocol);
         let chunk = Chunk(self.queues.random());
-        let (reach, entries) = (append.reach, append.entries.into());
+        let entries = Arc::clone(entries);
         let (address, tenure) = (self.address, self.tenure);
         let mut sending = Sending::new(address, tenure, reach, chunk, entries, protocol);
         if let Some(table) = self.own_table().await? {
@@ -176,7 +248,7 @@ impl Inner {
 
     /// The table that a work unit has to itself; none: it is no unit's, or there is no ring.
     pub(crate) async fn own_table(&self) -> Result<Option<BodyTable>> {
-        let Some(unit) = self.unit.get().filter(|_| self.queues.has_ring()) else {
+        let Some(unit) = self.common.unit.get().filter(|_| self.queues.has_ring()) else {
             return Ok(None);
         };
         if let Some(table) = self.queues.ring.unit(*unit) {
@@ -203,7 +275,10 @@ impl Inner {
         match answer {
             SendAnswer::Sent(_, placed) => {
                 let is_new = |placed: &&Placed| matches!(placed, Placed::At(_));
-                self.counters.sent.add(placed.iter().filter(is_new).count());
+                self.common
+                    .counters
+                    .sent
+                    .add(placed.iter().filter(is_new).count());
                 self.tells();
                 for _ in 1..count.min(MAX_WOKEN) {
                     self.wakes();

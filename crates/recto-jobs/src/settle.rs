@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use recto_queue::limits::MAX_DELAY_SECONDS;
 use recto_queue::{Clock, Live, Micros, Moved, Receipt, Segment, StateAnswer, StateWish};
 
@@ -11,7 +12,8 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::Settled;
 use crate::receive::check_visibility;
 use crate::segment::LiveSegment;
-use crate::shard::{Inner, Shard};
+use crate::shard::Shard;
+use crate::shards::Shards;
 
 /// What is done with a message that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(crate) enum What {
     GiveBack,
 }
 
-impl Shard {
+impl Shards {
     /// Is done with messages: durably, when this says so.
     ///
     /// # Errors
@@ -44,23 +46,12 @@ impl Shard {
                 .with_hint("nothing was given back")
                 .with_field("delay_seconds"));
         }
-        let (shard, shown, error) = (self.clone(), receipts.to_vec(), error.to_owned());
-        let buried = tokio::spawn(async move { shard.0.bury_last(&shown, &error).await }).await;
-        let buried = buried.unwrap_or_else(|_| Err(QueueError::ended()))?;
-        let is_left = |index: &usize| !buried[*index];
-        let count = buried.iter().filter(|is_buried| **is_buried).count();
-        self.0.counters.given_back.add(count);
-        let left: Vec<_> = (0..receipts.len()).filter(is_left).collect();
-        let mut settled = vec![Settled::Done; receipts.len()];
-        if !left.is_empty() {
-            let shown: Vec<_> = left.iter().map(|index| receipts[*index]).collect();
-            let delay = micros(delay);
-            let each = self.settle(&shown, What::Nack { delay }).await?;
-            for (index, each) in left.into_iter().zip(each) {
-                settled[index] = each;
-            }
-        }
-        Ok(settled)
+        let error: Arc<str> = error.into();
+        self.in_each(receipts, |shard, shown| {
+            let error = Arc::clone(&error);
+            async move { shard.nack(&shown, micros(delay), &error).await }
+        })
+        .await
     }
 
     /// Gives messages back that nobody worked on: they are there at once, and that they were received is not counted.
@@ -82,16 +73,77 @@ impl Shard {
     }
 
     async fn settle(&self, receipts: &[Receipt], what: What) -> Result<Vec<Settled>> {
-        let (shard, receipts) = (self.clone(), receipts.to_vec());
-        let settled = tokio::spawn(async move { shard.0.settle(&receipts, what).await }).await;
-        settled.unwrap_or_else(|_| Err(QueueError::ended()))
+        self.in_each(receipts, move |shard, shown| async move {
+            shard.settle(&shown, what).await
+        })
+        .await
+    }
+
+    /// Has each shard do that with the receipts that are of it, by a task of its own; what became of each, in their order.
+    async fn in_each<F>(
+        &self,
+        receipts: &[Receipt],
+        does: impl Fn(Arc<Shard>, Vec<Receipt>) -> F,
+    ) -> Result<Vec<Settled>>
+    where
+        F: Future<Output = Result<Vec<Settled>>> + Send + 'static,
+    {
+        let mut by_shard: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (number, receipt) in receipts.iter().enumerate() {
+            let shard = self.of_receipt(receipt).ok_or_else(|| foreign(number))?;
+            by_shard.entry(shard).or_default().push(number);
+        }
+        let asked = by_shard.iter().map(|(shard, numbers)| {
+            let shown = numbers.iter().map(|number| receipts[*number]).collect();
+            tokio::spawn(does(Arc::clone(&self.all()[*shard]), shown))
+        });
+        let answers: Vec<_> = join_all(asked)
+            .await
+            .into_iter()
+            .map(|answer| answer.unwrap_or_else(|_| Err(QueueError::ended())))
+            .collect();
+        let is_begun = answers.iter().any(Result::is_ok);
+        let mut settled = vec![Settled::Done; receipts.len()];
+        for (numbers, answer) in by_shard.into_values().zip(answers) {
+            let answer = answer.map_err(|error| if is_begun { error.in_part() } else { error })?;
+            for (number, answer) in numbers.into_iter().zip(answer) {
+                settled[number] = answer;
+            }
+        }
+        Ok(settled)
     }
 }
 
-impl Inner {
+fn foreign(number: usize) -> QueueError {
+    let message = format!("receipt {number} is of another queue: nothing was done");
+    QueueError::new(QueueErrorKind::InvalidArgument, message)
+        .with_hint("show each receipt to the queue that the message was received from")
+}
+
+impl Shard {
+    async fn nack(
+        self: &Arc<Self>,
+        receipts: &[Receipt],
+        delay: Micros,
+        error: &str,
+    ) -> Result<Vec<Settled>> {
+        let buried = self.bury_last(receipts, error).await?;
+        let count = buried.iter().filter(|is_buried| **is_buried).count();
+        self.common.counters.given_back.add(count);
+        let left: Vec<_> = (0..receipts.len()).filter(|index| !buried[*index]).collect();
+        let mut settled = vec![Settled::Done; receipts.len()];
+        if !left.is_empty() {
+            let shown: Vec<_> = left.iter().map(|index| receipts[*index]).collect();
+            let each = self.settle(&shown, What::Nack { delay }).await?;
+            for (index, each) in left.into_iter().zip(each) {
+                settled[index] = each;
+            }
+        }
+        Ok(settled)
+    }
+
     /// Moves those that were received as often as they may be to the dead letters; which were.
     async fn bury_last(self: &Arc<Self>, receipts: &[Receipt], error: &str) -> Result<Vec<bool>> {
-        self.check_receipts(receipts)?;
         let mut buried = Vec::with_capacity(receipts.len());
         let head = self.head(false).await?;
         for receipt in receipts {
@@ -110,7 +162,7 @@ impl Inner {
     }
 
     async fn bury_if_last(self: &Arc<Self>, receipt: &Receipt, live: Live, error: &str) -> Result<bool> {
-        let dead_letters = self.options.get().dead_letters;
+        let dead_letters = self.common.options.get().dead_letters;
         let segment = self.segment(receipt.segment, live);
         segment.load(false).await?;
         let attempts = segment.attempts(receipt);
@@ -127,13 +179,12 @@ impl Inner {
         Ok(moved == Some(Moved::Done))
     }
 
-    /// Does that with each of the messages; of other shards there may be none among them.
+    /// Does that with each of the messages, all of which are of this shard.
     pub(crate) async fn settle(self: &Arc<Self>, receipts: &[Receipt], what: What) -> Result<Vec<Settled>> {
         let mut by_segment: BTreeMap<Segment, Vec<usize>> = BTreeMap::new();
         for (index, receipt) in receipts.iter().enumerate() {
             by_segment.entry(receipt.segment).or_default().push(index);
         }
-        self.check_receipts(receipts)?;
         // A segment that is not live is released: all its messages are done with.
         let mut settled = vec![Settled::Done; receipts.len()];
         let mut head = self.head(false).await?;
@@ -171,20 +222,6 @@ impl Inner {
             }
         }
         Ok(settled)
-    }
-
-    fn check_receipts(&self, receipts: &[Receipt]) -> Result<()> {
-        let is_foreign = |receipt: &Receipt| receipt.address != self.address || receipt.tenure != self.tenure;
-        match receipts.iter().position(is_foreign) {
-            None => Ok(()),
-            Some(number) => {
-                let message = format!(
-                    "receipt {number} is of another queue, or of another part of this one: nothing was done"
-                );
-                let error = QueueError::new(QueueErrorKind::InvalidArgument, message);
-                Err(error.with_hint("show each receipt to the queue that the message was received from"))
-            }
-        }
     }
 
     async fn settle_in(
@@ -230,11 +267,11 @@ impl Inner {
             .zip(&answers)
             .filter(|(is_open, answer)| **is_open && **answer == StateAnswer::Done);
         match what {
-            What::Ack => self.counters.acked.add(done.count()),
-            What::Nack { .. } => self.counters.given_back.add(done.count()),
+            What::Ack => self.common.counters.acked.add(done.count()),
+            What::Nack { .. } => self.common.counters.given_back.add(done.count()),
             What::Extend { .. } | What::GiveBack => {}
         }
-        if what == What::Ack && !self.options.get().is_ordered {
+        if what == What::Ack && !self.common.options.get().is_ordered {
             // There may be room for others here, and nothing else.
             self.wakes();
         } else {

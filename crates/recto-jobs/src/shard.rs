@@ -1,50 +1,42 @@
-//! One part of a queue, with an order of its own.
+//! One part of a queue, with an order of its own, as this process knows it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recto_queue::{Address, Head, Leases, Live, QueueId, Segment, Seq, Tenure};
-use tokio::sync::Notify;
+use recto_queue::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 
+use crate::affinity::Losses;
 use crate::bell::Quiet;
+use crate::common::Common;
 use crate::error::Result;
 use crate::expiring::FirstDue;
-use crate::options::{NewestOptions, ShardOptions};
 use crate::place::QueueStore;
 use crate::registers::HeadGround;
 use crate::rounds::Rounds;
 use crate::segment::LiveSegment;
-use crate::totals::{Counters, Totals};
 use crate::waits::Waits;
 
 /// Live segments of which a process keeps what it knows; of the others it reads it again.
 pub(crate) const MAX_KNOWN_SEGMENTS: usize = 64;
+/// What nobody looked for so many times is forgotten: who waits for messages looks more often.
+const IDLE_TURNS: usize = 3;
 
-/// A shard, as this process knows it. Cheap to clone.
-#[derive(Clone)]
-pub struct Shard(pub(crate) Arc<Inner>);
-
-pub(crate) struct Inner {
+/// A shard, as this process knows it.
+pub(crate) struct Shard {
     pub(crate) queues: QueueStore,
     pub(crate) address: Address,
     /// By which use of its place the queue has it.
     pub(crate) tenure: Tenure,
-    /// The work unit that has it, if it is one's.
-    pub(crate) unit: OnceLock<QueueId>,
+    /// What it shares with the queue's other shards.
+    pub(crate) common: Arc<Common>,
     pub(crate) head: Arc<Rounds<HeadGround>>,
     pub(crate) leases: Arc<Mutex<Leases>>,
-    /// What the queue is like.
-    pub(crate) options: Arc<NewestOptions>,
-    /// What was done here.
-    pub(crate) counters: Counters,
-    /// Whether the queue was deleted, and what is known here is not so any more.
-    pub(crate) is_deleted: AtomicBool,
     /// Messages that are on their way elsewhere by this process.
     pub(crate) moving: Mutex<BTreeSet<(Segment, Seq)>>,
-    /// Something may be received that could not before.
-    pub(crate) news: Notify,
-    /// When all of it was looked at last.
+    /// How often another process was quicker.
+    pub(crate) losses: Arc<Losses>,
+    /// When all of it was looked at last; 0: never.
     pub(crate) looked_nanos: AtomicU64,
     /// Whether there is nothing to receive.
     pub(crate) quiet: Quiet,
@@ -60,48 +52,12 @@ struct Known {
     segments: BTreeMap<Segment, (u64, Arc<LiveSegment>)>,
     /// How often one was looked for.
     turn: u64,
-    /// The same, when it was looked last what nobody uses.
-    last_turn: u64,
+    /// The same, when it was looked the last times what nobody uses, the last one first.
+    looked_at: [u64; IDLE_TURNS],
 }
 
 impl Shard {
-    /// Whether both are of one open store.
-    pub(crate) fn is_beside(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0.queues.trains, &other.0.queues.trains)
-    }
-
-    /// From now on that holds for all who use the shard here, unless a newer registry said something else.
-    pub fn set_options(&self, options: ShardOptions) {
-        self.0.options.set(options);
-    }
-
-    /// What holds now.
-    pub fn options(&self) -> ShardOptions {
-        self.0.options.get()
-    }
-
-    /// What this process did here since it opened the store.
-    pub fn totals(&self) -> Totals {
-        self.0.counters.totals()
-    }
-
-    /// How many wait here for a message now.
-    pub fn receivers_waiting(&self) -> u64 {
-        self.0.counters.receivers()
-    }
-
-    /// How many segments are live.
-    ///
-    /// # Errors
-    /// The head cannot be read.
-    pub async fn segments(&self) -> Result<usize> {
-        let head = self.0.head(true).await?;
-        Ok(head.live().len())
-    }
-}
-
-impl Inner {
-    pub(crate) fn new(queues: &QueueStore, address: Address, tenure: Tenure) -> Self {
+    pub(crate) fn new(queues: &QueueStore, address: Address, tenure: Tenure, common: Arc<Common>) -> Self {
         let head = Rounds::new(HeadGround {
             queues: queues.clone(),
             address,
@@ -110,14 +66,11 @@ impl Inner {
             queues: queues.clone(),
             address,
             tenure,
-            unit: OnceLock::new(),
+            common,
             head,
             leases: Arc::default(),
-            options: Arc::default(),
-            counters: Counters::default(),
-            is_deleted: AtomicBool::new(false),
             moving: Mutex::default(),
-            news: Notify::new(),
+            losses: Arc::default(),
             looked_nanos: AtomicU64::new(0),
             quiet: Quiet::default(),
             first_due: Mutex::default(),
@@ -134,7 +87,7 @@ impl Inner {
     /// Something may be received: who waits for it here hears of that.
     pub(crate) fn wakes(&self) {
         self.quiet.ends();
-        self.news.notify_one();
+        self.common.news.notify_one();
     }
 
     /// The same, and it was this process that did it: who waits in another one hears, too.
@@ -168,17 +121,7 @@ impl Inner {
         if known.segments.len() >= MAX_KNOWN_SEGMENTS {
             known.forget_one();
         }
-        let (queues, address) = (&self.queues, self.address);
-        let segment = LiveSegment::new(
-            queues,
-            address,
-            number,
-            live.register,
-            &self.leases,
-            &self.options,
-            &self.waits,
-        );
-        let segment = Arc::new(segment);
+        let segment = Arc::new(LiveSegment::new(self, number, live.register));
         known.segments.insert(number, (turn, Arc::clone(&segment)));
         segment
     }
@@ -193,7 +136,7 @@ impl Inner {
         Some(Arc::clone(segment))
     }
 
-    /// Forgets the segments that nobody has looked for since this was done last: it is called at intervals.
+    /// Forgets the segments that nobody has looked for for a while: it is called at intervals.
     pub(crate) fn forget_idle(&self) {
         self.head.with_copy(|head| {
             if let Some(head) = head {
@@ -201,11 +144,12 @@ impl Inner {
             }
         });
         let mut known = self.known();
-        let last_turn = known.last_turn;
-        known.last_turn = known.turn;
+        let now = known.turn;
+        known.looked_at.rotate_right(1);
+        let first = std::mem::replace(&mut known.looked_at[0], now);
         known
             .segments
-            .retain(|_, (used, segment)| *used > last_turn || !is_unused(segment));
+            .retain(|_, (used, segment)| *used > first || !is_unused(segment));
     }
 
     /// A segment was released.

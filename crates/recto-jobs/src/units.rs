@@ -96,8 +96,8 @@ impl Queues {
         let (.., queue) = registry.queue(unit.queue)?;
         let known = self.known(registry, place, row, queue);
         // The first counts, and it is the same.
-        let _ = known.shard.0.unit.set(unit.id);
-        self.keep(unit.id, &known.shard);
+        let _ = known.shards.common().unit.set(unit.id);
+        self.keep(unit.id, &known.shards);
         Some(Queue {
             id: unit.id,
             unit: Some(unit.name.clone()),

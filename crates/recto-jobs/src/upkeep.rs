@@ -48,8 +48,10 @@ impl Queues {
             return;
         };
         for queue in &all {
-            let _ = queue.shard.0.expire().await;
-            queue.shard.0.forget_idle();
+            for shard in queue.shards.all() {
+                let _ = shard.expire().await;
+                shard.forget_idle();
+            }
         }
         burials.turn(&all).await;
     }

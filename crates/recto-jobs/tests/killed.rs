@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_jobs::{Created, NewMessage, Queues, Settled, Shard};
+use recto_jobs::{Created, NewMessage, Queues, Settled, Shards};
 use recto_model::Environment;
 use recto_queue::QueueOptions;
 
@@ -33,18 +33,18 @@ const VISIBILITY: Duration = Duration::from_secs(1);
 /// Longer than messages are kept that were a dead process'.
 const WAIT: Duration = Duration::from_secs(8);
 
-async fn open(folder: &Path) -> Shard {
+async fn open(folder: &Path) -> Shards {
     let environment = Environment::system();
     let store = EmbeddedStore::open(folder, EmbeddedOptions::default(), environment.clone()).unwrap();
     let queues = Queues::open(store, environment, Duration::from_secs(10))
         .await
         .unwrap();
     match queues.create("jobs", QueueOptions::default()).await.unwrap() {
-        Created::New(queue) | Created::There(queue) => queue.shard,
+        Created::New(queue) | Created::There(queue) => queue.shards,
     }
 }
 
-async fn send(shard: Shard, first: u64) {
+async fn send(shard: Shards, first: u64) {
     for number in (first..).step_by(usize::try_from(SENDERS).unwrap()) {
         println!("sending {number}");
         let sent = shard.send(vec![NewMessage::new(number.to_string())]).await;
@@ -53,7 +53,7 @@ async fn send(shard: Shard, first: u64) {
     }
 }
 
-async fn work(shard: Shard) {
+async fn work(shard: Shards) {
     loop {
         let received = shard.receive(3, Some(VISIBILITY), VISIBILITY).await.unwrap();
         for message in received {

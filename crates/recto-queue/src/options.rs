@@ -226,7 +226,7 @@ impl QueueOptions {
             1..=MAX_VISIBILITY_SECONDS,
         )?;
         within("delay_seconds", self.delay_seconds, 0..=MAX_DELAY_SECONDS)?;
-        within("shards", self.shards.into(), 1..=MAX_SHARDS.into())?;
+        self.check_shards()?;
         within("body_bytes", self.body_bytes, 1..=MAX_BODY_BYTES)?;
         if let Some(retention) = self.retention_seconds {
             within(
@@ -251,6 +251,14 @@ impl QueueOptions {
             agrees(is_other, "dead_letters.queue", "it is the queue itself")?;
         }
         self.check_order(name)
+    }
+
+    /// Whether a queue can have so many shards, as far as that says by itself.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check_shards(&self) -> Result<(), OptionError> {
+        within("shards", self.shards.into(), 1..=MAX_SHARDS.into())
     }
 
     fn check_order(&self, name: &QueueName) -> Result<(), OptionError> {

@@ -305,11 +305,13 @@ async fn settings_tell_null_from_what_is_not_said() {
     assert_eq!(read(&text).unwrap(), all);
     assert_eq!(
         all.change().unwrap().on(&QueueOptions::ordered()),
-        QueueOptions {
-            shards: QueueOptions::ordered().shards,
-            ..QueueOptions::default()
-        }
+        QueueOptions::default()
     );
+    // What can only be one is.
+    let ordered = read(r#"{"ordered":true}"#).unwrap();
+    assert_eq!(ordered.options().unwrap().shards, 1);
+    let said = read(r#"{"ordered":true,"shards":2}"#).unwrap();
+    assert_eq!(said.options().unwrap().shards, 2);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::place::QueueStore;
 use crate::ring::Keeper;
 use crate::ring::survey::{SHARDS_AT_ONCE, shards};
-use crate::shard::Inner;
+use crate::shard::Shard;
 
 impl Keeper {
     /// Has every head know that the table is closing, by this ring and a registry that was read after it.
@@ -56,7 +56,7 @@ impl Keeper {
 
 /// Asks a head; what it said, and what is known of it since.
 pub(crate) async fn ask_head(
-    shard: &Arc<Inner>,
+    shard: &Arc<Shard>,
     wish: recto_queue::HeadWish,
     queues: &QueueStore,
 ) -> Result<KeepEvent> {

@@ -9,7 +9,7 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::Written;
 use crate::ring::Keeper;
 use crate::ring::fencing::{ask_head, damaged};
-use crate::shard::Inner;
+use crate::shard::Shard;
 use crate::tables::body_partition;
 
 /// Messages that are copied together.
@@ -42,7 +42,7 @@ impl Keeper {
 }
 
 /// Copies all that is not done with. A body that is not there stays lost.
-async fn copy(shard: &Arc<Inner>, segment: Segment, live: Live, to: BodyTable) -> Result<KeepEvent> {
+async fn copy(shard: &Arc<Shard>, segment: Segment, live: Live, to: BodyTable) -> Result<KeepEvent> {
     let known = shard.segment(segment, live);
     // What was read, and not what is known: of an append that is on its way here an older log may be.
     let log = known.log.read().await?;

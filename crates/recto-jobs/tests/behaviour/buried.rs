@@ -26,9 +26,9 @@ async fn jobs(queues: &Queues, attempts: u16) -> (Queue, Queue) {
 /// The same, with a message that was received and given back.
 async fn given_back(queues: &Queues, attempts: u16) -> (Queue, Queue) {
     let (jobs, dead) = jobs(queues, attempts).await;
-    send(&jobs.shard, NewMessage::new("a")).await;
-    let received = receive(&jobs.shard, 1).await.remove(0);
-    let nacked = jobs.shard.nack(&[received.receipt], NOW, "no disk").await;
+    send(&jobs.shards, NewMessage::new("a")).await;
+    let received = receive(&jobs.shards, 1).await.remove(0);
+    let nacked = jobs.shards.nack(&[received.receipt], NOW, "no disk").await;
     nacked.unwrap();
     (jobs, dead)
 }
@@ -47,29 +47,29 @@ fn dying_after(attempts: u16) -> QueueOptions {
 
 /// How many messages are not done with.
 async fn count(queue: &Queue) -> u64 {
-    queue.shard.stats().await.unwrap().messages
+    queue.shards.stats().await.unwrap().messages
 }
 
 pub(crate) async fn what_nobody_looks_at_is_a_dead_letter(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, dead) = jobs(&queues, 2).await;
-    send(&jobs.shard, NewMessage::new("a")).await;
+    send(&jobs.shards, NewMessage::new("a")).await;
     tokio::time::sleep(TURN * 3).await;
     for attempts in 1..=2 {
-        let received = receive(&jobs.shard, 1).await.remove(0);
+        let received = receive(&jobs.shards, 1).await.remove(0);
         assert_eq!(received.attempts, attempts);
         tokio::time::sleep(if attempts < 2 { LATER } else { NOW }).await;
     }
-    send(&jobs.shard, NewMessage::new("b")).await;
-    assert_eq!(bodies(&receive(&jobs.shard, 1).await), ["b"]);
+    send(&jobs.shards, NewMessage::new("b")).await;
+    assert_eq!(bodies(&receive(&jobs.shards, 1).await), ["b"]);
     tokio::time::sleep(VISIBILITY + TURN).await;
     assert_eq!((count(&jobs).await, count(&dead).await), (1, 1));
-    assert_eq!(jobs.shard.totals().dead_lettered, 1);
-    let letter = dead.shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    assert_eq!(jobs.shards.totals().dead_lettered, 1);
+    let letter = dead.shards.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     assert_eq!(letter.body, b"a");
     assert_eq!(letter.attributes[ATTEMPTS_ATTRIBUTE], "2");
     assert!(letter.attributes[ERROR_ATTRIBUTE].contains("not acknowledged in time"));
-    assert_eq!(bodies(&receive(&jobs.shard, 5).await), ["b"]);
+    assert_eq!(bodies(&receive(&jobs.shards, 5).await), ["b"]);
 }
 
 pub(crate) async fn what_a_process_had_that_died_is_a_dead_letter(bed: Bed) {
@@ -77,15 +77,15 @@ pub(crate) async fn what_a_process_had_that_died_is_a_dead_letter(bed: Bed) {
     {
         let queues = bed.open_queues().await;
         let (jobs, _) = jobs(&queues, 1).await;
-        send(&jobs.shard, NewMessage::new("a")).await;
-        jobs.shard.receive(1, Some(kept), NOW).await.unwrap();
+        send(&jobs.shards, NewMessage::new("a")).await;
+        jobs.shards.receive(1, Some(kept), NOW).await.unwrap();
     }
     let queues = bed.open_queues().await;
     let dead = queues.find("dead").await.unwrap();
     tokio::time::sleep(kept).await;
     assert_eq!(count(&dead).await, 0, "it may be worked on");
     tokio::time::sleep(MARGIN + TURN).await;
-    assert_eq!(bodies(&receive(&dead.shard, 1).await), ["a"]);
+    assert_eq!(bodies(&receive(&dead.shards, 1).await), ["a"]);
 }
 
 pub(crate) async fn what_was_received_too_often_by_a_change_is_a_dead_letter(bed: Bed) {
@@ -103,8 +103,8 @@ pub(crate) async fn a_turn_moves_so_many_and_the_next_one_goes_on(bed: Bed) {
     let dead = made(&queues, "dead", QueueOptions::default()).await;
     for name in ["a", "b", "c"] {
         let queue = made(&queues, name, with_dead_letters("dead")).await;
-        queue.shard.send(vec![NewMessage::new("x"); 600]).await;
-        assert_eq!(receive(&queue.shard, 600).await.len(), 600);
+        queue.shards.send(vec![NewMessage::new("x"); 600]).await;
+        assert_eq!(receive(&queue.shards, 600).await.len(), 600);
     }
     tokio::time::sleep(TURN).await;
     // 1,024 end a turn, and those of a segment go together.
@@ -119,12 +119,12 @@ pub(crate) async fn turns_go_round_all_queues(bed: Bed) {
     // More than a turn looks at, and each of them again and again.
     for number in 0..600 {
         let queue = made(&queues, &format!("q{number}"), with_dead_letters("dead")).await;
-        send(&queue.shard, NewMessage::new("x")).await;
-        queue.shard.receive(1, Some(LONG), NOW).await.unwrap();
+        send(&queue.shards, NewMessage::new("x")).await;
+        queue.shards.receive(1, Some(LONG), NOW).await.unwrap();
     }
     let last = made(&queues, "z", with_dead_letters("dead")).await;
-    send(&last.shard, NewMessage::new("a")).await;
-    receive(&last.shard, 1).await;
+    send(&last.shards, NewMessage::new("a")).await;
+    receive(&last.shards, 1).await;
     tokio::time::sleep(TURN).await;
     assert_eq!(count(&last).await, 1, "others come before");
     tokio::time::sleep(TURN).await;
@@ -134,7 +134,7 @@ pub(crate) async fn turns_go_round_all_queues(bed: Bed) {
 pub(crate) async fn where_nothing_is_received_nothing_is_kept_in_memory(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, _) = jobs(&queues, 1).await;
-    send(&jobs.shard, NewMessage::new("a")).await;
+    send(&jobs.shards, NewMessage::new("a")).await;
     tokio::time::sleep(TURN * 4).await;
     let read = || bed.watch.state_reads.load(Ordering::Relaxed);
     let before = read();
@@ -151,9 +151,9 @@ pub(crate) async fn what_was_being_moved_back_gets_there(bed: Bed) {
     let cut_off = queues.redrive(&dead, &jobs, None).await;
     assert!(cut_off.is_err());
     tokio::time::sleep(TURN).await;
-    let back = receive(&jobs.shard, 1).await.remove(0);
+    let back = receive(&jobs.shards, 1).await.remove(0);
     assert_eq!((back.body, back.attributes.len()), (b"a".to_vec(), 0));
-    assert_eq!((count(&dead).await, dead.shard.totals().dead_lettered), (0, 0));
+    assert_eq!((count(&dead).await, dead.shards.totals().dead_lettered), (0, 0));
 }
 
 pub(crate) async fn a_redrive_goes_on_with_one_that_was_cut_off(bed: Bed) {
@@ -162,7 +162,7 @@ pub(crate) async fn a_redrive_goes_on_with_one_that_was_cut_off(bed: Bed) {
     bed.watch.refused_appends.store(1, Ordering::Relaxed);
     assert!(queues.redrive(&dead, &jobs, None).await.is_err());
     assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), 1);
-    let back = receive(&jobs.shard, 1).await.remove(0);
+    let back = receive(&jobs.shards, 1).await.remove(0);
     assert_eq!((back.body, back.attributes.len()), (b"a".to_vec(), 0));
     assert_eq!(
         (
@@ -177,8 +177,8 @@ pub(crate) async fn what_a_work_unit_has_is_a_dead_letter_too(bed: Bed) {
     let queues = bed.open_queues().await;
     let (jobs, dead) = jobs(&queues, 1).await;
     let unit = queues.begin_unit(jobs.id, "night").await.unwrap();
-    send(&unit.shard, NewMessage::new("a")).await;
-    receive(&unit.shard, 1).await;
+    send(&unit.shards, NewMessage::new("a")).await;
+    receive(&unit.shards, 1).await;
     tokio::time::sleep(TURN + VISIBILITY).await;
     assert_eq!((count(&unit).await, count(&dead).await), (0, 1));
 }

@@ -66,15 +66,15 @@ pub(crate) async fn what_is_moved_back_goes_without_its_body(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await;
-    send(&dead.shard, NewMessage::new("a")).await;
+    send(&dead.shards, NewMessage::new("a")).await;
     bed.lose_bodies().await;
-    send(&dead.shard, NewMessage::new("b")).await;
+    send(&dead.shards, NewMessage::new("b")).await;
     assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), 2);
-    let moved = jobs.shard.receive(5, Some(LONG), NOW).await.unwrap();
+    let moved = jobs.shards.receive(5, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&moved), ["", "b"]);
     assert!(moved[0].attributes[ERROR_ATTRIBUTE].starts_with("body lost"));
     assert!(moved[1].attributes.is_empty());
-    assert_eq!(dead.shard.totals().bodies_lost, 1);
+    assert_eq!(dead.shards.totals().bodies_lost, 1);
 }
 
 pub(crate) async fn a_head_that_was_restored_alone_is_found_out(bed: Bed) {

@@ -26,29 +26,29 @@ pub(crate) async fn what_is_older_than_its_queue_keeps_it_is_gone(bed: Bed) {
     let queue = made(&queues, "jobs", keeping()).await;
     let other = made(&queues, "other", QueueOptions::default()).await;
     for queue in [&queue, &other] {
-        send(&queue.shard, NewMessage::new("old")).await;
+        send(&queue.shards, NewMessage::new("old")).await;
     }
     tokio::time::sleep(Duration::from_secs(58)).await;
-    assert_eq!(queue.shard.stats().await.unwrap().messages, 1);
-    send(&queue.shard, NewMessage::new("new")).await;
+    assert_eq!(queue.shards.stats().await.unwrap().messages, 1);
+    send(&queue.shards, NewMessage::new("new")).await;
     tokio::time::sleep(GONE).await;
-    assert_eq!(queue.shard.stats().await.unwrap().messages, 1);
-    let received = queue.shard.receive(5, Some(Duration::from_secs(1)), NOW).await;
+    assert_eq!(queue.shards.stats().await.unwrap().messages, 1);
+    let received = queue.shards.receive(5, Some(Duration::from_secs(1)), NOW).await;
     assert_eq!(bodies(&received.unwrap()), ["new"]);
     tokio::time::sleep(KEPT + GONE).await;
     // Nothing of it is left.
-    assert_eq!(queue.shard.segments().await.unwrap(), 0);
-    assert_eq!(queue.shard.totals().expired, 2);
+    assert_eq!(queue.shards.segments().await.unwrap(), 0);
+    assert_eq!(queue.shards.totals().expired, 2);
     assert_eq!(
         bed.count_rows("recto_queue_body_0").await,
         1,
         "the other's is kept"
     );
-    send(&queue.shard, NewMessage::new("newest")).await;
-    let received = queue.shard.receive(5, Some(LONG), NOW).await.unwrap();
+    send(&queue.shards, NewMessage::new("newest")).await;
+    let received = queue.shards.receive(5, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&received), ["newest"]);
     assert_eq!(
-        bodies(&other.shard.receive(5, Some(LONG), NOW).await.unwrap()),
+        bodies(&other.shards.receive(5, Some(LONG), NOW).await.unwrap()),
         ["old"]
     );
 }
@@ -61,13 +61,13 @@ pub(crate) async fn what_is_delayed_is_kept_from_when_it_is_due(bed: Bed) {
             delay: Some(delay),
             ..NewMessage::new(delay.as_secs().to_string())
         };
-        send(&queue.shard, message).await;
+        send(&queue.shards, message).await;
     }
     for delay in [KEPT * 2, KEPT * 60] {
-        let now = queue.shard.stats().await.unwrap();
+        let now = queue.shards.stats().await.unwrap();
         let sent = now.oldest_sent_at.unwrap();
         let received = loop {
-            let received = queue.shard.receive(5, Some(LONG), Duration::from_secs(20)).await;
+            let received = queue.shards.receive(5, Some(LONG), Duration::from_secs(20)).await;
             let received = received.unwrap();
             if !received.is_empty() {
                 break received;
@@ -77,30 +77,30 @@ pub(crate) async fn what_is_delayed_is_kept_from_when_it_is_due(bed: Bed) {
         assert!(received[0].sent_at >= sent);
         tokio::time::sleep(KEPT + GONE).await;
     }
-    assert_eq!(queue.shard.segments().await.unwrap(), 0);
+    assert_eq!(queue.shards.segments().await.unwrap(), 0);
 }
 
 pub(crate) async fn who_has_what_expired_is_done_with_it(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", keeping()).await;
-    send(&queue.shard, NewMessage::new("a")).await;
-    let received = queue.shard.receive(1, Some(LONG), NOW).await.unwrap();
+    send(&queue.shards, NewMessage::new("a")).await;
+    let received = queue.shards.receive(1, Some(LONG), NOW).await.unwrap();
     tokio::time::sleep(KEPT + GONE).await;
     assert_eq!(
-        queue.shard.ack(&[received[0].receipt]).await.unwrap(),
+        queue.shards.ack(&[received[0].receipt]).await.unwrap(),
         [Settled::Done]
     );
-    assert_eq!(queue.shard.segments().await.unwrap(), 0);
+    assert_eq!(queue.shards.segments().await.unwrap(), 0);
 }
 
 pub(crate) async fn the_upkeep_ends_with_the_queues(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", keeping()).await;
-    send(&queue.shard, NewMessage::new("a")).await;
+    send(&queue.shards, NewMessage::new("a")).await;
     let clone = queues.clone();
     drop(queues);
     tokio::time::sleep(KEPT + GONE).await;
-    assert_eq!(queue.shard.totals().expired, 1, "somebody has them still");
+    assert_eq!(queue.shards.totals().expired, 1, "somebody has them still");
     drop((clone, queue));
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(bed.users(), 0);
@@ -109,7 +109,7 @@ pub(crate) async fn the_upkeep_ends_with_the_queues(bed: Bed) {
 pub(crate) async fn what_could_not_be_cleared_is_tried_again(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", QueueOptions::default()).await;
-    send(&queue.shard, NewMessage::new("a")).await;
+    send(&queue.shards, NewMessage::new("a")).await;
     bed.holds_heads(true);
     queues.delete(queue.id).await.unwrap();
     bed.holds_heads(false);

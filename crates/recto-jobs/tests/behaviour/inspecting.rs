@@ -96,7 +96,7 @@ pub(crate) async fn dead_letters_go_back(bed: Bed) {
         queues.find("dead").await.unwrap(),
     );
     assert!(
-        jobs.shard
+        jobs.shards
             .send(vec![
                 NewMessage::new("a"),
                 NewMessage::new("b"),
@@ -106,11 +106,14 @@ pub(crate) async fn dead_letters_go_back(bed: Bed) {
             .iter()
             .all(Result::is_ok)
     );
-    for message in jobs.shard.receive(3, Some(LONG), NOW).await.unwrap() {
-        jobs.shard.nack(&[message.receipt], NOW, "no disk").await.unwrap();
+    for message in jobs.shards.receive(3, Some(LONG), NOW).await.unwrap() {
+        jobs.shards
+            .nack(&[message.receipt], NOW, "no disk")
+            .await
+            .unwrap();
     }
-    assert_eq!(dead.shard.stats().await.unwrap().messages, 3);
-    let held = dead.shard.receive(1, Some(LONG), NOW).await.unwrap();
+    assert_eq!(dead.shards.stats().await.unwrap().messages, 3);
+    let held = dead.shards.receive(1, Some(LONG), NOW).await.unwrap();
     assert_eq!(queues.redrive(&dead, &jobs, Some(1)).await.unwrap(), 1);
     assert_eq!(
         queues.redrive(&dead, &jobs, None).await.unwrap(),
@@ -118,13 +121,13 @@ pub(crate) async fn dead_letters_go_back(bed: Bed) {
         "one is somebody's"
     );
     tokio::time::sleep(LATER).await;
-    let again = jobs.shard.receive(10, Some(LONG), NOW).await.unwrap();
+    let again = jobs.shards.receive(10, Some(LONG), NOW).await.unwrap();
     assert_eq!(bodies(&again), ["b", "c"]);
     assert!(
         again
             .iter()
             .all(|message| message.attempts == 1 && !message.attributes.contains_key(ERROR_ATTRIBUTE))
     );
-    dead.shard.ack(&[held[0].receipt]).await.unwrap();
-    assert_eq!(dead.shard.stats().await.unwrap().messages, 0);
+    dead.shards.ack(&[held[0].receipt]).await.unwrap();
+    assert_eq!(dead.shards.stats().await.unwrap().messages, 0);
 }

@@ -1,4 +1,4 @@
-//! What a shard does, as its users see it, on each kind of store.
+//! What queues do, as its users see it, on each kind of store.
 #![allow(clippy::unwrap_used)]
 
 mod buried;
@@ -15,12 +15,13 @@ mod ring;
 mod segments;
 mod sending;
 mod settling;
+mod shards;
 mod stores;
 mod watched;
 
 use std::time::Duration;
 
-use recto_jobs::{Message, NewMessage, Sent, Shard};
+use recto_jobs::{Message, NewMessage, Sent, Shards};
 
 /// For how long messages are kept in most tests, and how long it takes until they are received again.
 const VISIBILITY: Duration = Duration::from_secs(1);
@@ -53,10 +54,18 @@ macro_rules! behaviours {
             async fn $name() {
                 $crate::$module::$name($crate::stores::memory(true)).await;
             })+
+        }
+
+        /// The same, with queues of several shards.
+        mod remote_shards {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                $crate::$module::$name($crate::stores::memory(true).with_shards(4)).await;
+            })+
 
             $(#[tokio::test(start_paused = true)]
             async fn $of_ring() {
-                $crate::$ring::$of_ring($crate::stores::memory(true)).await;
+                $crate::$ring::$of_ring($crate::stores::memory(true).with_shards(4)).await;
             })+
         }
 
@@ -101,7 +110,8 @@ behaviours! {
     damage::a_message_whose_body_is_lost_is_a_dead_letter,
     damage::a_head_that_was_restored_alone_is_found_out,
     large::of_large_messages_fewer_are_received,
-    segments::what_is_passed_over_comes_when_it_is_due;
+    segments::what_is_passed_over_comes_when_it_is_due,
+    shards::how_many_shards_there_are_is_said;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
     ordered::a_group_behind_very_many_messages_waits_for_some_of_them,
@@ -154,16 +164,33 @@ behaviours! {
     ring::batches_take_few_conditional_writes,
     ring::what_another_process_sends_is_heard,
     ring::who_waits_for_nothing_reads_little,
+    shards::who_is_late_goes_elsewhere,
+    shards::who_is_alone_stays_where_it_is,
+    shards::no_shard_is_passed_over,
+    shards::who_waits_hears_of_each_shard,
+    shards::a_batch_is_split_and_told_in_its_order,
+    shards::receipts_of_all_shards_are_shown_together,
+    shards::a_group_is_in_one_shard,
+    shards::what_is_moved_from_all_shards_is_there_once,
+    shards::all_shards_are_purged_and_cleared,
 }
 
 /// Sends one message; its id.
-async fn send(shard: &Shard, message: NewMessage) -> Sent {
+async fn send(shard: &Shards, message: NewMessage) -> Sent {
     let mut sent = shard.send(vec![message]).await;
     sent.pop().unwrap().unwrap()
 }
 
+/// A message that is sent once, in the shard of its deduplication id.
+fn with_id(id: &str) -> NewMessage {
+    NewMessage {
+        deduplication_id: Some(id.to_owned()),
+        ..NewMessage::new(id)
+    }
+}
+
 /// What is there now, at most so many.
-async fn receive(shard: &Shard, most: usize) -> Vec<Message> {
+async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, Some(VISIBILITY), NOW).await.unwrap()
 }
 

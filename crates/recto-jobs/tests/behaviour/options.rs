@@ -30,16 +30,16 @@ pub(crate) async fn what_a_queue_says_holds_where_nothing_else_is_said(bed: Bed)
         ..NewMessage::new("now")
     };
     let sent = queue
-        .shard
+        .shards
         .send(vec![NewMessage::new("later"), now, of("g", "large")])
         .await;
     let refused = sent[2].clone().unwrap_err();
     assert_eq!(refused.kind(), QueueErrorKind::InvalidArgument);
     assert!(refused.to_string().starts_with("body: 6 bytes"), "{refused}");
-    let first = queue.shard.receive(5, None, NOW).await.unwrap();
+    let first = queue.shards.receive(5, None, NOW).await.unwrap();
     assert_eq!(bodies(&first), ["now"]);
-    let second = queue.shard.receive(1, Some(LONG), LATER * 4).await.unwrap();
-    let third = queue.shard.receive(1, Some(LONG), LATER * 4).await.unwrap();
+    let second = queue.shards.receive(1, Some(LONG), LATER * 4).await.unwrap();
+    let third = queue.shards.receive(1, Some(LONG), LATER * 4).await.unwrap();
     let both = [bodies(&second), bodies(&third)].concat();
     assert!(
         both.contains(&"later".to_owned()) && both.contains(&"now".to_owned()),
@@ -58,7 +58,7 @@ pub(crate) async fn in_an_ordered_queue_its_delay_holds(bed: Bed) {
         delay: Some(NOW),
         ..of("g", "own")
     };
-    let sent = queue.shard.send(vec![of("g", "a"), own]).await;
+    let sent = queue.shards.send(vec![of("g", "a"), own]).await;
     assert!(sent[0].is_ok());
     assert!(
         sent[1]
@@ -67,9 +67,9 @@ pub(crate) async fn in_an_ordered_queue_its_delay_holds(bed: Bed) {
             .to_string()
             .starts_with("delay_seconds: ")
     );
-    assert_eq!(receive(&queue.shard, 1).await, []);
+    assert_eq!(receive(&queue.shards, 1).await, []);
     assert_eq!(
-        bodies(&queue.shard.receive(1, None, LATER * 4).await.unwrap()),
+        bodies(&queue.shards.receive(1, None, LATER * 4).await.unwrap()),
         ["a"]
     );
 }
@@ -84,22 +84,22 @@ pub(crate) async fn what_is_changed_holds_for_all_at_once(bed: Bed) {
         ..QueueOptions::default()
     };
     queues.change(queue.id, None, options).await.unwrap();
-    assert_eq!(before.shard.options().visibility, VISIBILITY);
-    send(&before.shard, NewMessage::new("a")).await;
-    assert_eq!(receive(&queue.shard, 1).await, [], "it is delayed");
+    assert_eq!(before.shards.options().visibility, VISIBILITY);
+    send(&before.shards, NewMessage::new("a")).await;
+    assert_eq!(receive(&queue.shards, 1).await, [], "it is delayed");
     // What was looked up before that, and comes to be known after it.
-    before.shard.set_options(ShardOptions::default());
+    before.shards.set_options(ShardOptions::default());
     assert_eq!(
-        queue.shard.options().delay,
+        queue.shards.options().delay,
         LONG,
         "an older registry says nothing any more"
     );
 }
 
 async fn dies(queue: &Queue, body: &str) {
-    send(&queue.shard, NewMessage::new(body)).await;
-    let received = queue.shard.receive(1, Some(LONG), NOW).await.unwrap();
-    queue.shard.nack(&[received[0].receipt], NOW, "").await.unwrap();
+    send(&queue.shards, NewMessage::new(body)).await;
+    let received = queue.shards.receive(1, Some(LONG), NOW).await.unwrap();
+    queue.shards.nack(&[received[0].receipt], NOW, "").await.unwrap();
 }
 
 /// That queue is deleted, another one gets its place, and it is made again elsewhere.
@@ -114,7 +114,7 @@ pub(crate) async fn dead_letters_go_where_the_queue_of_that_name_is_now(bed: Bed
     let dead = made(&queues, "dead", QueueOptions::default()).await;
     let jobs = made(&queues, "jobs", with_dead_letters("dead")).await;
     dies(&jobs, "a").await;
-    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["a"]);
+    assert_eq!(bodies(&receive(&dead.shards, 5).await), ["a"]);
     queues
         .change(jobs.id, None, QueueOptions::default())
         .await
@@ -125,9 +125,9 @@ pub(crate) async fn dead_letters_go_where_the_queue_of_that_name_is_now(bed: Bed
         .await
         .unwrap();
     dies(&jobs, "b").await;
-    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["b"]);
+    assert_eq!(bodies(&receive(&dead.shards, 5).await), ["b"]);
     let other = queues.find("other").await.unwrap();
-    assert_eq!(receive(&other.shard, 5).await, []);
+    assert_eq!(receive(&other.shards, 5).await, []);
 }
 
 pub(crate) async fn what_is_done_is_counted(bed: Bed) {
@@ -138,21 +138,21 @@ pub(crate) async fn what_is_done_is_counted(bed: Bed) {
         deduplication_id: Some("d".into()),
         ..NewMessage::new("a")
     };
-    jobs.shard.send(vec![twice.clone(), twice]).await;
-    jobs.shard
+    jobs.shards.send(vec![twice.clone(), twice]).await;
+    jobs.shards
         .send(vec![NewMessage::new("b"), NewMessage::new("c")])
         .await;
-    let received = jobs.shard.receive(3, Some(LONG), NOW).await.unwrap();
+    let received = jobs.shards.receive(3, Some(LONG), NOW).await.unwrap();
     for _ in 0..2 {
-        jobs.shard.ack(&[received[0].receipt]).await.unwrap();
-        jobs.shard.nack(&[received[1].receipt], NOW, "").await.unwrap();
+        jobs.shards.ack(&[received[0].receipt]).await.unwrap();
+        jobs.shards.nack(&[received[1].receipt], NOW, "").await.unwrap();
     }
     let waiting = {
-        let shard = jobs.shard.clone();
+        let shard = jobs.shards.clone();
         tokio::spawn(async move { shard.receive(1, None, Duration::from_secs(20)).await })
     };
     tokio::time::sleep(LATER).await;
-    let stats = queues.find("jobs").await.unwrap().shard.stats().await.unwrap();
+    let stats = queues.find("jobs").await.unwrap().shards.stats().await.unwrap();
     let totals = Totals {
         sent: 3,
         received: 3,
@@ -167,10 +167,10 @@ pub(crate) async fn what_is_done_is_counted(bed: Bed) {
     );
     waiting.abort();
     assert!(waiting.await.is_err());
-    assert_eq!(jobs.shard.receivers_waiting(), 0);
+    assert_eq!(jobs.shards.receivers_waiting(), 0);
     drop(jobs);
     // Nobody used it meanwhile.
-    assert_eq!(queues.find("jobs").await.unwrap().shard.totals(), totals);
+    assert_eq!(queues.find("jobs").await.unwrap().shards.totals(), totals);
 }
 
 pub(crate) async fn what_cannot_be_moved_back_stays(bed: Bed) {
@@ -182,19 +182,19 @@ pub(crate) async fn what_cannot_be_moved_back_stays(bed: Bed) {
         QueueErrorKind::InvalidArgument,
         "to: ",
     );
-    dead.shard
+    dead.shards
         .send(vec![NewMessage::new("a"), of("g", "b"), of("g", "c")])
         .await;
     assert_eq!(queues.redrive(&dead, &ordered, Some(1)).await.unwrap(), 1);
     assert_eq!(queues.redrive(&dead, &ordered, None).await.unwrap(), 1);
-    assert_eq!(bodies(&receive(&ordered.shard, 5).await), ["b"]);
-    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["a"], "it has no group");
+    assert_eq!(bodies(&receive(&ordered.shards, 5).await), ["b"]);
+    assert_eq!(bodies(&receive(&dead.shards, 5).await), ["a"], "it has no group");
     queues.delete(ordered.id).await.unwrap();
-    dead.shard.send(vec![of("g", "d")]).await;
+    dead.shards.send(vec![of("g", "d")]).await;
     assert_refused(
         queues.redrive(&dead, &ordered, None).await,
         QueueErrorKind::NotFound,
         "the other queue was deleted: 0 messages were moved",
     );
-    assert_eq!(bodies(&receive(&dead.shard, 5).await), ["d"]);
+    assert_eq!(bodies(&receive(&dead.shards, 5).await), ["d"]);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use recto_jobs::{NewMessage, QueueErrorKind, Shard, ShardOptions};
+use recto_jobs::{NewMessage, QueueErrorKind, ShardOptions, Shards};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies};
@@ -14,7 +14,7 @@ fn of(group: &str, body: &str) -> NewMessage {
     }
 }
 
-async fn ordered(bed: &Bed) -> Shard {
+async fn ordered(bed: &Bed) -> Shards {
     let shard = bed.open().await;
     shard.set_options(ShardOptions {
         is_ordered: true,
@@ -33,7 +33,8 @@ pub(crate) async fn of_a_group_one_message_is_received_at_a_time(bed: Bed) {
         of("b", "b2"),
     ];
     assert!(shard.send(sent.to_vec()).await.iter().all(Result::is_ok));
-    let first = shard.receive(10, Some(VISIBILITY), NOW).await.unwrap();
+    let mut first = shard.receive(10, Some(VISIBILITY), NOW).await.unwrap();
+    first.sort_by(|a, b| a.body.cmp(&b.body));
     assert_eq!(bodies(&first), ["a1", "b1"]);
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
     shard.ack(&[first[0].receipt]).await.unwrap();

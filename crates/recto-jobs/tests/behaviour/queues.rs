@@ -99,14 +99,14 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
         options.dead_letters
     );
     // Those who use it go by that.
-    send(&queue.shard, NewMessage::new("a")).await;
-    let received = queue.shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    send(&queue.shards, NewMessage::new("a")).await;
+    let received = queue.shards.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     queue
-        .shard
+        .shards
         .nack(&[received.receipt], NOW, "no disk")
         .await
         .unwrap();
-    let letter = receive(&dead.shard, 1).await.remove(0);
+    let letter = receive(&dead.shards, 1).await.remove(0);
     assert_eq!(letter.attributes[ERROR_ATTRIBUTE], "no disk");
     assert_refused(
         queues.delete(dead.id).await,
@@ -118,9 +118,9 @@ pub(crate) async fn a_queue_is_changed_as_it_was_seen(bed: Bed) {
 pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed) {
     let queues = bed.open_queues().await;
     let old = made(&queues, "jobs", QueueOptions::default()).await;
-    send(&old.shard, NewMessage::new("old")).await;
-    send(&old.shard, NewMessage::new("older")).await;
-    let received = old.shard.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    send(&old.shards, NewMessage::new("old")).await;
+    send(&old.shards, NewMessage::new("older")).await;
+    let received = old.shards.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
     queues.delete(old.id).await.unwrap();
     assert_refused(
         queues.find("jobs").await,
@@ -134,21 +134,21 @@ pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed)
     );
     let new = made(&queues, "jobs", QueueOptions::default()).await;
     assert_ne!(new.id, old.id);
-    assert_eq!(receive(&new.shard, 10).await, []);
-    send(&new.shard, NewMessage::new("new")).await;
+    assert_eq!(receive(&new.shards, 10).await, []);
+    send(&new.shards, NewMessage::new("new")).await;
     assert_refused(
-        old.shard.receive(1, Some(LONG), NOW).await,
+        old.shards.receive(1, Some(LONG), NOW).await,
         QueueErrorKind::NotFound,
         "was deleted",
     );
-    let sent = old.shard.send(vec![NewMessage::new("late")]).await.remove(0);
+    let sent = old.shards.send(vec![NewMessage::new("late")]).await.remove(0);
     assert_refused(sent, QueueErrorKind::NotFound, "was deleted");
     assert_refused(
-        new.shard.ack(&[received.receipt]).await,
+        new.shards.ack(&[received.receipt]).await,
         QueueErrorKind::InvalidArgument,
         "is of another queue",
     );
-    assert_eq!(bodies(&receive(&new.shard, 10).await), ["new"]);
+    assert_eq!(bodies(&receive(&new.shards, 10).await), ["new"]);
     assert_eq!(
         bed.count_rows("recto_queue").await,
         1,
@@ -159,17 +159,17 @@ pub(crate) async fn who_knows_a_deleted_queue_does_nothing_to_the_next(bed: Bed)
 pub(crate) async fn what_is_purged_is_not_received(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", QueueOptions::default()).await;
-    let sent = queue.shard.send(vec![NewMessage::new("a"); 20]).await;
+    let sent = queue.shards.send(vec![NewMessage::new("a"); 20]).await;
     assert!(sent.iter().all(|sent| matches!(sent, Ok(Sent::New(_)))));
-    let received = queue.shard.receive(3, Some(LONG), NOW).await.unwrap();
-    assert_eq!(queue.shard.purge().await.unwrap(), 1);
-    assert_eq!(queue.shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
+    let received = queue.shards.receive(3, Some(LONG), NOW).await.unwrap();
+    assert_eq!(queue.shards.purge().await.unwrap(), 1);
+    assert_eq!(queue.shards.receive(10, Some(LONG), NOW).await.unwrap(), []);
     // Whoever has one is done with it in vain.
-    queue.shard.ack(&[received[0].receipt]).await.unwrap();
+    queue.shards.ack(&[received[0].receipt]).await.unwrap();
     assert_eq!(bed.count_rows("recto_queue_body_0").await, 0);
-    send(&queue.shard, NewMessage::new("b")).await;
+    send(&queue.shards, NewMessage::new("b")).await;
     assert_eq!(
-        bodies(&receive(&bed.open_queues().await.find("jobs").await.unwrap().shard, 10).await),
+        bodies(&receive(&bed.open_queues().await.find("jobs").await.unwrap().shards, 10).await),
         ["b"]
     );
 }

@@ -9,7 +9,7 @@ use recto_queue::{Phase, QueueName, QueueOptions, StoreOptions};
 use crate::queues::{assert_refused, made};
 use crate::stores::Bed;
 use crate::watched::EmptyingEnds;
-use crate::{NOW, bodies, receive, send};
+use crate::{NOW, bodies, receive, send, with_id};
 
 const SLICE: Duration = Duration::from_secs(10);
 /// As long as all tables take to be open once, and some more.
@@ -37,7 +37,7 @@ fn last(ring: &RingView) -> u32 {
 
 pub(crate) async fn tables_are_emptied_in_turn(bed: Bed) {
     let queues = with_slices(&bed).await;
-    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     let mut opened = std::collections::BTreeSet::new();
     for number in 0..LONG.as_secs() {
         send(&jobs, NewMessage::new(number.to_string())).await;
@@ -68,7 +68,7 @@ pub(crate) async fn tables_are_emptied_in_turn(bed: Bed) {
 
 pub(crate) async fn what_is_delayed_is_copied_on(bed: Bed) {
     let queues = with_slices(&bed).await;
-    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     let later = NewMessage {
         delay: Some(LONG),
         ..NewMessage::new("later")
@@ -84,7 +84,7 @@ pub(crate) async fn what_is_delayed_is_copied_on(bed: Bed) {
 
 pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     let queues = with_slices(&bed).await;
-    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     *bed.watch.emptying.lock().unwrap() = EmptyingEnds::Refused;
     tokio::time::sleep(2 * LONG).await;
     let ring = queues.ring().await.unwrap();
@@ -131,7 +131,7 @@ pub(crate) async fn a_table_of_which_nobody_knows_whether_it_is_empty_is_replace
 
 pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
     let queues = with_slices(&bed).await;
-    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shard;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
     bed.watch.unheard_of.store(2, Ordering::Relaxed);
     send(&jobs, NewMessage::new("a")).await;
     bed.watch.unheard_of.store(1, Ordering::Relaxed);
@@ -150,7 +150,7 @@ pub(crate) async fn a_table_that_a_node_has_not_heard_of_is_not_gone(bed: Bed) {
 pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     let queues = with_slices(&bed).await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await;
-    send(&jobs.shard, NewMessage::new("of the queue")).await;
+    send(&jobs.shards, NewMessage::new("of the queue")).await;
     let night = queues.begin_unit(jobs.id, "night").await.unwrap();
     let again = queues.begin_unit(jobs.id, "night").await.unwrap();
     assert_eq!(
@@ -158,7 +158,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
         (again.id, Some("night"))
     );
     for body in ["a", "b", "c"] {
-        send(&night.shard, NewMessage::new(body)).await;
+        send(&night.shards, NewMessage::new(body)).await;
     }
     let ring = queues.ring().await.unwrap();
     let is_units = |phase| matches!(phase, Phase::Unit { .. });
@@ -171,7 +171,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
     assert_eq!((own.segments, bed.count_rows(&own.name).await), (1, 3));
     assert_eq!(own.unit.as_deref(), Some("jobs/night"));
     let found = queues.find("jobs/night").await.unwrap();
-    assert_eq!(bodies(&receive(&found.shard, 2).await), ["a", "b"]);
+    assert_eq!(bodies(&receive(&found.shards, 2).await), ["a", "b"]);
     assert_eq!(queues.units(jobs.id).await.unwrap().len(), 1);
 
     queues.end_unit(jobs.id, "night").await.unwrap();
@@ -180,18 +180,18 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
         QueueErrorKind::NotFound,
         "no work unit jobs/night",
     );
-    let late = night.shard.send(vec![NewMessage::new("late")]).await;
+    let late = night.shards.send(vec![NewMessage::new("late")]).await;
     assert_refused(late.into_iter().next().unwrap(), QueueErrorKind::NotFound, "");
-    let received = receive(&jobs.shard, 10).await;
+    let received = receive(&jobs.shards, 10).await;
     assert_eq!(bodies(&received), ["of the queue"]);
-    jobs.shard.ack(&[received[0].receipt]).await.unwrap();
+    jobs.shards.ack(&[received[0].receipt]).await.unwrap();
     tokio::time::sleep(LONG).await;
     assert_eq!(bed.count_rows(&own.name).await, 0);
     let ring = queues.ring().await.unwrap();
     assert_eq!(count(&ring, is_units), 0);
     // It may begin again, and has nothing of what was there.
     let night = queues.begin_unit(jobs.id, "night").await.unwrap();
-    assert!(receive(&night.shard, 10).await.is_empty());
+    assert!(receive(&night.shards, 10).await.is_empty());
 }
 
 pub(crate) async fn work_units_that_cannot_begin_are_refused(bed: Bed) {
@@ -235,8 +235,8 @@ pub(crate) async fn batches_take_few_conditional_writes(bed: Bed) {
 
 pub(crate) async fn what_another_process_sends_is_heard(bed: Bed) {
     let (here, there) = (bed.open_queues().await, bed.open_queues().await);
-    let jobs = made(&here, "jobs", QueueOptions::default()).await.shard;
-    let others = there.find("jobs").await.unwrap().shard;
+    let jobs = made(&here, "jobs", QueueOptions::default()).await.shards;
+    let others = there.find("jobs").await.unwrap().shards;
     let wait = Duration::from_secs(15);
     let waiting = tokio::spawn(async move { jobs.receive(1, None, wait).await.unwrap() });
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -251,30 +251,42 @@ pub(crate) async fn what_another_process_sends_is_heard(bed: Bed) {
 }
 
 pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
+    const QUEUES: usize = 100;
+    const RECEIVERS: usize = 1_000;
+    /// Enough for all shards.
+    const SENT: usize = 40;
+    const IDLE: Duration = Duration::from_secs(300);
+    const MAX_READS_A_SECOND: usize = 30;
     let queues = bed.open_queues().await;
-    let mut shards = Vec::new();
-    for number in 0..10 {
+    let mut all = Vec::new();
+    for number in 0..QUEUES {
         let queue = made(&queues, &format!("q{number}"), QueueOptions::default()).await;
-        // So that there is a segment to look at.
-        send(&queue.shard, NewMessage::new("a")).await;
-        let received = receive(&queue.shard, 1).await;
-        queue.shard.ack(&[received[0].receipt]).await.unwrap();
-        shards.push(queue.shard);
+        // So that there is a segment to look at in each of its shards.
+        let messages = (0..SENT).map(|number| with_id(&number.to_string())).collect();
+        assert!(queue.shards.send(messages).await.iter().all(Result::is_ok));
+        assert_eq!(queue.shards.segments().await.unwrap(), queue.shards.count());
+        let received = receive(&queue.shards, SENT).await;
+        let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
+        assert_eq!(receipts.len(), SENT);
+        queue.shards.ack(&receipts).await.unwrap();
+        all.push(queue.shards);
     }
-    for shard in shards.iter().cycle().take(100) {
-        let shard = shard.clone();
+    for jobs in all.iter().cycle().take(RECEIVERS) {
+        let jobs = jobs.clone();
         tokio::spawn(async move {
             loop {
-                let none = shard.receive(1, None, Duration::from_secs(20)).await.unwrap();
+                let none = jobs.receive(1, None, Duration::from_secs(20)).await.unwrap();
                 assert!(none.is_empty());
             }
         });
     }
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    bed.watch.state_reads.store(0, Ordering::Relaxed);
-    tokio::time::sleep(Duration::from_secs(100)).await;
-    let reads = bed.watch.state_reads.load(Ordering::Relaxed);
-    // One of each queue in 20 s, and not one of each who waits.
-    assert!((10..=100).contains(&reads), "{reads}");
-    assert!(shards[0].receive(1, None, NOW).await.unwrap().is_empty());
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    bed.watch.reads.store(0, Ordering::Relaxed);
+    tokio::time::sleep(IDLE).await;
+    let reads = bed.watch.reads.load(Ordering::Relaxed);
+    // All is looked at now and then, and not by each who waits.
+    let least = all.len() * all[0].count();
+    let most = MAX_READS_A_SECOND * IDLE.as_secs() as usize;
+    assert!((least..=most).contains(&reads), "{reads} in {IDLE:?}");
+    assert!(all[0].receive(1, None, NOW).await.unwrap().is_empty());
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use recto_jobs::{NewMessage, Shard};
+use recto_jobs::{NewMessage, Shards};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, bodies, send};
@@ -11,7 +11,7 @@ use crate::{LATER, LONG, NOW, bodies, send};
 /// More than two segments take.
 const MESSAGES: usize = 10_000;
 
-async fn fill(shard: &Shard) {
+async fn fill(shard: &Shards) {
     for first in (0..MESSAGES).step_by(1_000) {
         let messages = (first..first + 1_000).map(|number| NewMessage::new(number.to_string()));
         let sent = shard.send(messages.collect()).await;
@@ -20,7 +20,7 @@ async fn fill(shard: &Shard) {
 }
 
 /// Receives and acknowledges all of them.
-async fn drain(shard: &Shard) {
+async fn drain(shard: &Shards) {
     let mut next = 0;
     while next < MESSAGES {
         let received = shard.receive(700, Some(LONG), NOW).await.unwrap();

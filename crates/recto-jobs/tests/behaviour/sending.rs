@@ -1,6 +1,6 @@
 //! Messages are sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, QueueErrorKind, Sent};
@@ -130,7 +130,8 @@ pub(crate) async fn a_deduplication_id_is_sent_once(bed: Bed) {
     };
     assert_eq!(together[1..], [Sent::Duplicate(one), Sent::Duplicate(first)]);
     let received = receive(&shard, 10).await;
-    assert_eq!(bodies(&received), ["first", "one"]);
+    let different: BTreeSet<_> = bodies(&received).into_iter().collect();
+    assert_eq!(different, BTreeSet::from(["first".into(), "one".into()]));
     let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
     shard.ack(&receipts).await.unwrap();
     // For whoever comes, and though it is done with.

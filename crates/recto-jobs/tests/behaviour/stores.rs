@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_jobs::{DeadLetters, QueueStore, Queues, Shard, ShardOptions};
+use recto_jobs::{DeadLetters, Destination, QueueStore, Queues, ShardOptions, Shards};
 use recto_model::environment::Source;
 use recto_model::{Cells, Environment, RowRef, Table};
 use recto_queue::limits::REST_MICROS;
-use recto_queue::{Address, Place, Seq, Shard as ShardNumber, Tenure};
+use recto_queue::{Place, Seq, Tenure};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions,
@@ -20,14 +20,8 @@ use tokio::time::Instant;
 
 use crate::watched::{Watch, Watched};
 
-const ADDRESS: Address = Address {
-    place: Place(7),
-    shard: ShardNumber(0),
-};
-const DEAD: Address = Address {
-    place: Place(8),
-    shard: ShardNumber(0),
-};
+const PLACE: Place = Place(7);
+const DEAD: Place = Place(8);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Some day in 2026.
 const START_MICROS: i64 = 1_767_225_600_000_000;
@@ -36,6 +30,8 @@ const START_MICROS: i64 = 1_767_225_600_000_000;
 pub(crate) struct Bed {
     store: Arc<dyn Store>,
     environment: Environment,
+    /// How many a queue has.
+    shards: u16,
     /// What fails, and what was read.
     pub(crate) watch: Arc<Watch>,
     _folder: Option<TempDir>,
@@ -55,21 +51,29 @@ impl Bed {
         Self {
             store: Arc::new(store),
             environment,
+            shards: 1,
             watch,
             _folder: folder,
         }
     }
 
-    /// A shard, as a process that just came knows it: nothing of it.
-    pub(crate) async fn open(&self) -> Shard {
-        self.open_store().await.shard(ADDRESS, Tenure(1))
+    /// A queue, as a process that just came knows it: nothing of it.
+    pub(crate) async fn open(&self) -> Shards {
+        self.open_store().await.shards(PLACE, Tenure(1), self.shards)
     }
 
     /// The same, and the queue where its dead letters go after so many attempts.
-    pub(crate) async fn open_with_dead_letters(&self, attempts: u16) -> (Shard, Shard) {
+    pub(crate) async fn open_with_dead_letters(&self, attempts: u16) -> (Shards, Shards) {
         let store = self.open_store().await;
-        let (shard, dead) = (store.shard(ADDRESS, Tenure(1)), store.shard(DEAD, Tenure(1)));
-        let to = (DEAD, Tenure(1));
+        let (shard, dead) = (
+            store.shards(PLACE, Tenure(1), self.shards),
+            store.shards(DEAD, Tenure(1), self.shards),
+        );
+        let to = Destination {
+            place: DEAD,
+            tenure: Tenure(1),
+            shards: self.shards,
+        };
         shard.set_options(ShardOptions {
             dead_letters: Some(DeadLetters { attempts, to }),
             ..shard.options()
@@ -82,6 +86,11 @@ impl Bed {
         Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap()
     }
 
+    /// With queues of so many shards.
+    pub(crate) fn with_shards(self, shards: u16) -> Self {
+        Self { shards, ..self }
+    }
+
     async fn open_store(&self) -> QueueStore {
         let (store, environment) = (Arc::clone(&self.store), self.environment.clone());
         QueueStore::open(store, environment, REQUEST_TIMEOUT)
@@ -89,10 +98,10 @@ impl Bed {
             .unwrap()
     }
 
-    /// The shard with segments of so few messages.
-    pub(crate) async fn open_with_segments_of(&self, messages: Seq) -> Shard {
+    /// The queue with segments of so few messages.
+    pub(crate) async fn open_with_segments_of(&self, messages: Seq) -> Shards {
         let store = self.open_store().await.with_segments_of(messages);
-        store.shard(ADDRESS, Tenure(1))
+        store.shards(PLACE, Tenure(1), self.shards)
     }
 
     /// The rows of a table.
@@ -188,6 +197,11 @@ impl Bed {
         };
         let outcome = self.store.cas(cas, WriteOptions::default()).await.unwrap();
         assert!(matches!(outcome, CasOutcome::Applied));
+    }
+
+    /// Whether bodies lie in tables that are emptied in turn.
+    pub(crate) fn has_ring(&self) -> bool {
+        !self.store.limits().transactions
     }
 
     /// How long registers rest.

@@ -30,7 +30,9 @@ pub(crate) struct Watch {
     pub(crate) conditional_writes: AtomicUsize,
     /// So many of the next requests for bodies come to a node that does not know their table.
     pub(crate) unheard_of: AtomicUsize,
-    /// How often a state was read.
+    /// How often something was read.
+    pub(crate) reads: AtomicUsize,
+    /// How often a state was.
     pub(crate) state_reads: AtomicUsize,
 }
 
@@ -150,7 +152,12 @@ impl SnapshotWrapper for WatchedSnapshot {
         &self.inner
     }
 
+    fn on_other_read(&self) {
+        self.watch.reads.fetch_add(1, Ordering::Relaxed);
+    }
+
     async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.on_other_read();
         self.inner.slice(slice, options).await
     }
 

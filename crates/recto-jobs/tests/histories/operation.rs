@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use recto_jobs::{Message, NewMessage, Peeked, PeekedStanding, Sent, Settled, Shard};
+use recto_jobs::{Message, NewMessage, Peeked, PeekedStanding, Sent, Settled, Shards};
 use recto_queue::{Micros, Receipt};
 
 use crate::model::{Model, Said};
@@ -107,7 +107,7 @@ impl Run {
         }
     }
 
-    fn with<T>(&self, ask: impl AsyncFnOnce(&Shard, &Shard) -> T) -> T {
+    fn with<T>(&self, ask: impl AsyncFnOnce(&Shards, &Shards) -> T) -> T {
         let process = self.process.as_ref().unwrap();
         process.runtime.block_on(ask(&process.main, &process.dead))
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_jobs::{Created, QueueStore, Queues, Shard};
+use recto_jobs::{Created, QueueStore, Queues, Shards};
 use recto_model::Environment;
 use recto_model::environment::Source;
 use recto_queue::{DeadLetters, Micros, QueueName, QueueOptions, Seq, StoreOptions};
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    async fn open_queues(&self, is_ordered: bool, most_attempts: Option<u16>) -> (Queues, Shard, Shard) {
+    async fn open_queues(&self, is_ordered: bool, most_attempts: Option<u16>) -> (Queues, Shards, Shards) {
         let environment = Environment::new(Shared(Arc::clone(&self.clocks)));
         let store: Arc<dyn Store> = match &self.kept {
             Kept::Memory(store) => Arc::clone(store),
@@ -140,21 +140,21 @@ impl World {
             queue: QueueName::new("queue", dead).unwrap(),
             attempts,
         });
-        let dead = shard(&queues, dead, like.clone()).await;
+        let dead = shards(&queues, dead, like.clone()).await;
         let options = QueueOptions {
             is_ordered,
             dead_letters,
             ..like
         };
-        let main = shard(&queues, main, options).await;
+        let main = shards(&queues, main, options).await;
         (queues, main, dead)
     }
 }
 
 /// The one that there is, or a new one.
-async fn shard(queues: &Queues, name: &str, options: QueueOptions) -> Shard {
+async fn shards(queues: &Queues, name: &str, options: QueueOptions) -> Shards {
     match queues.create(name, options).await.unwrap() {
-        Created::New(queue) | Created::There(queue) => queue.shard,
+        Created::New(queue) | Created::There(queue) => queue.shards,
     }
 }
 
@@ -164,8 +164,8 @@ fn runtime() -> Runtime {
 
 /// What is under way ends when it is dropped, wherever it is.
 pub(crate) struct Process {
-    pub(crate) main: Shard,
-    pub(crate) dead: Shard,
+    pub(crate) main: Shards,
+    pub(crate) dead: Shards,
     _queues: Queues,
     pub(crate) runtime: Runtime,
 }

@@ -53,7 +53,7 @@ impl Known {
     pub(crate) async fn send(&mut self, queue: &Queue, name: &str, count: usize) {
         for number in 0..count {
             let body = format!("{name}/{number}-{}", self.sent.len());
-            let sent = queue.shard.send(vec![NewMessage::new(body.clone())]).await;
+            let sent = queue.shards.send(vec![NewMessage::new(body.clone())]).await;
             assert!(sent[0].is_ok(), "{sent:?}");
             self.sent.insert(body);
         }
@@ -67,7 +67,7 @@ impl Known {
             // Where messages go comes behind where they are, so that none is missed on its way.
             for queue in queues.iter().rev() {
                 self.work(queue).await;
-                left += queue.shard.stats().await.unwrap().messages;
+                left += queue.shards.stats().await.unwrap().messages;
             }
             let is_done = |body: &&String| self.done.contains(*body) || self.acking.contains(*body);
             let lost: Vec<_> = self.sent.iter().filter(|body| !is_done(body)).collect();
@@ -85,7 +85,7 @@ impl Known {
 
     /// Receives what there is, and is done with it.
     async fn work(&mut self, queue: &Queue) {
-        let received = queue.shard.receive(AT_ONCE, Some(VISIBILITY), Duration::ZERO);
+        let received = queue.shards.receive(AT_ONCE, Some(VISIBILITY), Duration::ZERO);
         let received = received.await.unwrap();
         for message in &received {
             let body = body(message);
@@ -95,7 +95,7 @@ impl Known {
         if receipts.is_empty() {
             return;
         }
-        let settled = queue.shard.ack(&receipts).await.unwrap();
+        let settled = queue.shards.ack(&receipts).await.unwrap();
         for (message, settled) in received.iter().zip(settled) {
             if settled == Settled::Done {
                 self.done.insert(body(message));
@@ -108,13 +108,13 @@ impl Known {
 pub(crate) async fn come_to_rest(queues: &[Queue]) {
     let begun = Instant::now();
     for queue in queues {
-        while queue.shard.segments().await.unwrap() > 1 {
-            let received = queue.shard.receive(1, None, Duration::ZERO).await.unwrap();
+        while queue.shards.segments().await.unwrap() > queue.shards.count() {
+            let received = queue.shards.receive(1, None, Duration::ZERO).await.unwrap();
             assert!(received.is_empty(), "{received:?}");
             assert!(begun.elapsed() < LIMIT, "{} has segments yet", queue.name);
             tokio::time::sleep(PAUSE).await;
         }
-        assert_eq!(queue.shard.totals().bodies_lost, 0);
+        assert_eq!(queue.shards.totals().bodies_lost, 0);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recto_jobs::{Created, Message, NewMessage, Queue, QueueStore, Queues, Settled, Shard};
+use recto_jobs::{Created, Message, NewMessage, Queue, QueueStore, Queues, Settled, Shards};
 use recto_model::Environment;
 use recto_queue::{DeadLetters, QueueName, QueueOptions, Seq};
 use recto_store::Store;
@@ -82,7 +82,7 @@ pub(crate) fn run() {
         let clock = clock::environment(variable(CLOCK).parse().unwrap());
         let opened = open(store.clone(), clock).await;
         let name = variable(QUEUE);
-        let shard = queues(&opened, &name, point.does).await.pop().unwrap().shard;
+        let shard = queues(&opened, &name, point.does).await.pop().unwrap().shards;
         act(&shard, &store, point, &name).await;
         println!("lost {}", shard.totals().bodies_lost);
         println!("{OVER}");
@@ -92,7 +92,7 @@ pub(crate) fn run() {
 }
 
 /// Gets ready, and does it.
-async fn act(shard: &Shard, store: &CutOff, point: Point, name: &str) {
+async fn act(shard: &Shards, store: &CutOff, point: Point, name: &str) {
     let before = match point.does {
         Does::Send => 0,
         Does::Claim | Does::Ack | Does::Move => 1,
@@ -135,7 +135,7 @@ async fn act(shard: &Shard, store: &CutOff, point: Point, name: &str) {
     }
 }
 
-async fn send(shard: &Shard, body: &str) {
+async fn send(shard: &Shards, body: &str) {
     let sent = shard.send(vec![NewMessage::new(body)]).await;
     match &sent[0] {
         Ok(_) => println!("sent {body}"),
@@ -143,14 +143,14 @@ async fn send(shard: &Shard, body: &str) {
     }
 }
 
-async fn receive(shard: &Shard, most: usize) -> Vec<Message> {
+async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard
         .receive(most, Some(VISIBILITY), Duration::ZERO)
         .await
         .unwrap()
 }
 
-async fn ack(shard: &Shard, messages: &[Message]) {
+async fn ack(shard: &Shards, messages: &[Message]) {
     for message in messages {
         println!("acking {}", body(message));
     }

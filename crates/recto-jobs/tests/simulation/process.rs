@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_jobs::{Message, NewMessage, QueueErrorKind, QueueStore, Queues, RingView, Settled, Shard};
+use recto_jobs::{Message, NewMessage, QueueErrorKind, QueueStore, Queues, RingView, Settled, Shards};
 use recto_model::Environment;
 use recto_queue::{DeadLetters, QueueName, QueueOptions, Seq, StoreOptions};
 use recto_store::Store;
@@ -36,9 +36,9 @@ const MAX_ATTEMPTS: u32 = 100;
 pub(crate) struct Process {
     /// None: it crashed.
     queues: Option<Queues>,
-    pub(crate) shard: Shard,
+    pub(crate) jobs: Shards,
     /// Where messages go that are received too often.
-    pub(crate) dead: Shard,
+    pub(crate) dead: Shards,
     is_ordered: bool,
     number: u64,
     history: Rc<History>,
@@ -48,7 +48,12 @@ pub(crate) struct Process {
 
 impl Process {
     /// Makes the queues that all of them use.
-    pub(crate) async fn found(store: Arc<dyn Store>, clocks: Clocks, is_ordered: bool) -> Option<()> {
+    pub(crate) async fn found(
+        store: Arc<dyn Store>,
+        clocks: Clocks,
+        is_ordered: bool,
+        shards: u16,
+    ) -> Option<()> {
         let queues = open(store, clocks).await?;
         let slices = StoreOptions {
             slice_seconds: SLICE_SECONDS,
@@ -56,10 +61,12 @@ impl Process {
             ..StoreOptions::default()
         };
         queues.configure(slices).await.ok()?;
-        let like = QueueOptions {
-            is_ordered,
-            ..QueueOptions::default()
+        let any = if is_ordered {
+            QueueOptions::ordered()
+        } else {
+            QueueOptions::default()
         };
+        let like = QueueOptions { shards, ..any };
         queues.create(DEAD, like.clone()).await.ok()?;
         let dead_letters = DeadLetters {
             queue: QueueName::new("dead_letters.queue", DEAD).ok()?,
@@ -83,11 +90,11 @@ impl Process {
         is_ordered: bool,
     ) -> Option<Self> {
         let queues = open(store, clocks).await?;
-        let (shard, dead) = (queues.find(NAME).await.ok()?, queues.find(DEAD).await.ok()?);
+        let (jobs, dead) = (queues.find(NAME).await.ok()?, queues.find(DEAD).await.ok()?);
         Some(Self {
             queues: Some(queues),
-            shard: shard.shard,
-            dead: dead.shard,
+            jobs: jobs.shards,
+            dead: dead.shards,
             is_ordered,
             number,
             history: Rc::clone(history),
@@ -105,7 +112,7 @@ impl Process {
     /// It sends, and receives until it ends.
     pub(crate) fn work(&mut self) {
         let (shard, history, random) = (
-            self.shard.clone(),
+            self.jobs.clone(),
             Rc::clone(&self.history),
             Rc::clone(&self.random),
         );
@@ -116,7 +123,7 @@ impl Process {
                 tokio::time::sleep(Duration::from_millis(random.below(2_000))).await;
             }
         }));
-        for from in [&self.shard, &self.shard, &self.dead] {
+        for from in [&self.jobs, &self.jobs, &self.dead] {
             let (shard, history, random) = (from.clone(), Rc::clone(&self.history), Rc::clone(&self.random));
             self.tasks.push(tokio::task::spawn_local(async move {
                 loop {
@@ -143,7 +150,7 @@ async fn open(store: Arc<dyn Store>, clocks: Clocks) -> Option<Queues> {
 }
 
 /// Sends three messages, each of a deduplication id, until it is said that they are.
-async fn send(shard: &Shard, history: &History, random: &Random, by: (u64, bool), first: u64) {
+async fn send(shard: &Shards, history: &History, random: &Random, by: (u64, bool), first: u64) {
     let (process, is_ordered) = by;
     let bodies: Vec<_> = (first..first + 3)
         .map(|number| format!("p{process} m{number}"))
@@ -187,7 +194,7 @@ async fn send(shard: &Shard, history: &History, random: &Random, by: (u64, bool)
 }
 
 /// Receives, and does with it what comes to mind.
-async fn receive(shard: &Shard, history: &History, random: &Random, is_ordered: bool) {
+async fn receive(shard: &Shards, history: &History, random: &Random, is_ordered: bool) {
     let began = history.now();
     let visibility = MIN_VISIBILITY_MILLIS + random.below(MAX_VISIBILITY_MILLIS);
     let most = 1 + usize::try_from(random.below(4)).unwrap();
@@ -225,7 +232,7 @@ async fn receive(shard: &Shard, history: &History, random: &Random, is_ordered: 
     }
 }
 
-async fn finish(shard: &Shard, history: &History, random: &Random, message: &Message, kept_until: Instant) {
+async fn finish(shard: &Shards, history: &History, random: &Random, message: &Message, kept_until: Instant) {
     let receipt = [message.receipt];
     match random.below(10) {
         0 => drop(

@@ -21,6 +21,8 @@ use crate::history::History;
 use crate::process::Process;
 
 const PROCESSES: u64 = 3;
+/// Of a queue that has several.
+const SHARDS: u16 = 4;
 /// As much as clocks are apart at most: less than the margin of leases.
 const APART_MICROS: u64 = 4_000_000;
 /// For how long there are faults.
@@ -58,6 +60,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         ..DEFAULT_LIMITS
     };
     let is_ordered = broken.is_none() && random.one_in(3);
+    let shards = if random.one_in(3) { 1 } else { SHARDS };
     let count = if is_alone { 1 } else { PROCESSES };
     let clocks = |off_micros, seed| Clocks {
         start,
@@ -82,7 +85,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         let (store, seed) = (Arc::clone(&store), random.bits());
         Process::start(number, store, clocks, &history, seed, is_ordered).await
     };
-    let founded = Process::found(Arc::clone(&store), clocks(0, random.bits()), is_ordered);
+    let founded = Process::found(Arc::clone(&store), clocks(0, random.bits()), is_ordered, shards);
     founded.await.expect("there are no faults yet");
     let mut processes = Vec::new();
     for number in 0..count {
@@ -123,9 +126,9 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
         .await
         .ok_or("the store can be opened when it is calm")?;
     drain(&last, &history, is_ordered).await?;
-    for shard in [&last.shard, &last.dead] {
+    for shard in [&last.jobs, &last.dead] {
         let segments = shard.segments().await.map_err(|error| error.to_string())?;
-        if segments > 1 {
+        if segments > shard.count() {
             return Err(format!("{segments} segments are left"));
         }
     }
@@ -155,7 +158,7 @@ async fn drain(last: &Process, history: &History, is_ordered: bool) -> Result<()
     for _ in 0..CALM_SECONDS {
         let began = history.now();
         let second = Duration::from_secs(1);
-        for shard in [&last.shard, &last.dead] {
+        for shard in [&last.jobs, &last.dead] {
             let received = shard.receive(100, Some(Duration::from_secs(30)), second).await;
             let received = received.map_err(|error| format!("{error}: {error:?}"))?;
             for message in &received {

@@ -119,8 +119,11 @@ mod tests {
             let uri: Uri = path.parse().unwrap();
             assert_eq!(queue(&uri).ok().as_deref(), named, "{path}");
         }
-        for path in ["/v1/queues/q/messages/3-17", "/v1/queues/q/units/u/messages/3-17"] {
-            assert_eq!(position(&path.parse().unwrap()).unwrap(), "3-17");
+        for path in [
+            "/v1/queues/q/messages/0-3-17",
+            "/v1/queues/q/units/u/messages/0-3-17",
+        ] {
+            assert_eq!(position(&path.parse().unwrap()).unwrap(), "0-3-17");
         }
         let of = |path: &str| unit_verb(&path.parse().unwrap()).unwrap();
         let UnitVerb { queue, unit, verb } = of("/v1/queues/mails/units/n%3Aght:begin");

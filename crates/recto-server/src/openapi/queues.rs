@@ -2,7 +2,7 @@
 
 use recto::queues::{
     MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,
-    MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS,
+    MAX_SHARDS, MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -192,6 +192,8 @@ fn settings() -> Json {
     let retention = "For how long a message is kept that is not done with; null: until it is.";
     let ordered = "Whether messages have groups, each of which is received in order. Its name may end in `.fifo`; that \
                    of a queue which is not ordered may not. Never changes.";
+    let shards = "Of how many parts it is, so that as many servers write to it side by side. In an embedded store of one, whatever \
+                  is asked for. Never changes.";
     let deduplication =
         "Where two messages with one deduplication id are found to be the same. Never changes.";
     let bytes = "Bytes of a message's body and attributes at most.";
@@ -211,6 +213,7 @@ fn settings() -> Json {
                 "ordered",
                 nullable(json!({ "type": "boolean", "description": ordered })),
             ),
+            ("shards", nullable(whole(1, MAX_SHARDS.into(), shards))),
             (
                 "deduplication",
                 nullable(json!({ "enum": ["queue", "group"], "description": deduplication })),
@@ -468,8 +471,7 @@ fn put() -> Json {
 
 fn patch() -> Json {
     let answer = tagged_json_of("Queue", "It is like that from now on.");
-    let about =
-        "What is not said stays. Whether it is ordered, and where deduplication ids count, never changes.";
+    let about = "What is not said stays. Whether it is ordered, how many shards it has, and where deduplication ids count, never changes.";
     let answers = vec![("200", answer)];
     let mut patch = operation("patch_queue", "Change a queue", about, answers, &["409", "412"]);
     patch["parameters"] = json!([parameters::reference("If-Match")]);

@@ -292,7 +292,7 @@ fn a_look_shows_messages_by_position_and_those_of_much_later_apart() {
                 .collect::<Vec<_>>()
         };
         assert_eq!(texts("body"), ["a", "soon", "b", "later"]);
-        assert_eq!(texts("position"), ["1-0", "1-1", "1-2", "2-0"]);
+        assert_eq!(texts("position"), ["0-1-0", "0-1-1", "0-1-2", "0-2-0"]);
         assert_eq!(texts("state"), ["ready", "delayed", "ready", "delayed"]);
     });
 }

@@ -7,8 +7,8 @@ use recto_model::{Type, Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
-    Message, Peeked, PeekedStanding, Queue, QueueOptions, Receive, Sent, Settled, message_id_text,
-    position_from_text, position_text, receipt_from_text, receipt_text,
+    Message, Peeked, PeekedStanding, Queue, Receive, Sent, Settled, message_id_text, position_from_text,
+    position_text, receipt_from_text, receipt_text,
 };
 use crate::session::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
@@ -30,7 +30,7 @@ impl Queues for LocalTools {
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
-        let options = settings.change()?.on(&QueueOptions::default());
+        let options = settings.options()?;
         let (queue, is_new) = self.recto.queues().await?.create_telling(name, options).await?;
         Ok((self.status(&queue).await?, is_new))
     }

@@ -105,14 +105,14 @@ impl Queue {
     /// Sends messages, in this order; what became of each. Those that are not right are left out, and the others sent.
     /// [`Error::change`] is which message an error is about.
     pub async fn send_all(&self, messages: Vec<NewMessage>) -> Vec<Result<Sent>> {
-        let results = self.known.shard.send(messages).await;
+        let results = self.known.shards.send(messages).await;
         results
             .into_iter()
             .map(|sent| sent.map_err(Error::from))
             .collect()
     }
 
-    /// Receives messages, the oldest first. If the future is dropped, or its answer is not taken, they are given back.
+    /// Receives messages, the oldest of a shard first. If the future is dropped, or its answer is not taken, they are given back.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]: a number is not right. [`ErrorKind::NotFound`]: the queue was deleted.
@@ -122,7 +122,7 @@ impl Queue {
             visibility,
             wait,
         } = receive;
-        Ok(self.known.shard.receive(most, visibility, wait).await?)
+        Ok(self.known.shards.receive(most, visibility, wait).await?)
     }
 
     /// Is done with messages: durably, when this returns. What became of each receipt.
@@ -131,7 +131,7 @@ impl Queue {
     /// The store cannot be reached. [`ErrorKind::OutcomeUnknown`]: it may have been done; showing the receipts again settles
     /// that. [`ErrorKind::InvalidArgument`]: a receipt is of another queue.
     pub async fn ack(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        Ok(self.known.shard.ack(receipts).await?)
+        Ok(self.known.shards.ack(receipts).await?)
     }
 
     /// Gives messages back, to be received again after `delay`, with the reason in `error` (empty for none). One that was
@@ -140,7 +140,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn nack(&self, receipts: &[Receipt], delay: Duration, error: &str) -> Result<Vec<Settled>> {
-        Ok(self.known.shard.nack(receipts, delay, error).await?)
+        Ok(self.known.shards.nack(receipts, delay, error).await?)
     }
 
     /// Gives messages back that nobody worked on: they are there at once, and that they were received is not counted.
@@ -148,7 +148,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn give_back(&self, receipts: &[Receipt]) -> Result<Vec<Settled>> {
-        Ok(self.known.shard.give_back(receipts).await?)
+        Ok(self.known.shards.give_back(receipts).await?)
     }
 
     /// Keeps messages for so long from now.
@@ -156,7 +156,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn extend(&self, receipts: &[Receipt], visibility: Duration) -> Result<Vec<Settled>> {
-        Ok(self.known.shard.extend(receipts, visibility).await?)
+        Ok(self.known.shards.extend(receipts, visibility).await?)
     }
 
     /// A worker that hands each message to `handler`; see [`Worker`].
@@ -178,17 +178,17 @@ impl Queue {
     /// # Errors
     /// The store cannot be read.
     pub async fn stats(&self) -> Result<Stats> {
-        Ok(self.known.shard.stats().await?)
+        Ok(self.known.shards.stats().await?)
     }
 
-    /// The first messages by position, at most so many of up to 1,000, as they stand: nobody receives them by that. They are about
-    /// in the order in which they were sent; those with a delay of more than 15 minutes stand apart, behind others of their time or
-    /// before.
+    /// The first messages of each shard, at most so many of up to 1,000 in all, as they stand: nobody receives them by that. They are
+    /// about in the order in which they were sent; those with a delay of more than 15 minutes stand apart, behind others of their
+    /// time or before.
     ///
     /// # Errors
     /// As of [`stats`](Self::stats), or the number is not right.
     pub async fn peek(&self, most: usize) -> Result<Vec<Peeked>> {
-        Ok(self.known.shard.peek(most).await?)
+        Ok(self.known.shards.peek(most).await?)
     }
 
     /// Takes a message out, whoever has received it. Whether it was there, and not on its way to another queue.
@@ -196,7 +196,7 @@ impl Queue {
     /// # Errors
     /// As of [`ack`](Self::ack).
     pub async fn remove(&self, position: Position) -> Result<bool> {
-        Ok(self.known.shard.remove(position).await?)
+        Ok(self.known.shards.remove(position).await?)
     }
 
     /// Every message that is there now is received no more.
@@ -204,7 +204,7 @@ impl Queue {
     /// # Errors
     /// The store cannot be reached: some may be gone; doing it again goes on.
     pub async fn purge(&self) -> Result<()> {
-        self.known.shard.purge().await?;
+        self.known.shards.purge().await?;
         Ok(())
     }
 
@@ -247,9 +247,9 @@ impl Queue {
         Err(Error::new(ErrorKind::InvalidArgument, message).with_hint(hint))
     }
 
-    /// Moves messages that nobody has received to another queue, the oldest first, at most so many, or all: dead letters back to
-    /// where they came from, mostly. How many were moved. To a queue that is ordered only those go that have a group. However long
-    /// that takes; [`redrive_for`](Self::redrive_for) ends in time.
+    /// Moves messages that nobody has received to another queue, the oldest of a shard first, at most so many, or all: dead letters
+    /// back to where they came from, mostly. How many were moved. To a queue that is ordered only those go that have a group. However
+    /// long that takes; [`redrive_for`](Self::redrive_for) ends in time.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]: both are one queue. The store cannot be reached, or the other queue takes no more: some may

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto_jobs::Position;
-use recto_queue::{MessageId, Receipt, Segment};
+use recto_queue::{MessageId, Receipt, Segment, Shard};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -39,9 +39,10 @@ pub fn message_id_text(id: MessageId) -> String {
     format!("{:032x}", id.0)
 }
 
-/// Where a message stands, as text: `SEGMENT-NUMBER`.
+/// Where a message stands, as text: `SHARD-SEGMENT-NUMBER`.
 pub fn position_text(position: Position) -> String {
-    format!("{}-{}", position.segment.0, position.seq)
+    let Position { shard, segment, seq } = position;
+    format!("{}-{}-{seq}", shard.0, segment.0)
 }
 
 /// The position of this text.
@@ -49,27 +50,34 @@ pub fn position_text(position: Position) -> String {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`]: it is none.
 pub fn position_from_text(text: &str) -> Result<Position> {
-    let parsed = text.split_once('-').and_then(|(segment, seq)| {
-        Some(Position {
-            segment: Segment(segment.parse().ok()?),
-            seq: seq.parse().ok()?,
-        })
-    });
+    let parts: Vec<_> = text.split('-').collect();
+    let parsed = match parts[..] {
+        [shard, segment, seq] => parsed(shard, segment, seq),
+        _ => None,
+    };
     parsed.ok_or_else(|| {
         let said: String = text.chars().take(40).collect();
         Error::new(
             ErrorKind::InvalidArgument,
             format!("`{said}` is no position of a message"),
         )
-        .with_hint("look at the queue's messages: each is shown with its position, such as 3-17")
+        .with_hint("look at the queue's messages: each is shown with its position, such as 0-3-17")
         .with_field("position")
+    })
+}
+
+fn parsed(shard: &str, segment: &str, seq: &str) -> Option<Position> {
+    Some(Position {
+        shard: Shard(shard.parse().ok()?),
+        segment: Segment(segment.parse().ok()?),
+        seq: seq.parse().ok()?,
     })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use recto_queue::{Address, ClaimId, Place, Shard, Tenure};
+    use recto_queue::{Address, ClaimId, Place, Tenure};
 
     use super::*;
 
@@ -98,11 +106,22 @@ mod tests {
         }
         assert!(receipt_from_text(&"A".repeat(10_000)).is_err());
         let position = Position {
+            shard: Shard(3),
             segment: Segment(7),
             seq: 12,
         };
         assert_eq!(position_from_text(&position_text(position)).unwrap(), position);
-        for wrong in ["", "7", "7-", "-7", "7-65536", "7-1-1", "x-1"] {
+        for wrong in [
+            "",
+            "7",
+            "7-1",
+            "7-1-",
+            "-7-1",
+            "0-7-65536",
+            "65536-7-1",
+            "7-1-1-1",
+            "x-1-1",
+        ] {
             assert!(position_from_text(wrong).is_err(), "{wrong}");
         }
     }

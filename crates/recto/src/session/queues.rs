@@ -35,6 +35,10 @@ pub struct QueueSettings {
     /// Whether messages have groups, each of which is received in order. Never changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ordered: Option<bool>,
+    /// Of how many parts it is, so that as many servers write to it side by side; in an embedded store of one, whatever is asked for.
+    /// Never changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u16>,
     /// Where two messages with one deduplication id are found to be the same: `queue` or `group`. Never changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deduplication: Option<DeduplicationScope>,
@@ -81,6 +85,7 @@ impl QueueSettings {
                 attempts: dead_letters.attempts,
             })),
             ordered: Some(options.is_ordered),
+            shards: Some(options.shards),
             deduplication: Some(match options.deduplication {
                 Deduplication::Queue => DeduplicationScope::Queue,
                 Deduplication::Group => DeduplicationScope::Group,
@@ -103,12 +108,27 @@ impl QueueSettings {
             retention_seconds: self.retention_seconds,
             dead_letters: self.dead_letters.as_ref().map(read).transpose()?,
             is_ordered: self.ordered,
-            shards: None,
+            shards: self.shards,
             deduplication: self.deduplication.map(|scope| match scope {
                 DeduplicationScope::Queue => Deduplication::Queue,
                 DeduplicationScope::Group => Deduplication::Group,
             }),
             body_bytes: self.body_bytes,
+        })
+    }
+
+    /// What a queue is like that is made by these.
+    ///
+    /// # Errors
+    /// As of [`change`](Self::change).
+    pub fn options(&self) -> Result<QueueOptions> {
+        let options = self.change()?.on(&QueueOptions::default());
+        // One that finds duplicates in all of its order has no more: nobody has to say so.
+        let is_one = options.is_ordered && options.deduplication == Deduplication::Queue;
+        let shards = if is_one { 1 } else { options.shards };
+        Ok(QueueOptions {
+            shards: self.shards.unwrap_or(shards),
+            ..options
         })
     }
 }

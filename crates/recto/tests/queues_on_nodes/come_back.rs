@@ -32,7 +32,7 @@ fn done_jobs_fire_again_where_rows_are_deleted_and_never_in_recto() {
         let bed = Bed::new(address(cluster), slices_of(LONG_SLICE)).await;
         let keyspace = bed.address.keyspace.as_str();
         let naive = Naive::create(&bed.address, 0).await;
-        let jobs = bed.create("jobs", QueueOptions::default()).await.shard;
+        let jobs = bed.create("jobs", QueueOptions::default()).await.shards;
         naive.send(JOBS).await;
         send(&jobs, JOBS).await;
         let bodies = open_table(&bed).await;
@@ -81,7 +81,7 @@ async fn restored_bodies_are_nothing(
 ) {
     let (keyspace, jobs) = (
         bed.address.keyspace.as_str(),
-        bed.queues.find("jobs").await.unwrap().shard,
+        bed.queues.find("jobs").await.unwrap().shards,
     );
     bed.queues.configure(slices_of(SHORT_SLICE)).await.unwrap();
     let is_free = |table: &TableView| table.number == *number && table.phase == Phase::Free;

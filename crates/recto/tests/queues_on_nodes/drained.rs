@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use recto::Environment;
-use recto_jobs::{MAX_BATCH, PeekedContent, Settled, Shard};
+use recto_jobs::{MAX_BATCH, PeekedContent, Settled, Shards};
 
 use crate::children::{DEAD, GROUPS, JOBS, NEAR};
 use crate::ring::Bed;
@@ -71,31 +71,31 @@ pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
     let dead = bed.queues.find(DEAD).await.unwrap();
     for name in [JOBS, GROUPS, NEAR] {
         let queue = bed.queues.find(name).await.unwrap();
-        let mut left = counted(&queue.shard).await;
+        let mut left = counted(&queue.shards).await;
         if name == JOBS {
-            left.extend(counted(&dead.shard).await);
+            left.extend(counted(&dead.shards).await);
         }
         let mut worked = Vec::new();
-        while queue.shard.stats().await.unwrap().messages + dead.shard.stats().await.unwrap().messages > 0 {
+        while queue.shards.stats().await.unwrap().messages + dead.shards.stats().await.unwrap().messages > 0 {
             assert!(
                 begun.elapsed() < DRAINED,
                 "{name}: {:?}",
-                queue.shard.stats().await
+                queue.shards.stats().await
             );
             if name == JOBS {
-                for number in peeked(&dead.shard).await {
+                for number in peeked(&dead.shards).await {
                     said.hear(name, &["dead", &number.to_string()]);
                 }
                 bed.queues.redrive(&dead, &queue, None).await.unwrap();
             }
-            worked.extend(work(&queue.shard, name, said).await);
+            worked.extend(work(&queue.shards, name, said).await);
         }
         println!(
             "{name}: {} were left, done after {:.1?}",
             left.len(),
             begun.elapsed()
         );
-        let totals = queue.shard.totals();
+        let totals = queue.shards.totals();
         let count = worked.len() as u64;
         assert_eq!(
             (totals.received, totals.acked, totals.bodies_lost),
@@ -108,7 +108,7 @@ pub(crate) async fn drain(bed: &Bed, said: &mut AllSaid) {
 }
 
 /// The messages that are there, as many as are counted.
-async fn counted(shard: &Shard) -> BTreeSet<u64> {
+async fn counted(shard: &Shards) -> BTreeSet<u64> {
     let stats = shard.stats().await.unwrap();
     assert!(stats.is_exact, "{stats:?}");
     let numbers = peeked(shard).await;
@@ -116,7 +116,7 @@ async fn counted(shard: &Shard) -> BTreeSet<u64> {
     numbers
 }
 
-async fn peeked(shard: &Shard) -> BTreeSet<u64> {
+async fn peeked(shard: &Shards) -> BTreeSet<u64> {
     let peeked = shard.peek(MAX_BATCH).await.unwrap();
     let body = |content: &PeekedContent| String::from_utf8_lossy(&content.body).parse().unwrap();
     let numbers = peeked.iter().map(|one| body(one.content.as_ref().unwrap()));
@@ -124,7 +124,7 @@ async fn peeked(shard: &Shard) -> BTreeSet<u64> {
 }
 
 /// Receives once, and is done with it; what it was.
-async fn work(shard: &Shard, name: &str, said: &mut AllSaid) -> Vec<u64> {
+async fn work(shard: &Shards, name: &str, said: &mut AllSaid) -> Vec<u64> {
     let clock = Environment::system();
     let asked_at = clock.now_micros().to_string();
     let received = shard.receive(MAX_BATCH, Some(VISIBILITY), WAIT).await.unwrap();

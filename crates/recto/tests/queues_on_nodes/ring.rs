@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use recto::queues::QueueOptions;
 use recto::{CassandraAddress, Environment, Recto};
-use recto_jobs::{Created, Message, NewMessage, Queue, Queues, RingView, Shard};
+use recto_jobs::{Created, Message, NewMessage, Queue, Queues, RingView, Shards};
 use recto_queue::StoreOptions;
 
 use crate::naive::cql;
@@ -89,19 +89,19 @@ pub(crate) fn slices_of(slice_seconds: u32) -> StoreOptions {
     }
 }
 
-pub(crate) async fn send(shard: &Shard, count: usize) {
+pub(crate) async fn send(shard: &Shards, count: usize) {
     let messages = (0..count).map(|number| NewMessage::new(number.to_string()));
     for sent in shard.send(messages.collect()).await {
         sent.unwrap();
     }
 }
 
-pub(crate) async fn receive(shard: &Shard, most: usize) -> Vec<Message> {
+pub(crate) async fn receive(shard: &Shards, most: usize) -> Vec<Message> {
     shard.receive(most, None, Duration::ZERO).await.unwrap()
 }
 
 /// Does messages until there are none; which ones.
-pub(crate) async fn work_until_empty(shard: &Shard) -> Vec<String> {
+pub(crate) async fn work_until_empty(shard: &Shards) -> Vec<String> {
     let mut fired = Vec::new();
     loop {
         let received = receive(shard, 100).await;

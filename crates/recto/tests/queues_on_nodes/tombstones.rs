@@ -38,8 +38,8 @@ fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
         naive.finish(count).await;
         assert!(naive.work_until_empty().await.is_empty());
         for _ in 0..count / BATCH {
-            send(&jobs.shard, BATCH).await;
-            assert_eq!(work_until_empty(&jobs.shard).await.len(), BATCH);
+            send(&jobs.shards, BATCH).await;
+            assert_eq!(work_until_empty(&jobs.shards).await.len(), BATCH);
         }
         do_everything(&bed, &jobs).await;
         // One was open, and was emptied.
@@ -79,14 +79,14 @@ async fn do_everything(bed: &Bed, jobs: &Queue) {
         ..QueueOptions::default()
     };
     bed.queues.change(jobs.id, None, options).await.unwrap();
-    send(&jobs.shard, 3).await;
-    let received = receive(&jobs.shard, 3).await;
-    jobs.shard
+    send(&jobs.shards, 3).await;
+    let received = receive(&jobs.shards, 3).await;
+    jobs.shards
         .nack(&[received[0].receipt], Duration::ZERO, "no disk")
         .await
         .unwrap();
-    jobs.shard.give_back(&[received[1].receipt]).await.unwrap();
-    jobs.shard
+    jobs.shards.give_back(&[received[1].receipt]).await.unwrap();
+    jobs.shards
         .extend(&[received[2].receipt], Duration::from_secs(60))
         .await
         .unwrap();
@@ -96,16 +96,16 @@ async fn do_everything(bed: &Bed, jobs: &Queue) {
         delay: Some(Duration::from_secs(1)),
         ..NewMessage::new("later")
     };
-    jobs.shard.send(vec![twice.clone(), twice]).await;
-    jobs.shard.purge().await.unwrap();
+    jobs.shards.send(vec![twice.clone(), twice]).await;
+    jobs.shards.purge().await.unwrap();
     let night = bed.queues.begin_unit(jobs.id, "night").await.unwrap();
-    send(&night.shard, 3).await;
+    send(&night.shards, 3).await;
     bed.queues.end_unit(jobs.id, "night").await.unwrap();
     let ordered = bed.create("groups.fifo", QueueOptions::ordered()).await;
     let grouped = NewMessage {
         group: Some("g".to_owned()),
         ..NewMessage::new("grouped")
     };
-    ordered.shard.send(vec![grouped]).await[0].as_ref().unwrap();
+    ordered.shards.send(vec![grouped]).await[0].as_ref().unwrap();
     bed.queues.delete(ordered.id).await.unwrap();
 }

@@ -25,8 +25,8 @@ Nobody receives a message by that, and no attempt is counted. A long body is cut
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:
-  recto queue remove mails 3-17
-  recto queue remove mails 3-17 3-18
+  recto queue remove mails 0-3-17
+  recto queue remove mails 0-3-17 2-1-18
 
 A position is what `recto queue peek` shows. A message is removed whoever has received it; one that is on its way to \
 another queue is not.";

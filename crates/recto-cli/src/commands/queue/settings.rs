@@ -17,6 +17,7 @@ Examples:
   recto queue create mails-dead --retention 14d
   recto queue create mails --visibility 5m --dead-letters mails-dead --attempts 5
   recto queue create orders.fifo --ordered --deduplication group
+  recto queue create clicks --shards 16
 
 A queue that is there and is like that is left as it is; one that is like something else is an error. The names of \
 ordered queues may end with .fifo.";
@@ -100,6 +101,9 @@ pub(crate) struct CreateArgs {
     /// Messages have groups, each of which is received in order; never changes
     #[arg(long)]
     ordered: bool,
+    /// Of how many parts it is, so that as many servers write to it side by side: 1 to 64; in an embedded store 1, whatever is asked for; never changes [default: 4]
+    #[arg(long, value_name = "NUMBER")]
+    shards: Option<u16>,
     /// Where two messages with one deduplication id are the same; never changes [default: queue]
     #[arg(long, value_name = "SCOPE")]
     deduplication: Option<Scope>,
@@ -136,6 +140,7 @@ pub(crate) struct ChangeArgs {
 pub(crate) async fn create(args: &CreateArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let settings = QueueSettings {
         ordered: args.ordered.then_some(true),
+        shards: args.shards,
         deduplication: args.deduplication.map(|scope| match scope {
             Scope::Queue => DeduplicationScope::Queue,
             Scope::Group => DeduplicationScope::Group,

@@ -198,6 +198,9 @@ fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
             },
         ));
     }
+    if let Some(shards) = options.shards {
+        lines.push(("shards", shards.to_string()));
+    }
     if let Some(scope) = options.deduplication {
         let scope = match scope {
             DeduplicationScope::Queue => "in the queue",

@@ -213,6 +213,7 @@ fn options(status: &QueueStatus) -> Markup {
             div { dt { "Order" } dd {
                 @if options.ordered == Some(true) { "by group: one message of a group at a time, in the order sent" } @else { "none that is kept" }
             } }
+            div { dt { "Shards" } dd { (options.shards.unwrap_or(1)) } }
             div { dt { "Deduplication ids" } dd {
                 @match options.deduplication { Some(DeduplicationScope::Group) => "tell messages of a group apart", _ => "tell messages of the queue apart" }
             } }

@@ -1,0 +1,406 @@
+//! A look at a shard: what can be received there is claimed and read; or until when there is nothing.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use recto_queue::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES};
+use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, StateAnswer, StateWish};
+use tokio::runtime::Handle;
+
+use crate::bell::Since;
+use crate::bodies::Content;
+use crate::error::{QueueErrorKind, Result};
+use crate::message::Message;
+use crate::segment::LiveSegment;
+use crate::settle::{What, micros};
+use crate::shard::{MAX_KNOWN_SEGMENTS, Shard};
+
+/// How long is waited at most before it is looked again, whatever is known of when something is due.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same, where who waits would hear of what other processes send.
+const LOOK_AGAIN_LISTENING: Duration = Duration::from_secs(60);
+/// How long others who wait leave it to one of them to look, where nothing is expected.
+const LOOK_TIME: Duration = Duration::from_millis(500);
+/// For how long messages are claimed by what is known, before all is looked at anew.
+const KNOWN_NANOS: u64 = 1_000_000_000;
+/// How far looks of those who wait for the same are apart.
+const LOOK_APART: Duration = Duration::from_secs(2);
+
+/// Live segments of an ordered queue that a look is at: what is known of so many is kept. Groups that have messages only behind
+/// them wait until some of those before are done with.
+const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
+
+/// What is looked for in a shard.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    /// How many messages, one at least.
+    pub(crate) most: usize,
+    /// For how long they are claimed.
+    pub(crate) visibility: Micros,
+    /// Whether it is looked anew where it was looked a moment ago, if nothing is found by what is known.
+    pub(crate) is_urgent: bool,
+}
+
+/// What a look at a shard found.
+#[derive(Default)]
+pub(crate) struct Look {
+    pub(crate) messages: Vec<Message>,
+    /// What they have, and those before.
+    pub(crate) bytes: u64,
+    /// Whether there were messages whose bodies are lost: behind them there may be others.
+    pub(crate) is_lossy: bool,
+    /// When there may be something, as far as that is known.
+    due: Option<Micros>,
+}
+
+impl Look {
+    /// Of one that comes after others, which found messages of so many bytes.
+    pub(crate) fn after(bytes: u64) -> Self {
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
+
+    /// Whether another message may be too much: a segment from which no more was taken for that may have one.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes + u64::from(MAX_BODY_BYTES) > MAX_CLAIMED_BYTES
+    }
+
+    /// There may be something then.
+    fn may_find(&mut self, due: Micros) {
+        self.due = Some(self.due.map_or(due, |other| other.min(due)));
+    }
+}
+
+impl Shard {
+    /// How long there is nothing to receive, if that is known.
+    pub(crate) fn is_quiet_for(&self) -> Option<Duration> {
+        let (until, is_due) = self.quiet.until(self.quiet.since(&self.queues.bell))?;
+        let left = until.saturating_sub(self.queues.environment.now_micros());
+        // A clock that was set back says nothing of how long that is.
+        let left = Some(left).filter(|left| (1..=micros(LOOK_AGAIN_LISTENING)).contains(left))?;
+        let left = Duration::from_micros(left.unsigned_abs());
+        // So that of many who wait one looks, and the others hear of it.
+        let apart = if is_due {
+            Duration::ZERO
+        } else {
+            self.drawn(LOOK_APART)
+        };
+        Some(left + apart)
+    }
+
+    /// How long is waited after a look that found nothing.
+    pub(crate) fn pause_after(&self, look: &Look, since: Since) -> Duration {
+        let now = self.queues.environment.now_micros();
+        let longest = now.saturating_add(micros(LOOK_AGAIN_LISTENING));
+        let due = look.due.filter(|due| *due < longest);
+        let until = due.unwrap_or(longest);
+        let is_heard = self.quiet.learn(since, until, due.is_some());
+        let due = u64::try_from(until.saturating_sub(now)).map_or(Duration::ZERO, Duration::from_micros);
+        let most = if is_heard {
+            LOOK_AGAIN_LISTENING
+        } else {
+            LOOK_AGAIN
+        };
+        due.clamp(Duration::from_millis(1), most)
+    }
+
+    /// A time up to that.
+    fn drawn(&self, most: Duration) -> Duration {
+        let [drawn] = self.queues.environment.random();
+        most.mul_f64(f64::from(drawn) / 256.0)
+    }
+
+    /// Somebody looks: others who wait leave it to that one.
+    pub(crate) fn will_look(&self) -> Since {
+        let since = self.quiet.since(&self.queues.bell);
+        let looked_by = self.queues.environment.now_micros() + micros(LOOK_TIME);
+        self.quiet.lasts_until(since, looked_by);
+        since
+    }
+
+    /// Whether all of it was looked at lately.
+    fn is_known_lately(&self) -> bool {
+        let now_nanos = self.queues.environment.monotonic_nanos();
+        let looked_nanos = self.looked_nanos.load(Ordering::Relaxed);
+        looked_nanos > 0 && now_nanos.saturating_sub(looked_nanos) < KNOWN_NANOS
+    }
+
+    /// Looks once; messages of so many bytes were found elsewhere before.
+    pub(crate) async fn look(self: &Arc<Self>, wish: Wish, bytes: u64) -> Result<Look> {
+        let look = self.look_once(wish, bytes).await?;
+        if look.messages.len() == wish.most || look.is_full() {
+            // Whoever waits finds the rest.
+            self.wakes();
+        }
+        Ok(look)
+    }
+
+    async fn look_once(self: &Arc<Self>, wish: Wish, bytes: u64) -> Result<Look> {
+        let Wish { most, visibility, .. } = wish;
+        if self.is_shared() && self.is_known_lately() && !self.common.options.get().is_ordered {
+            let look = self.look_at_known(most, bytes, visibility).await?;
+            if !look.messages.is_empty() || look.is_lossy || !wish.is_urgent {
+                return Ok(look);
+            }
+        }
+        let now_nanos = self.queues.environment.monotonic_nanos();
+        let head = self.serving().await?;
+        self.looked_nanos.store(now_nanos.max(1), Ordering::Relaxed);
+        let mut look = Look::after(bytes);
+        // What stands before a segment, if that matters.
+        let mut order = self.common.options.get().is_ordered.then(Order::default);
+        let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
+        for (number, live) in head.live().iter().take(most_segments) {
+            let wanted = most - look.messages.len();
+            if wanted == 0 || look.is_full() {
+                break;
+            }
+            let now = self.queues.environment.now_micros();
+            // What is before a segment of an ordered queue has to be known.
+            if order.is_none()
+                && let Some(due) = self.waits.after(*number, now)
+            {
+                look.may_find(due);
+                continue;
+            }
+            let segment = self.segment(*number, *live);
+            let looked = self
+                .look_at(&mut look, &segment, *live, wanted, visibility, order.as_mut())
+                .await;
+            match looked {
+                // What was received before is handed out; whoever looks next hears of it.
+                Err(_) if !look.messages.is_empty() => break,
+                looked => looked?,
+            }
+        }
+        Ok(look)
+    }
+
+    /// Claims by what is known, though others may have changed it: a claim that finds it so is worked out anew. Where there is
+    /// something to receive, nothing is read for that.
+    async fn look_at_known(self: &Arc<Self>, most: usize, bytes: u64, visibility: Micros) -> Result<Look> {
+        let mut look = Look::after(bytes);
+        let Some(head) = self.head.with_copy(|head| Some(head?.clone())) else {
+            return Ok(look);
+        };
+        if !head.serves(self.tenure) || self.common.is_deleted.load(Ordering::Acquire) {
+            return Ok(look);
+        }
+        for (number, live) in head.live() {
+            let wanted = most - look.messages.len();
+            if wanted == 0 || look.is_full() {
+                break;
+            }
+            // What is older comes first: it has to be read.
+            let Some(segment) = self.known_segment(*number) else {
+                break;
+            };
+            let now = self.queues.environment.now_micros();
+            if segment.due().is_some_and(|due| due <= now) {
+                let claimed = self.claim(&mut look, &segment, *live, wanted, visibility).await;
+                match claimed {
+                    Err(_) if !look.messages.is_empty() => break,
+                    claimed => claimed?,
+                }
+            }
+        }
+        Ok(look)
+    }
+
+    async fn look_at(
+        self: &Arc<Self>,
+        look: &mut Look,
+        segment: &Arc<LiveSegment>,
+        live: Live,
+        wanted: usize,
+        visibility: Micros,
+        order: Option<&mut Order>,
+    ) -> Result<()> {
+        self.load(segment).await?;
+        self.bury(segment, live);
+        if live.count.is_none() && segment.has_no_room() {
+            // What is sent from now on need not wait for those. If that fails, whoever looks next does it.
+            let _ = self.seal(segment).await;
+        }
+        if segment.is_done() {
+            let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
+            tokio::spawn(async move { shard.release_if_done(&segment).await });
+            return Ok(());
+        }
+        let is_in_turn = order.is_none_or(|order| {
+            let open = segment.open_groups();
+            let is_in_turn = open.as_ref().is_some_and(|open| !order.blocks_all(open));
+            if let Some(open) = open.as_ref().filter(|_| is_in_turn) {
+                segment.set_order(order.within(open));
+            }
+            order.passes(open.as_deref(), self.queues.protocol);
+            is_in_turn
+        });
+        match segment.due().filter(|_| is_in_turn) {
+            Some(due) if due <= self.queues.environment.now_micros() => {
+                let before = look.messages.len();
+                self.claim(look, segment, live, wanted, visibility).await?;
+                if look.messages.len() == before {
+                    // It is not its turn, or another was quicker: when there is something is not known.
+                    look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
+                }
+            }
+            Some(due) => {
+                look.may_find(due);
+                if !self.is_shared() {
+                    segment.learn_wait();
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn claim(
+        self: &Arc<Self>,
+        look: &mut Look,
+        segment: &Arc<LiveSegment>,
+        live: Live,
+        most: usize,
+        visibility: Micros,
+    ) -> Result<()> {
+        if !segment.may_claim() {
+            return Ok(());
+        }
+        let claim = ClaimId(self.queues.random());
+        let sent = self.queues.clock();
+        let wish = StateWish::Claim {
+            claim,
+            most: u16::try_from(most).unwrap_or(u16::MAX),
+            until: sent.wall.saturating_add(visibility),
+        };
+        let time = self.queues.request_timeout;
+        let answer = segment.state.ask_one(wish, time).await.inspect_err(|error| {
+            if error.kind() == QueueErrorKind::OutcomeUnknown {
+                self.unclaim(segment, wish);
+            }
+        })?;
+        let heard = self.queues.clock();
+        let StateAnswer::Claimed(deliveries) = answer else {
+            return Ok(());
+        };
+        {
+            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            for delivery in &deliveries {
+                leases.given((segment.number, delivery.seq, claim), visibility, sent, heard);
+            }
+        }
+        let read = self.read(look, segment, live, &deliveries).await;
+        read.inspect_err(|_| self.give_back(self.receipts(segment, &deliveries)))
+    }
+
+    /// What was not handed out in time: it is another's by now, or soon.
+    pub(crate) fn late(&self, receipts: impl IntoIterator<Item = Receipt>) -> Vec<Receipt> {
+        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.queues.clock();
+        let holds = |receipt: &Receipt| leases.holds((receipt.segment, receipt.seq, receipt.claim), now);
+        let late = receipts.into_iter().filter(|receipt| !holds(receipt));
+        late.collect()
+    }
+
+    /// A claim of which it is not known whether it was made: what it has is given back when it is.
+    fn unclaim(self: &Arc<Self>, segment: &Arc<LiveSegment>, wish: StateWish) {
+        let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
+        tokio::spawn(async move {
+            let time = shard.queues.request_timeout;
+            if let Ok(StateAnswer::Claimed(deliveries)) = segment.state.ask_one(wish, time).await {
+                shard.give_back(shard.receipts(&segment, &deliveries));
+            }
+        });
+    }
+
+    fn receipts(&self, segment: &LiveSegment, deliveries: &[Delivery]) -> Vec<Receipt> {
+        let receipt = |delivery: &Delivery| Receipt {
+            address: self.address,
+            tenure: self.tenure,
+            segment: segment.number,
+            seq: delivery.seq,
+            claim: delivery.claim,
+        };
+        deliveries.iter().map(receipt).collect()
+    }
+
+    /// Gives messages back that nobody was given. What cannot be given back is received again when its lease is over.
+    pub(crate) fn give_back(self: &Arc<Self>, receipts: Vec<Receipt>) {
+        if receipts.is_empty() {
+            return;
+        }
+        let shard = Arc::clone(self);
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { shard.settle(&receipts, What::GiveBack).await.map(drop) });
+        }
+    }
+
+    /// Adds the messages that were claimed to those that were found. One that a newer release wrote is left out, unless it is the
+    /// only one: it comes again.
+    async fn read(
+        self: &Arc<Self>,
+        look: &mut Look,
+        segment: &Arc<LiveSegment>,
+        live: Live,
+        deliveries: &[Delivery],
+    ) -> Result<()> {
+        let entry = |delivery: &Delivery| {
+            segment.with_log(|log| log.message(delivery.seq).map(|(chunk, entry)| (chunk, *entry)))
+        };
+        let (known, entries): (Vec<_>, Vec<_>) = deliveries
+            .iter()
+            .filter_map(|one| Some((*one, entry(one)??)))
+            .unzip();
+        let contents = self.contents(segment.number, live, &entries).await?;
+        let (mut found, mut lost, mut wrong) = (Vec::new(), Vec::new(), None);
+        for ((delivery, (_, entry)), content) in known.into_iter().zip(entries).zip(contents) {
+            match content {
+                Ok(content) => {
+                    let message = self.message(segment, delivery, &entry, content);
+                    found.push((message, u64::from(entry.size)));
+                }
+                Err(unread) if unread.is_lost() => lost.push(delivery),
+                Err(unread) => wrong = Some(unread.of(entry.id)),
+            }
+        }
+        // Bodies go with their segment: by a purge, or when others are done with all of it.
+        let is_lossy = !lost.is_empty();
+        if is_lossy && self.find(segment.number).await?.is_some() {
+            self.lose(segment, live, lost);
+        }
+        look.is_lossy |= is_lossy;
+        // Only now: what failed before is given back.
+        for (message, bytes) in found {
+            look.bytes += bytes;
+            look.messages.push(message);
+        }
+        match wrong {
+            Some(error) if look.messages.is_empty() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn message(&self, segment: &LiveSegment, delivery: Delivery, entry: &Entry, content: Content) -> Message {
+        Message {
+            id: entry.id,
+            body: content.body,
+            attributes: content.attributes,
+            group: content.group,
+            deduplication_id: content.deduplication_id,
+            sent_at: entry.sent,
+            first_received_at: delivery.first_received,
+            attempts: delivery.attempts,
+            receipt: Receipt {
+                address: self.address,
+                tenure: self.tenure,
+                segment: segment.number,
+                seq: delivery.seq,
+                claim: delivery.claim,
+            },
+        }
+    }
+}
