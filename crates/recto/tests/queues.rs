@@ -227,19 +227,11 @@ async fn tools_do_the_same_in_words(kind: Kind) {
     let dead = queues.peek("dead", 10).await.unwrap();
     assert_eq!((dead.len(), dead[0].state.as_str()), (1, "ready"));
     assert_eq!(dead[0].attributes[ERROR_ATTRIBUTE], "no disk");
-    assert_eq!(
-        queues
-            .redrive("dead", None, None, REDRIVE_TIME)
-            .await
-            .unwrap()
-            .moved,
-        1
-    );
+    let redriven = queues.redrive("dead", None, None, REDRIVE_TIME).await;
+    assert_eq!(redriven.unwrap().moved, 1);
     let status = queues.queue("jobs").await.unwrap();
-    assert_eq!(
-        (status.messages, status.totals.sent, status.totals.acked),
-        (1, 2, 1)
-    );
+    let totals = &status.totals;
+    assert_eq!((status.messages, totals.sent, totals.acked), (1, 2, 1));
     let back = queues.peek("jobs", 10).await.unwrap();
     assert!(queues.remove_message("jobs", &back[0].position).await.unwrap());
     assert!(!queues.remove_message("jobs", &back[0].position).await.unwrap());
