@@ -298,15 +298,19 @@ fn ten_thousand_lines_are_messages_in_their_order(place: &Place) {
     assert!(sent.err.contains("10,000 messages sent"), "{}", sent.err);
     sent.done();
     assert_eq!(amount(place, "jobs").0, 10_000);
-    let mut next = 0;
+    let mut received = Vec::new();
     for _ in 0..10 {
-        let received = queue(place, &["receive", "jobs", "--max", "1000", "--json", "--ack"]).done();
-        for message in lines(&received) {
-            assert_eq!(message["body"], format!("job {next}"));
-            next += 1;
-        }
+        let some = queue(place, &["receive", "jobs", "--max", "1000", "--json", "--ack"]).done();
+        received.extend(lines(&some).iter().map(|message| message["body"].to_string()));
     }
-    assert_eq!((next, amount(place, "jobs").0), (10_000, 0));
+    let mut sent: Vec<_> = (0..10_000).map(|number| format!("\"job {number}\"")).collect();
+    if place.store().is_some() {
+        // Several shards have an order each: what was sent after a failure goes to another one.
+        received.sort_unstable();
+        sent.sort_unstable();
+    }
+    assert_eq!(received, sent);
+    assert_eq!(amount(place, "jobs").0, 0);
 }
 
 fn what_is_wrong_is_named_by_its_line_and_the_others_are_sent(place: &Place) {
