@@ -19,9 +19,12 @@
 //! | [`environment`] | the one handle on time and randomness |
 //! | `extremes` | values at the edges of each order type, for tests, behind the feature `testing` |
 //! | `golden` | reading files of stored bytes, for tests, behind the same |
+//! | `decisions` | holding tests of rules against what a decision says of them, behind the same |
 
 pub mod cell;
 pub mod cells;
+#[cfg(any(test, feature = "testing"))]
+pub mod decisions;
 pub mod environment;
 #[cfg(any(test, feature = "testing"))]
 pub mod extremes;

@@ -136,38 +136,7 @@ const MODELS: [&str; 7] = [
 /// Every rule is left out in some test, and the decision names every such test and no other.
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
-    let rules = include_str!("../rules.rs")
-        .lines()
-        .filter_map(|line| line.strip_prefix("    "));
-    let rules = rules.filter_map(|line| line.strip_suffix(','));
-    let mut count = 0;
-    for rule in rules.filter(|line| line.chars().all(char::is_alphanumeric)) {
-        let used = format!("Rule::{rule}");
-        assert!(
-            MODELS.iter().any(|model| model.contains(&used)),
-            "no test leaves out {rule}"
-        );
-        count += 1;
-    }
-    assert!(count > 15, "{count} rules were found");
+    let rules = include_str!("../rules.rs");
     let decision = include_str!("../../../../docs/design/queues.md");
-    for name in decision.split('`').filter(|word| word.starts_with("without_")) {
-        let test = format!("fn {name}()");
-        assert!(
-            MODELS.iter().any(|model| model.contains(&test)),
-            "there is no test {name}"
-        );
-    }
-    for model in MODELS {
-        let tests = model
-            .split("fn without_")
-            .skip(1)
-            .filter_map(|rest| rest.split_once("()"));
-        for (name, _) in tests {
-            assert!(
-                decision.contains(&format!("`without_{name}`")),
-                "no word of without_{name}"
-            );
-        }
-    }
+    recto_model::decisions::assert_each_rule_has_a_test(rules, 15, &MODELS, decision);
 }

@@ -1,0 +1,40 @@
+//! What a decision in `docs/design` says breaks without each rule of a protocol, held against the tests that leave rules out.
+
+/// That every rule is left out in some test, and the decision names every such test and no other. `rules` is the source of
+/// an enum of more than `least` rules, `models` are those of the tests.
+///
+/// # Panics
+/// If that is not so.
+pub fn assert_each_rule_has_a_test(rules: &str, least: usize, models: &[&str], decision: &str) {
+    let rules = rules.lines().filter_map(|line| line.strip_prefix("    "));
+    let rules = rules.filter_map(|line| line.strip_suffix(','));
+    let mut count = 0;
+    for rule in rules.filter(|line| line.chars().all(char::is_alphanumeric)) {
+        let used = format!("Rule::{rule}");
+        assert!(
+            models.iter().any(|model| model.contains(&used)),
+            "no test leaves out {rule}"
+        );
+        count += 1;
+    }
+    assert!(count > least, "{count} rules were found");
+    for name in decision.split('`').filter(|word| word.starts_with("without_")) {
+        let test = format!("fn {name}()");
+        assert!(
+            models.iter().any(|model| model.contains(&test)),
+            "there is no test {name}"
+        );
+    }
+    for model in models {
+        let tests = model
+            .split("fn without_")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("()"));
+        for (name, _) in tests {
+            assert!(
+                decision.contains(&format!("`without_{name}`")),
+                "no word of without_{name}"
+            );
+        }
+    }
+}
