@@ -6,7 +6,7 @@ mod support;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use recto::{OpenOptions, Recto};
 use serde_json::Value as Json;
@@ -483,13 +483,7 @@ fn several_look_at_a_store_that_nobody_writes() {
     watch.kill().unwrap();
     watch.wait().unwrap();
 
-    let mut command = place.command();
-    command.args(["queue", "send", "jobs", "--json"]);
-    let mut sender = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut sender = sender(place);
     let mut input = sender.stdin.take().unwrap();
     writeln!(input, "c").unwrap();
     let mut out = BufReader::new(sender.stdout.take().unwrap());
@@ -668,18 +662,23 @@ fn lines_are_told_of_in_their_order(place: &Place) {
     assert_eq!(amount(place, "jobs").0, 3);
 }
 
-/// Whoever is told stops listening: what was sent by then is said, and that there may be more.
-#[test]
-fn who_goes_while_lines_are_sent_is_told_how_far_it_was() {
-    let place = &Place::embedded();
-    queue(place, &["create", "jobs"]).done();
+/// `recto queue send`, of whatever is written to it.
+fn sender(place: &Place) -> Child {
     let mut command = place.command();
     command.args(["queue", "send", "jobs", "--json"]);
     let command = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    command.spawn().unwrap()
+}
+
+/// Whoever is told stops listening: what was sent by then is said, and that there may be more.
+#[test]
+fn who_goes_while_lines_are_sent_is_told_how_far_it_was() {
+    let place = &Place::embedded();
+    queue(place, &["create", "jobs"]).done();
+    let mut child = sender(place);
     drop(child.stdout.take());
     let mut input = child.stdin.take().unwrap();
     writeln!(input, "one").unwrap();
@@ -736,13 +735,7 @@ fn the_guides_commands_do_what_it_says() {
 fn a_line_is_sent_as_it_comes_and_who_stops_is_told_how_far_it_was() {
     let place = &Place::embedded();
     queue(place, &["create", "jobs"]).done();
-    let mut command = place.command();
-    command.args(["queue", "send", "jobs", "--json"]);
-    let command = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = sender(place);
     let mut input = child.stdin.take().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     for number in 1..=2 {

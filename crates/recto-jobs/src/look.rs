@@ -318,14 +318,18 @@ impl Shard {
     }
 
     fn receipts(&self, segment: &LiveSegment, deliveries: &[Delivery]) -> Vec<Receipt> {
-        let receipt = |delivery: &Delivery| Receipt {
+        let receipt = |delivery: &Delivery| self.receipt(segment, delivery);
+        deliveries.iter().map(receipt).collect()
+    }
+
+    fn receipt(&self, segment: &LiveSegment, delivery: &Delivery) -> Receipt {
+        Receipt {
             address: self.address,
             tenure: self.tenure,
             segment: segment.number,
             seq: delivery.seq,
             claim: delivery.claim,
-        };
-        deliveries.iter().map(receipt).collect()
+        }
     }
 
     /// Gives messages back that nobody was given. What cannot be given back is received again when its lease is over.
@@ -394,13 +398,7 @@ impl Shard {
             sent_at: entry.sent,
             first_received_at: delivery.first_received,
             attempts: delivery.attempts,
-            receipt: Receipt {
-                address: self.address,
-                tenure: self.tenure,
-                segment: segment.number,
-                seq: delivery.seq,
-                claim: delivery.claim,
-            },
+            receipt: self.receipt(segment, &delivery),
         }
     }
 }

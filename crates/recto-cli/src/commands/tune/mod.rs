@@ -70,9 +70,10 @@ pub(crate) struct TuneArgs {
 /// Shows what follows from what is asked for.
 pub(crate) async fn run(args: &TuneArgs, console: &mut Console) -> Result<Exit> {
     let report = match (args.chance, args.samples) {
-        (Some(chance), Some(samples)) => {
-            Report::of_rows(RowsPerBucket::new(samples, chance).map_err(refused)?, chance)
-        }
+        (Some(chance), Some(samples)) => Report {
+            buckets: RowsPerBucket::new(samples, chance).map_err(refused)?,
+            target: None,
+        },
         _ => sized(args, rows_of(args).await?).map_err(refused)?,
     };
     if let Some(file) = &args.svg {
@@ -130,7 +131,10 @@ fn sized(args: &TuneArgs, rows: Rows) -> std::result::Result<Report, SizingError
         bytes_per_sample: sizing.bytes_per_sample(),
         rows,
     };
-    Ok(Report::of_target(buckets, target))
+    Ok(Report {
+        buckets,
+        target: Some(target),
+    })
 }
 
 fn refused(error: SizingError) -> Failure {

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use textplots::{Chart, Plot, Shape};
 
-use super::report::Report;
+use super::report::{Report, whole};
 
 /// Points that are drawn.
 const POINTS: u32 = 400;
@@ -39,7 +39,7 @@ impl Curve {
         let likeliest = buckets.exactly(likeliest_rows(report)).max(f64::MIN_POSITIVE);
         let point = |index: u32| {
             let size = most * f64::from(index) / f64::from(POINTS);
-            (size, buckets.exactly(rows(size / scale)) / likeliest)
+            (size, buckets.exactly(whole(size / scale)) / likeliest)
         };
         Self {
             points: (0..=POINTS).map(point).collect(),
@@ -54,12 +54,7 @@ impl Curve {
 /// The mode of the distribution.
 fn likeliest_rows(report: &Report) -> u64 {
     let others = f64::from(report.buckets.samples().saturating_sub(1));
-    rows(others / report.buckets.chance()).max(report.buckets.samples().into())
-}
-
-#[expect(clippy::cast_sign_loss, reason = "rows are not negative")]
-fn rows(number: f64) -> u64 {
-    number.round() as u64
+    whole(others / report.buckets.chance()).max(report.buckets.samples().into())
 }
 
 /// Drawn by characters; as wide as the terminal at most.

@@ -35,7 +35,6 @@ pub(super) struct Target {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
     pub(super) buckets: RowsPerBucket,
-    chance: f64,
     /// None where rows are counted, and not their bytes.
     pub(super) target: Option<Target>,
 }
@@ -48,22 +47,6 @@ struct Claim {
 }
 
 impl Report {
-    pub(super) fn of_rows(buckets: RowsPerBucket, chance: f64) -> Self {
-        Self {
-            buckets,
-            chance,
-            target: None,
-        }
-    }
-
-    pub(super) fn of_target(buckets: RowsPerBucket, target: Target) -> Self {
-        Self {
-            buckets,
-            chance: buckets.chance(),
-            target: Some(target),
-        }
-    }
-
     /// What one row counts as; 1 where rows are counted.
     pub(super) fn unit(&self) -> u64 {
         self.target.map_or(1, |target| counted_bytes(target.rows.bytes))
@@ -78,7 +61,7 @@ impl Report {
     }
 
     fn claims(&self) -> Vec<Claim> {
-        if (self.buckets.samples(), self.chance) != ARTICLE || self.target.is_some() {
+        if (self.buckets.samples(), self.buckets.chance()) != ARTICLE || self.target.is_some() {
             return Vec::new();
         }
         let outside = |least, most| self.buckets.fewer_than(least) + self.buckets.more_than(most);
@@ -108,7 +91,7 @@ impl Report {
         } else {
             let text = format!(
                 "Buckets of rows, each sampled with the chance {}",
-                shown_chance(self.chance)
+                shown_chance(self.buckets.chance())
             );
             console.line(console.paint(Tone::Strong, &text))?;
         }
@@ -144,7 +127,7 @@ impl Report {
         }
         lines.push((
             "samples a million rows".to_owned(),
-            grouped(whole(1e6 * self.chance)),
+            grouped(whole(1e6 * buckets.chance())),
         ));
         let mean = buckets.mean() * self.unit() as f64;
         let spread = format!(
@@ -201,8 +184,8 @@ impl Report {
         });
         let mut report = json!({
             "samples": buckets.samples(),
-            "chance": self.chance,
-            "samples_per_million_rows": 1e6 * self.chance,
+            "chance": buckets.chance(),
+            "samples_per_million_rows": 1e6 * buckets.chance(),
             "mean_rows": buckets.mean(),
             "deviation_rows": buckets.deviation(),
             "quantiles": quantiles,
@@ -278,6 +261,6 @@ fn shown_probability(probability: f64) -> String {
     clippy::cast_sign_loss,
     reason = "what is counted is not negative, and what is too large is shown as the largest"
 )]
-fn whole(number: f64) -> u64 {
+pub(super) fn whole(number: f64) -> u64 {
     number.round() as u64
 }
