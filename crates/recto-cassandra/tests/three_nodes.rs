@@ -14,10 +14,12 @@ use recto_store::{
     Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PartitionWrite, ReadOptions,
     RowAddress, RowsRead, Stamp, Store, StoreErrorKind, TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
-use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
+use recto_testkit::rig::{Cluster, ClusterOptions, Node, Nodes};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::ExecutionError;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::response::query_result::QueryResult;
 use scylla::statement::unprepared::Statement;
 
 const KEYSPACE: &str = "three";
@@ -142,20 +144,18 @@ impl Bench {
             }
             tokio::time::sleep(IMPATIENT).await;
         }
+        self.ids(tables).await;
+    }
+
+    /// Under which ids Cassandra has them, which all nodes say alike.
+    async fn ids(&self, tables: &[Table]) -> Vec<String> {
         let mut ids = Vec::new();
         for number in [1, 2, 3] {
-            let mut ask = Statement::new(format!(
+            let text = format!(
                 "SELECT table_name, CAST(id AS text) FROM system_schema.tables WHERE keyspace_name = '{KEYSPACE}'"
-            ));
-            let node = NodeIdentifier::NodeAddress(self.cluster.node(number).address());
-            ask.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(node, None)));
-            let rows = self
-                .session
-                .query_unpaged(ask, ())
-                .await
-                .unwrap()
-                .into_rows_result()
-                .unwrap();
+            );
+            let told = self.sent_to(self.cluster.node(number), text).await.unwrap();
+            let rows = told.into_rows_result().unwrap();
             let rows: BTreeMap<String, String> = rows
                 .rows::<(String, String)>()
                 .unwrap()
@@ -169,6 +169,7 @@ impl Bench {
             );
         }
         assert!(ids.iter().all(|of_node| *of_node == ids[0]), "{ids:?}");
+        ids.swap_remove(0)
     }
 
     /// While a node is away none is made that must be made once: it does not hear of it, and who asks it for the table when it is
@@ -182,6 +183,23 @@ impl Bench {
         assert!(states.iter().all(|state| *state == TableState::Missing));
         let outcome = self.stores[0].create_tables_once(there).await.unwrap();
         assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
+    }
+
+    /// A node that is frozen with a CREATE in it executes that when it goes on, beside those who make the tables then: all have the
+    /// same, and keep it.
+    async fn tables_are_made_once_beside_a_late_one(&self, tables: &[Table]) {
+        let node = self.cluster.node(3);
+        let name = tables[0].name();
+        let late = format!("CREATE TABLE IF NOT EXISTS {KEYSPACE}.{name} (p int PRIMARY KEY, v int)");
+        node.pause().unwrap();
+        self.sent_to(node, late).await.unwrap_err();
+        let given_up = tokio::time::timeout(IMPATIENT, self.stores[0].create_tables_once(tables)).await;
+        assert!(!matches!(given_up, Ok(Ok(_))), "a node is frozen: {given_up:?}");
+        node.resume().unwrap();
+        self.tables_are_made_once(tables).await;
+        let made = self.ids(tables).await;
+        tokio::time::sleep(LATE).await;
+        assert_eq!(self.ids(tables).await, made);
     }
 
     async fn put(&self, table: &Arc<Table>) {
@@ -415,15 +433,22 @@ impl Bench {
         panic!("what was written later is still there");
     }
 
+    /// What a statement that only `node` is asked to execute answers, to somebody who does not wait for long.
+    async fn sent_to(&self, node: &Node, text: String) -> Result<QueryResult, ExecutionError> {
+        let to_node = NodeIdentifier::NodeAddress(node.address());
+        let mut statement = Statement::new(text);
+        statement.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(to_node, None)));
+        statement.set_request_timeout(Some(IMPATIENT));
+        self.session.query_unpaged(statement, ()).await
+    }
+
     async fn comes_late(&self) -> bool {
         let all = ConsistencyLevel::All;
         let node = self.cluster.node(1);
-        let to_node = NodeIdentifier::NodeAddress(node.address());
-        let mut statement = Statement::new(format!("TRUNCATE TABLE {KEYSPACE}.unkept"));
-        statement.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(to_node, None)));
-        statement.set_request_timeout(Some(IMPATIENT));
         node.pause().unwrap();
-        self.session.query_unpaged(statement, ()).await.unwrap_err();
+        self.sent_to(node, format!("TRUNCATE TABLE {KEYSPACE}.unkept"))
+            .await
+            .unwrap_err();
         self.put(&self.unkept).await;
         node.resume().unwrap();
         let start = Instant::now();
@@ -485,6 +510,9 @@ async fn one_of_three_nodes_is_killed_and_comes_back() {
     bench.put(&bench.kept).await;
     let registers = Bench::made_once(["register", "last"]);
     bench.tables_are_made_once(&registers).await;
+    bench
+        .tables_are_made_once_beside_a_late_one(&Bench::made_once(["late", "later"]))
+        .await;
     bench.cluster.node(3).kill().unwrap();
     bench.wait_for_coordinator(partition, &replicas[1]).await;
     for partition in PARTITIONS..DECIDED {
