@@ -218,6 +218,59 @@ impl<'t> Statements<'t> {
         }
         request.push(" FROM ");
         request.push(&table_name(self.keyspace, self.table.name()));
+        self.push_where_tokens(&mut request, (after, up_to));
+        request.push(" LIMIT ?");
+        request.bind_int(limit);
+        request
+    }
+
+    /// The partitions of tokens after `after` up to and with `up_to`: of each its key, its static columns and its token.
+    pub(crate) fn select_partitions(
+        self,
+        (after, up_to): (Option<i64>, Option<i64>),
+        limit: i32,
+    ) -> Request<'t> {
+        let mut request = self.select_distinct();
+        request.push(", ");
+        request.push(&self.token());
+        request.result_types.push(&BIGINT);
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
+        self.push_where_tokens(&mut request, (after, up_to));
+        request.push(" LIMIT ?");
+        request.bind_int(limit);
+        request
+    }
+
+    /// The partitions of one token, in the store's order: of each its key and its static columns.
+    pub(crate) fn select_partitions_of_token(self, token: i64, limit: i32) -> Request<'t> {
+        let mut request = self.select_distinct();
+        request.push(" FROM ");
+        request.push(&table_name(self.keyspace, self.table.name()));
+        request.push(" WHERE ");
+        request.push(&self.token());
+        request.push(" = ? LIMIT ?");
+        request.bind_bigint(token);
+        request.bind_int(limit);
+        request
+    }
+
+    /// The key of a partition and its static columns.
+    fn select_distinct(self) -> Request<'t> {
+        let mut request = Request::new("SELECT DISTINCT ".to_owned());
+        push_columns(&mut request, self.table.partition());
+        request.result_types = types(self.table.partition());
+        if !self.table.statics().is_empty() {
+            request.push(", ");
+            push_columns(&mut request, self.table.statics());
+            request.result_types.extend(types(self.table.statics()));
+        }
+        request
+    }
+
+    /// Tokens after `after` up to and with `up_to`.
+    fn push_where_tokens(self, request: &mut Request<'_>, (after, up_to): (Option<i64>, Option<i64>)) {
+        let token = self.token();
         let mut separator = " WHERE ";
         for (operator, bound) in [(" > ?", after), (" <= ?", up_to)] {
             if let Some(bound) = bound {
@@ -228,46 +281,6 @@ impl<'t> Statements<'t> {
                 separator = " AND ";
             }
         }
-        request.push(" LIMIT ?");
-        request.bind_int(limit);
-        request
-    }
-
-    /// The partition keys of tokens after `after`, each followed by its token.
-    pub(crate) fn select_partitions(self, after: Option<i64>, limit: i32) -> Request<'t> {
-        let token = self.token();
-        let mut request = Request::new("SELECT DISTINCT ".to_owned());
-        push_columns(&mut request, self.table.partition());
-        request.push(", ");
-        request.push(&token);
-        request.push(" FROM ");
-        request.push(&table_name(self.keyspace, self.table.name()));
-        request.result_types = types(self.table.partition());
-        request.result_types.push(&BIGINT);
-        if let Some(after) = after {
-            request.push(" WHERE ");
-            request.push(&token);
-            request.push(" > ?");
-            request.bind_bigint(after);
-        }
-        request.push(" LIMIT ?");
-        request.bind_int(limit);
-        request
-    }
-
-    /// The partition keys of one token, in the store's order.
-    pub(crate) fn select_partitions_of_token(self, token: i64, limit: i32) -> Request<'t> {
-        let mut request = Request::new("SELECT DISTINCT ".to_owned());
-        push_columns(&mut request, self.table.partition());
-        request.push(" FROM ");
-        request.push(&table_name(self.keyspace, self.table.name()));
-        request.push(" WHERE ");
-        request.push(&self.token());
-        request.push(" = ? LIMIT ?");
-        request.bind_bigint(token);
-        request.bind_int(limit);
-        request.result_types = types(self.table.partition());
-        request
     }
 
     /// The static columns of a partition.

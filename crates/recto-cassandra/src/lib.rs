@@ -16,6 +16,7 @@
 //! | `cql`, `values`, `literal` | statements; their values as sent; and as people write them |
 //! | `rows` | the rows of an answer, as they lie in its frame |
 //! | `read`, `scan` | slices, rows, static cells; whole tables in token order |
+//! | `partitions`, `position` | the partitions of a table; where such scans stop |
 //! | `write`, `cas` | plain writes; conditional writes |
 //! | `pace` | how many writes of a bulk are in flight |
 //! | `columns` | whether a writer knows all columns of a table |
@@ -39,8 +40,10 @@ mod keyspace;
 mod literal;
 mod metrics;
 mod pace;
+mod partitions;
 pub mod pieces;
 mod points;
+mod position;
 mod read;
 mod rows;
 mod scan;

@@ -12,6 +12,7 @@ use scylla::response::PagingState;
 
 use crate::client::{Answer, Call, Client, Settings};
 use crate::cql::{Reading, Request, Statements};
+use crate::partitions;
 use crate::pieces::{Piece, pieces};
 use crate::points;
 use crate::rows::each_row;
@@ -124,14 +125,15 @@ impl Snapshot for CassandraSnapshot {
             .map_err(|error| error.with_table(table.name()))
     }
 
-    async fn partitions(
+    async fn scan_partitions(
         &self,
         table: &Arc<Table>,
+        range: &TokenRange,
         after: Option<&ScanPosition>,
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
-        scan::partitions(&self.client, table, after, limit, options)
+        partitions::scan(&self.client, table, range, after, limit, options)
             .await
             .map_err(|error| error.with_table(table.name()))
     }

@@ -7,22 +7,19 @@
 use std::sync::Arc;
 
 use recto_model::table::ReadDirection;
-use recto_model::{Bound, Cells, RowRef, Slice, Table};
+use recto_model::{Bound, Cells, Slice, Table};
 use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
 use scylla::response::PagingState;
 
-use crate::client::{Call, Client, Settings};
+use crate::client::{Client, Settings};
 use crate::cql::Statements;
+use crate::partitions::following;
+use crate::position::{Position, decode_position, encode_position, token_of};
 use crate::read::{life, rows_of, slice_requests};
 use crate::rows::{AnswerRow, each_row};
 
 /// The most ranges a table is split into.
 pub const MAX_TOKEN_RANGES: u32 = 65_536;
-/// The most partitions of one token that a scan looks at. Two keys of one 64-bit token are an
-/// accident; many are an attack on the hash.
-const MAX_PARTITIONS_PER_TOKEN: i32 = 1_024;
-/// The version of the form of positions.
-const POSITION_VERSION: u8 = 1;
 
 /// Splits the ring of Murmur3 tokens into `pieces` ranges of equal width. Of a range, the start is
 /// outside and the end inside, both 8 bytes, big-endian; empty for the ring's own ends.
@@ -44,14 +41,6 @@ pub(crate) fn token_ranges(pieces: u32) -> Vec<TokenRange> {
             end: edge(index + 1),
         })
         .collect()
-}
-
-/// Where a scan stopped: after the row with this key; with no clustering cells, after the partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Position {
-    token: i64,
-    partition: Cells,
-    clustering: Cells,
 }
 
 pub(crate) async fn scan(
@@ -189,7 +178,7 @@ impl Scan<'_> {
             return Ok(());
         }
         for partition in following(self.client, self.table, &self.settings, position).await? {
-            self.partition(position.token, &partition, Bound::start(), false)
+            self.partition(position.token, &partition.key, Bound::start(), false)
                 .await?;
         }
         Ok(())
@@ -277,189 +266,11 @@ impl Scan<'_> {
     }
 }
 
-/// The partitions of a position's token that follow its own.
-async fn following(
-    client: &Client,
-    table: &Table,
-    settings: &Settings,
-    position: &Position,
-) -> Result<Vec<Cells>, StoreError> {
-    let request = Statements::new(&client.config.keyspace, table)
-        .select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN);
-    let prepared = client.prepare(&request, &settings.deadline).await?;
-    let call = Call::Statement(&prepared, &request.values);
-    let answer = client
-        .send(call, settings)
-        .await
-        .map_err(|failure| failure.error)?;
-    let done = serialized_key(position.partition.as_row());
-    let mut following: Vec<Cells> = Vec::new();
-    each_row(&rows_of(answer)?, &request.result_types, |row| {
-        let key: Cells = row.iter().collect();
-        // Cassandra orders partitions of one token by the bytes of their keys.
-        if serialized_key(key.as_row()) > done {
-            following.push(key);
-        }
-        Ok(())
-    })?;
-    Ok(following)
-}
-
-/// The keys of partitions, of which Cassandra reads no more than one row each.
-pub(crate) async fn partitions(
-    client: &Client,
-    table: &Arc<Table>,
-    after: Option<&ScanPosition>,
-    limit: u32,
-    options: &ReadOptions,
-) -> Result<ScanRead, StoreError> {
-    if limit == 0 {
-        let message = "a list of partitions has the limit 0";
-        return Err(StoreError::new(StoreErrorKind::Invalid, message));
-    }
-    let settings = client.settings(options.consistency, options.timeout);
-    let after = after
-        .map(|position| decode_position(table, &position.0))
-        .transpose()?;
-    let mut found: Vec<(i64, Cells)> = Vec::new();
-    if let Some(after) = &after {
-        let rest = following(client, table, &settings, after).await?;
-        found.extend(rest.into_iter().map(|partition| (after.token, partition)));
-    }
-    let wanted = (limit as usize).saturating_sub(found.len());
-    if wanted > 0 {
-        let wanted = i32::try_from(wanted).unwrap_or(i32::MAX);
-        let request = Statements::new(&client.config.keyspace, table)
-            .select_partitions(after.map(|position| position.token), wanted);
-        let prepared = client.prepare(&request, &settings.deadline).await?;
-        let mut from = PagingState::start();
-        let mut most = prepared.page_rows(options.max_bytes, wanted.unsigned_abs());
-        loop {
-            let answer = client
-                .page(&prepared, &request.values, &mut most, &from, &settings)
-                .await?;
-            let more = answer.more.clone();
-            each_row(&rows_of(answer)?, &request.result_types, |row| {
-                let width = table.partition().len();
-                let token = row.get(width).map_or(Ok(None), token_of)?.unwrap_or_default();
-                found.push((token, (0..width).map(|column| row.get(column)).collect()));
-                Ok(())
-            })?;
-            match more {
-                Some(state) if found.len() < limit as usize => from = state,
-                _ => break,
-            }
-        }
-    }
-    found.truncate(limit as usize);
-    Ok(listed(table, found, limit))
-}
-
-/// Partitions as they are returned; where to go on, if there are as many as were asked for.
-fn listed(table: &Table, found: Vec<(i64, Cells)>, limit: u32) -> ScanRead {
-    let mut rows = recto_model::RowSet::new(table.partition().len());
-    for (_, partition) in &found {
-        rows.push_row(partition.as_row());
-    }
-    let last = found
-        .into_iter()
-        .next_back()
-        .filter(|_| rows.len() == limit as usize);
-    ScanRead {
-        bytes: rows.byte_len() as u64,
-        rows,
-        stamps: Vec::new(),
-        ends_in_seconds: Vec::new(),
-        next: last.map(|(token, partition)| {
-            encode_position(&Position {
-                token,
-                partition,
-                clustering: Cells::new(),
-            })
-        }),
-    }
-}
-
-/// The bytes by which Cassandra orders partitions of one token: a sole part as it is, several each
-/// with its length before it and a zero after it.
-fn serialized_key(partition: RowRef<'_>) -> Vec<u8> {
-    let mut key = Vec::with_capacity(partition.byte_len() + 3 * partition.len());
-    for cell in partition.iter() {
-        let cell = cell.unwrap_or_default();
-        if partition.len() == 1 {
-            return cell.to_vec();
-        }
-        key.extend_from_slice(&(cell.len() as u16).to_be_bytes());
-        key.extend_from_slice(cell);
-        key.push(0);
-    }
-    key
-}
-
-fn malformed() -> StoreError {
-    StoreError::new(
-        StoreErrorKind::Invalid,
-        "the token range or scan position is not one of this store and table",
-    )
-    .with_hint("take ranges from token_ranges and positions from scan, on the same table")
-}
-
-fn token_of(bytes: &[u8]) -> Result<Option<i64>, StoreError> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let bytes: [u8; 8] = bytes.try_into().map_err(|_| malformed())?;
-    Ok(Some(i64::from_be_bytes(bytes)))
-}
-
-/// Version, token, then each cell of the key with its length in 4 bytes; the clustering cells are
-/// all there or none is.
-fn encode_position(position: &Position) -> ScanPosition {
-    let mut bytes = vec![POSITION_VERSION];
-    bytes.extend_from_slice(&position.token.to_be_bytes());
-    for cell in position.partition.iter().chain(position.clustering.iter()) {
-        let cell = cell.unwrap_or_default();
-        bytes.extend_from_slice(&(cell.len() as u32).to_be_bytes());
-        bytes.extend_from_slice(cell);
-    }
-    ScanPosition(bytes)
-}
-
-fn decode_position(table: &Table, bytes: &[u8]) -> Result<Position, StoreError> {
-    let (version, bytes) = bytes.split_first().ok_or_else(malformed)?;
-    if *version != POSITION_VERSION {
-        return Err(StoreError::new(
-            StoreErrorKind::Version,
-            format!("the scan position is of version {version}, this release reads {POSITION_VERSION}"),
-        )
-        .with_hint("start the scan of this range again"));
-    }
-    let (token, mut bytes) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
-    let mut cells = Cells::new();
-    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
-        let length = u32::from_be_bytes(*length) as usize;
-        let (cell, rest) = rest.split_at_checked(length).ok_or_else(malformed)?;
-        cells.push(Some(cell));
-        bytes = rest;
-    }
-    let partition_len = table.partition().len();
-    if !bytes.is_empty() || (cells.len() != partition_len && cells.len() != table.key_len()) {
-        return Err(malformed());
-    }
-    Ok(Position {
-        token: i64::from_be_bytes(*token),
-        partition: cells.iter().take(partition_len).collect(),
-        clustering: cells.iter().skip(partition_len).collect(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use recto_model::table::{ColumnKind, Direction, TableOptions};
-    use recto_model::{Column, Type};
 
     #[test]
     fn ranges_cover_the_ring_without_gaps() {
@@ -477,50 +288,5 @@ mod tests {
                 .collect();
             assert!(edges.is_sorted_by(|left, right| left < right));
         }
-    }
-
-    #[test]
-    fn positions_survive_and_damage_is_refused() {
-        let column = |name: &str, kind| Column {
-            name: name.to_owned(),
-            ty: Type::Blob,
-            kind,
-        };
-        let table = Table::new(
-            "t",
-            vec![
-                column("p", ColumnKind::Partition),
-                column("c", ColumnKind::Clustering(Direction::Ascending)),
-            ],
-            TableOptions::default(),
-        )
-        .unwrap();
-        // Written by earlier releases; every later one reads them.
-        let mut golden = include_str!("golden/scan-position-v1.txt").lines();
-        for clustering in [Cells::new(), [Some(&b""[..])].into_iter().collect()] {
-            let position = Position {
-                token: -7,
-                partition: [Some(&b"key"[..])].into_iter().collect(),
-                clustering,
-            };
-            let bytes = encode_position(&position).0;
-            assert_eq!(decode_position(&table, &bytes).unwrap(), position);
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            assert_eq!(Some(&*hex), golden.next());
-            for length in 0..bytes.len() {
-                let cut = decode_position(&table, &bytes[..length]);
-                assert!(cut.is_err() || cut.unwrap() != position);
-            }
-        }
-        assert!(decode_position(&table, &[9, 0]).is_err());
-    }
-
-    #[test]
-    fn composite_keys_are_ordered_as_cassandra_serializes_them() {
-        let key = |cells: &[&[u8]]| {
-            serialized_key(cells.iter().map(|cell| Some(*cell)).collect::<Cells>().as_row())
-        };
-        assert_eq!(key(&[b"ab"]), b"ab");
-        assert_eq!(key(&[b"ab", b""]), [0, 2, b'a', b'b', 0, 0, 0, 0]);
     }
 }

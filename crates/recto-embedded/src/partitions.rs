@@ -4,80 +4,163 @@ use std::ops::Bound;
 
 use recto_model::table::ReadDirection;
 use recto_model::{Cells, RowSet, Table};
-use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind};
+use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
 
+use crate::catalog::StoredTable;
 use crate::clock::{Deadline, Now};
 use crate::damage::damaged;
 use crate::keys;
 use crate::row::{Damage, StoredRow};
 use crate::scan::partition_of;
 use crate::state::{OpenTable, State};
-use crate::walk::Walk;
+use crate::walk::{Walk, verify};
 
-/// Partitions from the first one on, or after a position, which is the components of one.
-pub(crate) fn partitions(
+/// Partitions of a range, from its start or after a position, which is the components of one. One lies in the range that
+/// its first key would lie in, whether or not it has that key.
+pub(crate) fn scan(
     state: &State,
     table: &Table,
+    range: &TokenRange,
     after: Option<&ScanPosition>,
     limit: u32,
     options: &ReadOptions,
 ) -> Result<ScanRead, StoreError> {
     if limit == 0 {
-        let message = "a list of partitions has the limit 0";
+        let message = "a scan of partitions has the limit 0";
         return Err(StoreError::new(StoreErrorKind::Invalid, message));
     }
     let open = state.open(table)?;
     let mut seek = Seek {
         open: &open,
+        range,
+        edge: after.map_or_else(|| range.start.clone(), |position| beyond(&position.0)),
         now: Now::new(&state.environment),
         deadline: Deadline::new(&state.environment, options.timeout)?,
     };
-    let mut rows = RowSet::new(table.partition().len());
-    let mut last = after.map(|position| position.0.clone());
-    loop {
-        let Some(partition) = seek.after(last.as_deref())? else {
-            last = None;
-            break;
-        };
-        let mut cells = Cells::new();
-        keys::decode(table.partition(), &mut partition.as_slice(), &mut cells)
-            .map_err(|error| damaged(&open.stored, &partition, Damage::Layout).with_source(error))?;
-        rows.push_row(cells.as_row());
-        last = Some(partition);
+    let mut rows = RowSet::new(table.partition().len() + table.statics().len());
+    let mut next = None;
+    while let Some(found) = seek.next()? {
+        rows.push_row(found.cells.as_row());
         if rows.len() >= limit as usize || rows.byte_len() as u64 >= options.max_bytes {
+            next = Some(ScanPosition(found.partition));
             break;
         }
     }
     Ok(ScanRead {
         bytes: rows.byte_len() as u64,
         rows,
-        next: last.map(ScanPosition),
+        next,
         stamps: Vec::new(),
         ends_in_seconds: Vec::new(),
     })
 }
 
+/// What all keys of the partition of these components lie before, and no key of another one behind it.
+fn beyond(partition: &[u8]) -> Vec<u8> {
+    [partition, &[keys::ROW + 1]].concat()
+}
+
+/// Where the keys of a partition begin, compared with an edge of a range.
+fn begins_before(partition: &[u8], edge: &[u8]) -> bool {
+    partition.iter().chain(&[keys::STATIC]).lt(edge)
+}
+
+/// A partition that has a row, or a static cell.
+struct Found {
+    partition: Vec<u8>,
+    /// Its key and its static cells.
+    cells: Cells,
+}
+
 struct Seek<'a> {
     open: &'a OpenTable,
+    range: &'a TokenRange,
+    /// From where on to look; empty: from the first key on.
+    edge: Vec<u8>,
     now: Now<'a>,
     deadline: Deadline<'a>,
 }
 
 impl Seek<'_> {
-    /// The components of the next partition that has a row, or static cells.
-    fn after(&mut self, partition: Option<&[u8]>) -> Result<Option<Vec<u8>>, StoreError> {
-        let beyond = partition.map(|partition| [partition, &[keys::ROW + 1]].concat());
-        let edge = beyond.as_deref().map_or(Bound::Unbounded, Bound::Included);
-        let stored = &self.open.stored;
+    fn next(&mut self) -> Result<Option<Found>, StoreError> {
+        let found = match self.look()? {
+            // The range begins within a partition, which is that of the range before.
+            Look::TooEarly(partition) => {
+                self.edge = beyond(&partition);
+                self.look()?
+            }
+            look => look,
+        };
+        match found {
+            Look::Found(found) => {
+                self.edge = beyond(&found.partition);
+                Ok(Some(found))
+            }
+            Look::End | Look::TooEarly(_) => Ok(None),
+        }
+    }
+
+    /// The first partition from the edge on.
+    fn look(&mut self) -> Result<Look, StoreError> {
+        let edge = if self.edge.is_empty() {
+            Bound::Unbounded
+        } else {
+            Bound::Included(self.edge.as_slice())
+        };
+        let (stored, range) = (&self.open.stored, self.range);
         let mut walk = Walk::begin(self.open, edge, ReadDirection::Forward)?;
         while let Some((key, value)) = walk.next()? {
             self.deadline.visit()?;
+            let partition = partition_of(stored, key)?;
+            if begins_before(partition, &range.start) {
+                verify(stored, key, value)?;
+                return Ok(Look::TooEarly(partition.to_vec()));
+            }
+            if !range.end.is_empty() && !begins_before(partition, &range.end) {
+                verify(stored, key, value)?;
+                return Ok(Look::End);
+            }
             let damage = |damage| damaged(stored, key, damage);
             let row = StoredRow::open(stored.key_checksum(key), value).map_err(damage)?;
-            if !row.is_gone(self.now.seconds()).map_err(damage)? {
-                return Ok(Some(partition_of(stored, key)?.to_vec()));
+            let now = self.now.seconds();
+            if !row.is_gone(now).map_err(damage)? {
+                return found(stored, partition, key, &row, now).map(Look::Found);
             }
         }
-        Ok(None)
+        Ok(Look::End)
     }
+}
+
+/// The partition of `key`, the first of it that is there: only if that is its static row it has static cells.
+fn found(
+    table: &StoredTable,
+    partition: &[u8],
+    key: &[u8],
+    row: &StoredRow<'_>,
+    now_seconds: u32,
+) -> Result<Found, StoreError> {
+    let damage = |damage| damaged(table, key, damage);
+    let mut cells = Cells::new();
+    keys::decode(table.definition.partition(), &mut &*partition, &mut cells)
+        .map_err(|error| damage(Damage::Layout).with_source(error))?;
+    let width = table.definition.statics().len();
+    if key[partition.len()] == keys::STATIC {
+        let mut row = row.decode(width).map_err(damage)?;
+        row.end(now_seconds);
+        row.cells[..width].iter().for_each(|cell| cells.push(cell.value));
+    } else {
+        (0..width).for_each(|_| cells.push(None));
+    }
+    Ok(Found {
+        partition: partition.to_vec(),
+        cells,
+    })
+}
+
+/// What lies at an edge.
+enum Look {
+    Found(Found),
+    /// A partition that begins before the range.
+    TooEarly(Vec<u8>),
+    End,
 }

@@ -72,18 +72,19 @@ impl Snapshot for EmbeddedSnapshot {
             .await
     }
 
-    async fn partitions(
+    async fn scan_partitions(
         &self,
         table: &Arc<Table>,
+        range: &TokenRange,
         after: Option<&ScanPosition>,
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
-        let (state, table) = (Arc::clone(&self.state), Arc::clone(table));
+        let (state, table, range) = (Arc::clone(&self.state), Arc::clone(table), range.clone());
         let (after, options) = (after.cloned(), *options);
         // How many rows that ended lie between two partitions is not known.
         blocking(move || {
-            state.read(|| partitions::partitions(&state, &table, after.as_ref(), limit, &options))
+            state.read(|| partitions::scan(&state, &table, &range, after.as_ref(), limit, &options))
         })
         .await
     }

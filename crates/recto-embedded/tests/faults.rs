@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
 use recto_model::table::ReadDirection;
-use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome};
+use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, TokenRange, WriteOptions, WriteOutcome};
 use support::disk::{Disk, Fault, Random, open_on, scale, seed};
 use support::{all, done, fill, numbers, put, read, runtime, table, unbounded, write};
 
@@ -332,7 +332,7 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
         let mut partitions = 0;
         loop {
             let read = snapshot
-                .partitions(&table, after.as_ref(), 1, &unbounded())
+                .scan_partitions(&table, &ranges[0], after.as_ref(), 1, &unbounded())
                 .await
                 .unwrap();
             (steps, partitions) = (steps + 1, partitions + read.rows.len());
@@ -354,6 +354,40 @@ fn reads_wait_for_the_disk_on_threads_that_may_block() {
         let before = disk.reads_here();
         assert!(snapshot.slice_now(&slice, &unbounded()).is_some());
         assert_eq!(disk.reads_here(), before);
+    });
+}
+
+/// What stepping over a partition reads at most: the pages that lead to the next one, and one of rows.
+const MAX_PAGES_A_PARTITION: u64 = 8;
+
+/// Rows of a partition are stepped over, not read.
+#[test]
+fn partitions_are_listed_without_reading_their_rows() {
+    runtime().block_on(async {
+        let (disk, table) = (Disk::new(), table());
+        let store = open_on(&disk).unwrap();
+        store.create_table(&table).await.unwrap();
+        fill(&store, &table, 0..20_000).await;
+        for carrier in ["BB", "CC"] {
+            done(&store, vec![write(&table, carrier, vec![put(1, 1)])]).await;
+        }
+        let snapshot = store.snapshot().unwrap();
+        let whole = TokenRange::whole();
+        let before = disk.reads();
+        let read = snapshot
+            .scan_partitions(&table, &whole, None, 100, &unbounded())
+            .await
+            .unwrap();
+        let pages = disk.reads() - before;
+        assert_eq!((read.rows.len(), read.next), (3, None));
+        // The end is looked for, too.
+        assert!((1..=4 * MAX_PAGES_A_PARTITION).contains(&pages), "{pages} pages");
+        let before = disk.reads();
+        let slice = all(&table, "AA", ReadDirection::Forward);
+        let rows = snapshot.slice(&slice, &unbounded()).await.unwrap().rows.len();
+        let all_pages = disk.reads() - before;
+        assert_eq!(rows, 20_000);
+        assert!(all_pages > 10 * pages, "{pages} pages of {all_pages}");
     });
 }
 

@@ -111,7 +111,9 @@
 //! scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position to go on from,
 //! which any later snapshot takes. A partition that has static cells and no rows is returned as one row with
 //! null clustering and regular cells, so that a copy made by scanning misses nothing. Reads of
-//! rows tell their stamps, and for how long they live, if asked.
+//! rows tell their stamps, and for how long they live, if asked. [`Snapshot::scan_partitions`] returns
+//! each partition once, with its static cells: those that have a row, and those that have only static cells. A
+//! range has the partitions that their keys say, so that a set of ranges lists each once.
 
 pub mod check;
 #[cfg(feature = "conformance")]

@@ -123,13 +123,13 @@ pub struct ScanPosition(pub Vec<u8>);
 /// What a piece of a token scan returned.
 #[derive(Debug, Default)]
 pub struct ScanRead {
-    /// Rows; cells in the table's column order.
+    /// Rows, cells in the table's column order; or partitions, each its key and its static cells.
     pub rows: RowSet,
     /// Where to go on, from any snapshot; `None` at the end of the range.
     pub next: Option<ScanPosition>,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
-    /// If asked for, and of scans only: as [`RowsRead::stamps`]; of a partition that is returned as one row, 0.
+    /// If asked for, and of scans of rows only: as [`RowsRead::stamps`]; of a partition that is returned as one row, 0.
     pub stamps: Vec<i64>,
     /// Likewise, as [`RowsRead::ends_in_seconds`].
     pub ends_in_seconds: Vec<Option<u32>>,
@@ -186,13 +186,16 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
 
-    /// At most `limit` partitions that hold a row or static cells, in the store's own order, from the
-    /// first on or from where an earlier call stopped: of each its key, and nothing else. As in scans
-    /// only `next` says where they end. What it costs grows with the partitions, and with rows that
-    /// were deleted or have ended, but not with the rows there are.
-    async fn partitions(
+    /// At most `limit` partitions of a range, in the store's own order, from its start or from where an earlier
+    /// call of this stopped: each once, as its key and then its static cells. One is listed if it has a row, or a
+    /// static cell that is not null; what was deleted or has ended counts for neither. Which of the
+    /// [`token_ranges`](Self::token_ranges) it lies in depends on its key alone. As in scans only `next` says where the
+    /// range ends, and [`ReadOptions::max_bytes`] ends a call. What it costs grows with the partitions, and
+    /// with rows that were deleted or have ended, but not with the rows there are.
+    async fn scan_partitions(
         &self,
         table: &Arc<Table>,
+        range: &TokenRange,
         after: Option<&ScanPosition>,
         limit: u32,
         options: &ReadOptions,

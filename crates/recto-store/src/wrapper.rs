@@ -261,16 +261,18 @@ impl<W: SnapshotWrapper> Snapshot for W {
         read
     }
 
-    async fn partitions(
+    async fn scan_partitions(
         &self,
         table: &Arc<Table>,
+        range: &TokenRange,
         after: Option<&ScanPosition>,
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
         self.on_other_read();
         self.pass().await;
-        let read = self.inner().partitions(table, after, limit, options).await;
+        let inner = self.inner();
+        let read = inner.scan_partitions(table, range, after, limit, options).await;
         self.pass().await;
         read
     }

@@ -45,21 +45,16 @@ async fn step(core: &CollectionCore, filter: &RowFilter<'_>, after: Option<ScanP
     let snapshot = core.shared.store.snapshot()?;
     let options = core.shared.read_options();
     let table = &core.base().table;
+    let whole = TokenRange::whole();
     let Some(presence) = Presence::of(core.base()) else {
         let read = snapshot
-            .partitions(table, after.as_ref(), STEP_PARTITIONS, &options)
+            .scan_partitions(table, &whole, after.as_ref(), STEP_PARTITIONS, &options)
             .await?;
         return Ok((records(core, filter, &read.rows)?, read.next));
     };
     // Each is one row, which says itself whether it is a record.
     let read = snapshot
-        .scan(
-            table,
-            &TokenRange::whole(),
-            after.as_ref(),
-            STEP_PARTITIONS,
-            &options,
-        )
+        .scan(table, &whole, after.as_ref(), STEP_PARTITIONS, &options)
         .await?;
     let now = core.shared.environment.now_micros();
     let mut present = RowSet::new(table.columns().len());

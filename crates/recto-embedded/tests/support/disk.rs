@@ -157,6 +157,11 @@ impl Disk {
             .unwrap_or(0)
     }
 
+    /// How often it was read.
+    pub(crate) fn reads(&self) -> u64 {
+        self.lock().reads.values().sum()
+    }
+
     fn spend(&self, is_read: bool) -> io::Result<MutexGuard<'_, State>> {
         let mut state = self.lock();
         if is_read && state.fault != Fault::AllFails {

@@ -49,6 +49,7 @@ pub mod conditional;
 pub mod emptying;
 pub mod inserts;
 pub mod order_types;
+pub mod partitions;
 pub mod refusals;
 pub mod rows;
 pub mod scans;
@@ -238,6 +239,13 @@ macro_rules! conformance_suite {
                 refusals_leave_nothing,
                 transactions_are_linearizable,
             ];
+            partitions: [
+                each_once_with_its_static_cells,
+                composite_keys,
+                what_is_gone_is_not_listed,
+                byte_limit,
+                goes_on_beside_writes,
+            ];
             scans: [
                 every_row_once,
                 empty_table,
@@ -293,6 +301,7 @@ mod tests {
             ("emptying", include_str!("emptying.rs")),
             ("inserts", include_str!("inserts.rs")),
             ("order_types", include_str!("order_types.rs")),
+            ("partitions", include_str!("partitions.rs")),
             ("refusals", include_str!("refusals.rs")),
             ("rows", include_str!("rows.rs")),
             ("scans", include_str!("scans.rs")),

@@ -10,9 +10,9 @@ use super::model::Model;
 use crate::{ReadOptions, Store, TokenRange};
 
 /// Scans that one range may take.
-const SCANS: usize = 100_000;
+pub(super) const SCANS: usize = 100_000;
 
-async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<TokenRange> {
+pub(super) async fn ranges(store: &Arc<dyn Store>, table: &Arc<Table>, pieces: u32) -> Vec<TokenRange> {
     let snapshot = store.snapshot().expect("a store under test gives snapshots");
     let ranges = snapshot
         .token_ranges(table, pieces)
@@ -76,41 +76,7 @@ pub(super) async fn scan(fixture: &Fixture, pieces: u32, limit: u32) -> Vec<Cell
     rows
 }
 
-/// All partitions, each step through a snapshot of its own.
-async fn partitions(fixture: &Fixture, limit: u32) -> Vec<Cells> {
-    let mut found = Vec::new();
-    let mut after = None;
-    for _ in 0..SCANS {
-        let snapshot = fixture.snapshot();
-        let options = ReadOptions::default();
-        let read = snapshot
-            .partitions(&fixture.table, after.as_ref(), limit, &options)
-            .await;
-        let read = read.expect("partitions can be listed");
-        assert!(
-            read.rows.len() <= limit as usize,
-            "a list returns at most its limit"
-        );
-        assert_eq!(read.rows.width(), fixture.table.partition().len());
-        found.extend(read.rows.iter().map(|row| row.to_cells()));
-        match read.next {
-            None => return found,
-            next => after = next,
-        }
-    }
-    panic!("the partitions did not end in {SCANS} lists");
-}
-
-/// The keys of partitions that rows are of, each once.
-fn keys_of(fixture: &Fixture, rows: &[Cells]) -> Vec<Cells> {
-    let width = fixture.table.partition().len();
-    let keys = rows.iter().map(|row| row.iter().take(width).collect()).collect();
-    let mut keys = sorted(keys);
-    keys.dedup();
-    keys
-}
-
-fn sorted(mut rows: Vec<Cells>) -> Vec<Cells> {
+pub(super) fn sorted(mut rows: Vec<Cells>) -> Vec<Cells> {
     rows.sort_by_key(|row| {
         row.iter()
             .map(|cell| cell.map(<[u8]>::to_vec))
@@ -152,7 +118,6 @@ pub async fn empty_table(bench: &dyn Bench) {
     for pieces in [1, 8] {
         assert_eq!(scan(&fixture, pieces, 10).await, Vec::<Cells>::new());
     }
-    assert_eq!(partitions(&fixture, 10).await, Vec::<Cells>::new());
     fixture.drop().await;
 }
 
@@ -179,10 +144,6 @@ pub async fn composite_partitions(bench: &dyn Bench) {
     let expected = sorted(expected);
     for (pieces, limit) in [(1, 100), (3, 2)] {
         assert_eq!(sorted(scan(&fixture, pieces, limit).await), expected);
-    }
-    for limit in [1, 3, 8, 100] {
-        let found = partitions(&fixture, limit).await;
-        assert_eq!(sorted(found), keys_of(&fixture, &expected), "limit {limit}");
     }
     fixture.drop().await;
 }
@@ -221,10 +182,6 @@ pub async fn statics(bench: &dyn Bench) {
             "{pieces} pieces, limit {limit}"
         );
     }
-    assert_eq!(
-        sorted(partitions(&fixture, 5).await),
-        keys_of(&fixture, &expected)
-    );
     fixture.drop().await;
 }
 

@@ -103,15 +103,17 @@ impl Snapshot for FaultySnapshot {
         self.inner.scan(table, range, after, limit, options).await
     }
 
-    async fn partitions(
+    async fn scan_partitions(
         &self,
         table: &Arc<Table>,
+        range: &TokenRange,
         after: Option<&ScanPosition>,
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
-        self.begin(&format!("a list of partitions of {}", table.name()), options)
+        self.begin(&format!("a scan of partitions of {}", table.name()), options)
             .await?;
-        self.inner.partitions(table, after, limit, options).await
+        let inner = &self.inner;
+        inner.scan_partitions(table, range, after, limit, options).await
     }
 }

@@ -236,26 +236,34 @@ impl Snapshot for MemorySnapshot {
         })
     }
 
-    async fn partitions(
+    async fn scan_partitions(
         &self,
         table: &Arc<Table>,
+        range: &TokenRange,
         after: Option<&ScanPosition>,
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
         let contents = self.contents(table, options)?;
         let now = self.now();
+        let start = split(&range.start)?;
+        let end = split(&range.end)?;
         let after = after.map(|position| split(&position.0)).transpose()?;
         let mut read = ScanRead {
-            rows: RowSet::new(table.partition().len()),
+            rows: RowSet::new(table.partition().len() + table.statics().len()),
             ..ScanRead::default()
         };
-        for (key, partition) in &contents.partitions {
+        for (key, partition) in contents.partitions.range(start..) {
+            if !end.is_empty() && *key >= end {
+                break;
+            }
             let is_done = after.as_ref().is_some_and(|after| key <= after);
-            if is_done || scanned_rows(table, partition, &partition.live_statics(now), now).is_empty() {
+            let statics = partition.live_statics(now);
+            if is_done || scanned_rows(table, partition, &statics, now).is_empty() {
                 continue;
             }
-            let cells: Cells = key.iter().map(|part| Some(part.as_slice())).collect();
+            let parts = key.iter().map(|part| Some(part.as_slice()));
+            let cells: Cells = parts.chain(statics).collect();
             read.rows.push_row(cells.as_row());
             read.bytes = read.rows.byte_len() as u64;
             if read.rows.len() >= limit as usize || read.bytes >= options.max_bytes {

@@ -1,0 +1,200 @@
+//! The partitions of a table in Cassandra's token order, of which it reads no more than one row each.
+
+use std::sync::Arc;
+
+use recto_model::{Cells, RowRef, RowSet, Table};
+use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
+use scylla::response::PagingState;
+
+use crate::client::{Call, Client, Settings};
+use crate::cql::Statements;
+use crate::position::{Position, decode_position, encode_position, token_of};
+use crate::read::rows_of;
+use crate::rows::{AnswerRow, each_row};
+
+/// The most partitions of one token that a scan looks at. Two keys of one 64-bit token are an
+/// accident; many are an attack on the hash.
+const MAX_PARTITIONS_PER_TOKEN: i32 = 1_024;
+
+/// A partition that has a row, or a static cell.
+pub(crate) struct Partition {
+    pub(crate) key: Cells,
+    statics: Cells,
+}
+
+impl Partition {
+    /// The one that a row begins with: its key, then its static cells.
+    fn read(table: &Table, row: &AnswerRow<'_>) -> Self {
+        let keys = table.partition().len();
+        let cells = |columns: std::ops::Range<usize>| columns.map(|column| row.get(column)).collect();
+        Self {
+            key: cells(0..keys),
+            statics: cells(keys..keys + table.statics().len()),
+        }
+    }
+}
+
+/// The partitions of a position's token that follow its own.
+pub(crate) async fn following(
+    client: &Client,
+    table: &Table,
+    settings: &Settings,
+    position: &Position,
+) -> Result<Vec<Partition>, StoreError> {
+    let request = Statements::new(&client.config.keyspace, table)
+        .select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN);
+    let prepared = client.prepare(&request, &settings.deadline).await?;
+    let call = Call::Statement(&prepared, &request.values);
+    let answer = client
+        .send(call, settings)
+        .await
+        .map_err(|failure| failure.error)?;
+    let done = serialized_key(position.partition.as_row());
+    let mut following = Vec::new();
+    each_row(&rows_of(answer)?, &request.result_types, |row| {
+        let partition = Partition::read(table, row);
+        // Cassandra orders partitions of one token by the bytes of their keys.
+        if serialized_key(partition.key.as_row()) > done {
+            following.push(partition);
+        }
+        Ok(())
+    })?;
+    Ok(following)
+}
+
+/// Partitions of a range, from its start or after a position.
+pub(crate) async fn scan(
+    client: &Client,
+    table: &Arc<Table>,
+    range: &TokenRange,
+    after: Option<&ScanPosition>,
+    limit: u32,
+    options: &ReadOptions,
+) -> Result<ScanRead, StoreError> {
+    if limit == 0 {
+        let message = "a scan of partitions has the limit 0";
+        return Err(StoreError::new(StoreErrorKind::Invalid, message));
+    }
+    let mut listing = Listing {
+        client,
+        table,
+        settings: client.settings(options.consistency, options.timeout),
+        limit: limit as usize,
+        max_bytes: options.max_bytes,
+        rows: RowSet::new(table.partition().len() + table.statics().len()),
+        last: None,
+    };
+    listing.settings.deadline.remaining()?;
+    let mut start = token_of(&range.start)?;
+    let end = token_of(&range.end)?;
+    if let Some(after) = after {
+        let after = decode_position(table, &after.0)?;
+        start = Some(after.token);
+        for partition in following(client, table, &listing.settings, &after).await? {
+            listing.push(after.token, partition);
+        }
+    }
+    if !listing.is_full() {
+        listing.tokens(start, end).await?;
+    }
+    let next = if listing.is_full() { listing.last } else { None };
+    Ok(ScanRead {
+        bytes: listing.rows.byte_len() as u64,
+        rows: listing.rows,
+        stamps: Vec::new(),
+        ends_in_seconds: Vec::new(),
+        next: next.as_ref().map(encode_position),
+    })
+}
+
+struct Listing<'a> {
+    client: &'a Client,
+    table: &'a Table,
+    settings: Settings,
+    limit: usize,
+    max_bytes: u64,
+    rows: RowSet,
+    /// The one listed last.
+    last: Option<Position>,
+}
+
+impl Listing<'_> {
+    fn is_full(&self) -> bool {
+        let rows = &self.rows;
+        rows.len() >= self.limit || (!rows.is_empty() && rows.byte_len() as u64 >= self.max_bytes)
+    }
+
+    fn push(&mut self, token: i64, partition: Partition) {
+        if self.is_full() {
+            return;
+        }
+        let cells: Cells = partition.key.iter().chain(partition.statics.iter()).collect();
+        self.rows.push_row(cells.as_row());
+        self.last = Some(Position {
+            token,
+            partition: partition.key,
+            clustering: Cells::new(),
+        });
+    }
+
+    /// Those of tokens after `after` up to and with `up_to`.
+    async fn tokens(&mut self, after: Option<i64>, up_to: Option<i64>) -> Result<(), StoreError> {
+        let (client, table) = (self.client, self.table);
+        let wanted = i32::try_from(self.limit - self.rows.len()).unwrap_or(i32::MAX);
+        let request =
+            Statements::new(&client.config.keyspace, table).select_partitions((after, up_to), wanted);
+        let prepared = client.prepare(&request, &self.settings.deadline).await?;
+        let mut from = PagingState::start();
+        let mut most = prepared.page_rows(self.max_bytes, wanted.unsigned_abs());
+        loop {
+            let answer = client
+                .page(&prepared, &request.values, &mut most, &from, &self.settings)
+                .await?;
+            let more = answer.more.clone();
+            let before = (self.rows.len(), self.rows.byte_len());
+            each_row(&rows_of(answer)?, &request.result_types, |row| {
+                let token = row.get(self.rows.width()).map_or(Ok(None), token_of)?;
+                self.push(token.unwrap_or_default(), Partition::read(table, row));
+                Ok(())
+            })?;
+            prepared.note_rows(
+                (self.rows.len() - before.0) as u64,
+                (self.rows.byte_len() - before.1) as u64,
+            );
+            match more {
+                Some(state) if !self.is_full() => from = state,
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// The bytes by which Cassandra orders partitions of one token: a sole part as it is, several each
+/// with its length before it and a zero after it.
+fn serialized_key(partition: RowRef<'_>) -> Vec<u8> {
+    let mut key = Vec::with_capacity(partition.byte_len() + 3 * partition.len());
+    for cell in partition.iter() {
+        let cell = cell.unwrap_or_default();
+        if partition.len() == 1 {
+            return cell.to_vec();
+        }
+        key.extend_from_slice(&(cell.len() as u16).to_be_bytes());
+        key.extend_from_slice(cell);
+        key.push(0);
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn composite_keys_are_ordered_as_cassandra_serializes_them() {
+        let key = |cells: &[&[u8]]| {
+            serialized_key(cells.iter().map(|cell| Some(*cell)).collect::<Cells>().as_row())
+        };
+        assert_eq!(key(&[b"ab"]), b"ab");
+        assert_eq!(key(&[b"ab", b""]), [0, 2, b'a', b'b', 0, 0, 0, 0]);
+    }
+}

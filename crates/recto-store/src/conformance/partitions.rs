@@ -1,0 +1,252 @@
+//! Scanning the partitions of a table, each once.
+
+use std::time::Duration;
+
+use recto_model::{Bound, Cells, Type};
+
+use super::Bench;
+use super::fixture::{
+    Fixture, ascending, at, cells, concat, fixed, int, ints, partition, patch_static, put, regular,
+};
+use super::scans::{SCANS, ranges, sorted};
+use crate::{Mutation, Operation, ReadOptions, ScanRead, Stamp};
+
+/// The partitions of the table, each step through a snapshot of its own.
+async fn scan(fixture: &Fixture, pieces: u32, limit: u32, options: &ReadOptions) -> Vec<Cells> {
+    let table = &fixture.table;
+    let mut found = Vec::new();
+    for range in ranges(&fixture.store, table, pieces).await {
+        let mut after = None;
+        for step in 0.. {
+            assert!(step < SCANS, "a range did not end in {SCANS} scans");
+            let snapshot = fixture.snapshot();
+            let read = snapshot
+                .scan_partitions(table, &range, after.as_ref(), limit, options)
+                .await;
+            let read = read.expect("partitions can be scanned");
+            take(fixture, &read, limit, &mut found);
+            after = read.next;
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+fn take(fixture: &Fixture, read: &ScanRead, limit: u32, found: &mut Vec<Cells>) {
+    assert!(
+        read.rows.len() <= limit as usize,
+        "a scan returns at most its limit"
+    );
+    let table = &fixture.table;
+    let width = table.partition().len() + table.statics().len();
+    assert_eq!(read.rows.width(), width, "a partition is its key and its statics");
+    assert!(read.stamps.is_empty(), "partitions have no stamps");
+    found.extend(read.rows.iter().map(|row| row.to_cells()));
+}
+
+/// Partition `p int`, clustering `c int`, static `mark boolean`, `note text` and `number int`, regular `a text`.
+async fn marked(bench: &dyn Bench, prefix: &str) -> Fixture {
+    let columns = vec![
+        partition("p", Type::Int),
+        ascending("c", Type::Int),
+        fixed("mark", Type::Boolean),
+        fixed("note", Type::Text),
+        fixed("number", Type::Int),
+        regular("a", Type::Text),
+    ];
+    Fixture::new(bench, prefix, columns).await
+}
+
+fn row(c: i32) -> Operation {
+    put(ints([c]), cells([Some(b"x")]))
+}
+
+fn mark() -> Operation {
+    patch_static([0], cells([Some(&[1])]))
+}
+
+/// Every partition is returned once, with its static cells, however many pieces, whatever the limit, and
+/// however many rows it has; one that has only static cells, too.
+pub async fn each_once_with_its_static_cells(bench: &dyn Bench) {
+    let fixture = marked(bench, "parts").await;
+    assert_eq!(
+        scan(&fixture, 1, 10, &ReadOptions::default()).await,
+        Vec::<Cells>::new()
+    );
+    let mut expected = Vec::new();
+    for p in 0..40 {
+        let rows = if p == 20 { 60 } else { p % 3 };
+        let (is_marked, has_note) = (p % 4 == 0 || rows == 0, p % 4 == 1);
+        let mut mutations: Vec<Mutation> = (0..rows).map(|c| at(1, row(c))).collect();
+        if is_marked {
+            mutations.push(at(1, mark()));
+        }
+        if has_note {
+            mutations.push(at(1, patch_static([1], cells([Some(b"")]))));
+        }
+        fixture.write(&ints([p * 7919]), mutations).await;
+        let statics = cells([is_marked.then_some(&[1]), has_note.then_some(b""), None]);
+        expected.push(concat(&ints([p * 7919]), &statics));
+    }
+    let expected = sorted(expected);
+    for (pieces, limit) in [(1, 100), (1, 1), (1, 40), (4, 7), (16, 1), (64, 100)] {
+        let found = scan(&fixture, pieces, limit, &ReadOptions::default()).await;
+        assert_eq!(sorted(found), expected, "{pieces} pieces, limit {limit}");
+    }
+    fixture.drop().await;
+}
+
+/// Keys of several parts; a table without clustering columns.
+pub async fn composite_keys(bench: &dyn Bench) {
+    let columns = vec![
+        partition("p", Type::Text),
+        partition("q", Type::Int),
+        regular("v", Type::Int),
+    ];
+    let fixture = Fixture::new(bench, "parts_keys", columns).await;
+    let mut expected = Vec::new();
+    for text in ["", "a", "a\0", "\u{e9}"] {
+        for q in [-1, 0, 1] {
+            let key = cells([Some(text.as_bytes()), Some(&int(q))]);
+            fixture.apply(&key, 1, put(Cells::new(), ints([q]))).await;
+            expected.push(key);
+        }
+    }
+    let expected = sorted(expected);
+    for (pieces, limit) in [(1, 1), (1, 3), (3, 8), (5, 100)] {
+        let found = scan(&fixture, pieces, limit, &ReadOptions::default()).await;
+        assert_eq!(sorted(found), expected, "{pieces} pieces, limit {limit}");
+    }
+    fixture.drop().await;
+}
+
+/// A partition is there while it has a row or a static cell that is not null: deletions of either kind leave the
+/// other, and what has ended is gone.
+pub async fn what_is_gone_is_not_listed(bench: &dyn Bench) {
+    let fixture = marked(bench, "parts_gone").await;
+    let unmark = || patch_static([0], cells([None]));
+    let delete_row = |c| Operation::DeleteRow {
+        clustering: ints([c]),
+    };
+    let delete_rows = || Operation::DeleteRange {
+        from: Bound::start(),
+        to: Bound::end(),
+    };
+    let life = |seconds| {
+        move |operation| Mutation {
+            operation,
+            stamp: Some(Stamp(1)),
+            ttl_seconds: Some(seconds),
+        }
+    };
+    let (short, long) = (life(1), life(1_000));
+    let cases: Vec<(Vec<Mutation>, Option<bool>)> = vec![
+        (vec![at(1, row(1)), at(2, delete_row(1))], None),
+        (
+            vec![at(1, row(1)), at(1, row(2)), at(2, delete_row(1))],
+            Some(false),
+        ),
+        (
+            vec![at(1, row(1)), at(1, mark()), at(2, delete_rows())],
+            Some(true),
+        ),
+        (vec![at(1, mark()), at(2, unmark())], None),
+        (vec![at(1, mark()), at(2, unmark()), at(1, row(1))], Some(false)),
+        (
+            vec![at(1, mark()), at(1, row(1)), at(2, Operation::DeletePartition)],
+            None,
+        ),
+        (vec![short(row(1))], None),
+        (vec![short(mark())], None),
+        (vec![short(mark()), at(1, row(1))], Some(false)),
+        (vec![short(row(1)), at(1, mark())], Some(true)),
+        (vec![long(row(1)), long(mark())], Some(true)),
+    ];
+    let mut expected = Vec::new();
+    for (p, (mutations, listed)) in (0..).zip(cases) {
+        fixture.write(&ints([p]), mutations).await;
+        if let Some(is_marked) = listed {
+            let statics = cells([is_marked.then_some(&[1]), None, None]);
+            expected.push(concat(&ints([p]), &statics));
+        }
+    }
+    bench.wait(Duration::from_millis(2200)).await;
+    for (pieces, limit) in [(1, 100), (1, 1), (4, 2)] {
+        let found = scan(&fixture, pieces, limit, &ReadOptions::default()).await;
+        assert_eq!(
+            sorted(found),
+            sorted(expected.clone()),
+            "{pieces} pieces, limit {limit}"
+        );
+    }
+    fixture.drop().await;
+}
+
+/// Scans of partitions stop at the bytes they may return, and go on.
+pub async fn byte_limit(bench: &dyn Bench) {
+    let fixture = marked(bench, "parts_bytes").await;
+    let large = vec![b'x'; 10_000];
+    let mut expected = Vec::new();
+    for p in 0..12 {
+        let note = cells([Some(&large)]);
+        fixture.apply(&ints([p]), 1, patch_static([1], note)).await;
+        expected.push(cells([Some(&int(p)), None, Some(&large), None]));
+    }
+    for (max_bytes, at_once) in [(1, 1), (25_000, 3)] {
+        let options = ReadOptions {
+            max_bytes,
+            ..ReadOptions::default()
+        };
+        let range = &ranges(&fixture.store, &fixture.table, 1).await[0];
+        let snapshot = fixture.snapshot();
+        let read = snapshot
+            .scan_partitions(&fixture.table, range, None, 1000, &options)
+            .await;
+        let count = read.expect("partitions can be scanned").rows.len();
+        // A remote store may read one protocol page more.
+        assert!(bench.is_remote() || count == at_once, "at most {max_bytes} bytes");
+        let found = scan(&fixture, 1, 1000, &options).await;
+        assert!(
+            sorted(found) == sorted(expected.clone()),
+            "at most {max_bytes} bytes at once"
+        );
+    }
+    fixture.drop().await;
+}
+
+/// A scan that goes on while partitions come and go returns each that was there all the time once, though the very one that it
+/// stopped at is deleted.
+pub async fn goes_on_beside_writes(bench: &dyn Bench) {
+    let fixture = marked(bench, "parts_beside").await;
+    for p in 0..20 {
+        fixture
+            .write(&ints([p * 10]), vec![at(1, row(1)), at(1, mark())])
+            .await;
+    }
+    let mut found = Vec::new();
+    for range in ranges(&fixture.store, &fixture.table, 1).await {
+        let mut after = None;
+        for _ in 0..SCANS {
+            let snapshot = fixture.snapshot();
+            let read = snapshot
+                .scan_partitions(&fixture.table, &range, after.as_ref(), 3, &ReadOptions::default())
+                .await;
+            let read = read.expect("partitions can be scanned");
+            take(&fixture, &read, 3, &mut found);
+            let Some(next) = read.next else { break };
+            after = Some(next);
+            let last = found.last().expect("a scan that goes on has returned some");
+            let last = cells([last.get(0)]);
+            fixture.apply(&last, 5, Operation::DeletePartition).await;
+            let number = i32::try_from(found.len()).expect("there are few");
+            fixture.apply(&ints([number * 10 + 1]), 5, row(1)).await;
+        }
+    }
+    let marked = concat(&cells([Some(&[1])]), &cells([None, None]));
+    let old: Vec<Cells> = found.into_iter().filter(|one| one.get(1).is_some()).collect();
+    let expected = (0..20).map(|p| concat(&ints([p * 10]), &marked)).collect();
+    assert_eq!(sorted(old), sorted(expected));
+    fixture.drop().await;
+}
