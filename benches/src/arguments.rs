@@ -24,7 +24,13 @@ Phases:
     cassandra-views
                    appends and updates with views beside the same by hand on the driver; verified pages
     cassandra-queues
-                   queues on Cassandra: rates, and receives after many messages beside a queue of rows that are deleted
+                   queues on Cassandra: rates by one server and by three, and conditional writes a message
+    cassandra-queues-aged
+                   receives after many messages, beside a new queue and beside rows that are deleted
+    cassandra-queues-waiting
+                   from send until who waits has it, embedded and by one server and by two, beside the store calls
+    cassandra-queues-rolling
+                   receives while tables of bodies take turns every few seconds, and while they do not
     http           pages over HTTP: `recto serve` beside axum from memory, Datasette and FastAPI; memory,
                    idle connections, start
     instructions   instructions of one page of each shape, counted by valgrind
@@ -47,7 +53,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 15] = [
+pub(crate) const PHASES: [&str; 18] = [
     "layers",
     "pages",
     "cache",
@@ -61,6 +67,9 @@ pub(crate) const PHASES: [&str; 15] = [
     "cassandra",
     "cassandra-views",
     "cassandra-queues",
+    "cassandra-queues-aged",
+    "cassandra-queues-waiting",
+    "cassandra-queues-rolling",
     "http",
     "instructions",
 ];

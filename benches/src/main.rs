@@ -14,6 +14,7 @@
 )]
 
 mod arguments;
+mod calls;
 mod flights;
 mod machine;
 mod measure;
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, HELP};
 use peers::http::memory;
+use phases::cassandra_queues::servers;
 use phases::reopen::{VICTIM, fill_until_killed};
 use report::Report;
 use world::World;
@@ -70,6 +72,9 @@ fn run(words: Vec<String>) -> Result<(), String> {
         && word == memory::WORD
     {
         return memory::serve(Path::new(file));
+    }
+    if words.first().is_some_and(|word| word == servers::WORD) {
+        return servers::serve(&words[1..]);
     }
     let arguments = Arguments::parse(words.into_iter())?;
     match arguments.words[0].as_str() {

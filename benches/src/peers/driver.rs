@@ -72,6 +72,15 @@ pub(super) async fn session(address: &str, keyspace: &str) -> Session {
     builder.use_keyspace(keyspace, false).build().await.unwrap()
 }
 
+/// What a phase made goes with it: a node keeps something of each table in memory.
+pub(crate) async fn drop_keyspaces(address: &str, keyspaces: &[String]) {
+    let session = session(address, &keyspaces[0]).await;
+    for keyspace in keyspaces {
+        let statement = format!("DROP KEYSPACE {keyspace}");
+        session.query_unpaged(statement, ()).await.unwrap();
+    }
+}
+
 impl Driver {
     /// Connects to a keyspace with both tables of flights.
     pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {

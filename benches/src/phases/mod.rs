@@ -2,7 +2,7 @@
 
 mod cache;
 mod cassandra;
-mod cassandra_queues;
+pub(crate) mod cassandra_queues;
 mod cassandra_views;
 mod http;
 mod instructions;
@@ -47,7 +47,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),
-        "cassandra-queues" => cassandra_queues::run(world),
+        phase if phase.starts_with("cassandra-queues") => cassandra_queues::run(phase, world),
         "http" => http::run(world),
         _ => instructions::run(world),
     }?;

@@ -13,7 +13,7 @@ use tokio_postgres::{Client, NoTls, Statement};
 
 use crate::measure::{median, micros};
 use crate::peers::postgresql::Cluster;
-use crate::report::{Section, Table, Target};
+use crate::report::{Section, Table, Target, number};
 use crate::world::World;
 
 const CLIENTS: usize = 64;
@@ -24,14 +24,14 @@ const SPELL: Duration = Duration::from_secs(4);
 const ROUNDS: usize = 5;
 pub(super) const BODY: [u8; 100] = [b'x'; 100];
 const CACHE_BYTES: u64 = 256 << 20;
-/// Messages that are there while single receives are timed.
-const BACKLOG: usize = 1_000;
 /// Messages that have been through the queue when they are timed again.
 const PROCESSED: u64 = 3_000_000;
 /// Messages a call while those go through.
 const PROCESSED_BATCH: usize = 100;
-/// Receives that are timed.
-const TIMED: usize = 1_000;
+/// Receives that are timed at a time.
+const TIMED: usize = 500;
+/// How often, of a queue and of a new one in turn.
+pub(super) const BESIDE_ROUNDS: usize = 7;
 
 const TABLE: &str = "CREATE TABLE jobs (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body bytea NOT NULL, \
                      claimed_until timestamptz, attempts int NOT NULL DEFAULT 0)";
@@ -91,13 +91,13 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         let ratio = median(ours.iter().zip(&theirs).map(|(our, their)| our / their).collect());
         if batch == 1 {
             targets.push(Target::at_least(
-                "messages/s, one a call",
+                "queues, messages/s, one a call",
                 10_000.0,
                 median(ours.clone()),
             ));
         }
         if cluster.is_some() {
-            let what = format!("messages/s over PostgreSQL, {batch} a call");
+            let what = format!("queues, messages/s over PostgreSQL, {batch} a call");
             targets.push(Target::at_least(what, 2.0, ratio));
         }
         let found = cluster.is_some();
@@ -118,8 +118,9 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
             "Each client sends messages of {} bytes, receives as many, and acknowledges them, one call after the other. \
              PostgreSQL: a connection a client (`tokio-postgres`), statements prepared, `synchronous_commit = on`, autovacuum \
              on; the oldest rows are claimed by `UPDATE … (SELECT … FOR UPDATE SKIP LOCKED)`. The median of {rounds} rounds of \
-             {:.1} s, in turn; ratios are those of rounds. Then a queue of its own: {TIMED} receives of one message each by \
-             one client, of {BACKLOG} that are there, before and after so many others went through.",
+             {:.1} s, in turn; ratios are those of rounds. Then a queue of its own, through which so many messages go: \
+             {BESIDE_ROUNDS} rounds of {TIMED} receives of one message each by one client, of as many that are there, and of a new \
+             queue in another store, in turn.",
             BODY.len(),
             time.as_secs_f64()
         ),
@@ -138,12 +139,27 @@ async fn open(folder: &Path) -> (Recto, Queue) {
 }
 
 /// Messages a second that so many clients send, receive and acknowledge, so many a call.
-pub(super) fn cycles(
+fn cycles(runtime: &Runtime, queue: &Queue, case: (usize, usize), time: Duration) -> f64 {
+    let spell = spell(runtime, queue, case, time);
+    // What a client left to another that was done: so that each round begins with none.
+    runtime.block_on(queue.purge()).unwrap();
+    spell.rate
+}
+
+/// What clients did.
+pub(super) struct Spell {
+    pub(super) messages: u64,
+    /// Messages a second.
+    pub(super) rate: f64,
+}
+
+/// So many clients send, receive and acknowledge, so many a call.
+pub(super) fn spell(
     runtime: &Runtime,
     queue: &Queue,
     (clients, batch): (usize, usize),
     time: Duration,
-) -> f64 {
+) -> Spell {
     let done = Arc::new(AtomicU64::new(0));
     let started = Instant::now();
     runtime.block_on(async {
@@ -160,10 +176,9 @@ pub(super) fn cycles(
             client.await.unwrap();
         }
     });
-    let rate = done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64();
-    // What a client left to another that was done: so that each round begins with none.
-    runtime.block_on(queue.purge()).unwrap();
-    rate
+    let messages = done.load(Ordering::Relaxed);
+    let rate = messages as f64 / started.elapsed().as_secs_f64();
+    Spell { messages, rate }
 }
 
 pub(super) async fn cycle(queue: &Queue, batch: usize) -> usize {
@@ -270,8 +285,14 @@ fn after_many(
 ) -> Table {
     let (_recto, queue) = runtime.block_on(open(folder));
     let mut table = Table::new(
-        "One queue, before and after so many messages went through it",
-        &["messages processed", "a receive, µs", "the store, MiB"],
+        "One queue, after so many messages went through it",
+        &[
+            "messages processed",
+            "a receive, µs",
+            "of a new queue, µs",
+            "ratio",
+            "the store, MiB",
+        ],
     );
     let mut found = Vec::new();
     let mut sofar = 0;
@@ -281,21 +302,23 @@ fn after_many(
             sofar += process(runtime, &queue, part - sofar);
             world.progress.say(&format!("{sofar} of {processed} processed"));
         }
-        let receive = runtime.block_on(receives(&queue));
         let bytes = store_bytes(folder) as f64;
+        let (_new, new) = runtime.block_on(open(&folder.with_file_name(format!("new-{part}"))));
+        let [receive, its, ratio] = beside_new(runtime, &queue, &new, TIMED);
         table.push(
-            sofar.to_string(),
-            [Some(receive), Some(bytes / f64::from(1 << 20))],
+            number(sofar as f64),
+            [receive, its, ratio, bytes / f64::from(1 << 20)].map(Some),
         );
-        found.push((receive, bytes));
+        found.push((ratio, bytes));
     }
+    let through = number(sofar as f64);
     targets.push(Target::at_most(
-        format!("a receive after {sofar} messages over one before any"),
+        format!("queues, a receive after {through} messages over one of a new queue"),
         1.1,
-        found[2].0 / found[0].0,
+        found[2].0,
     ));
     targets.push(Target::at_most(
-        format!("the file after {sofar} messages over that after a tenth of them"),
+        format!("queues, the file after {through} messages over that after a tenth of them"),
         1.1,
         found[2].1 / found[1].1,
     ));
@@ -330,18 +353,30 @@ fn process(runtime: &Runtime, queue: &Queue, count: u64) -> u64 {
     done
 }
 
-/// What a receive of one message takes in the middle, in microseconds.
-async fn receives(queue: &Queue) -> f64 {
-    queue.purge().await.unwrap();
+/// What a receive of one message takes in the middle, in microseconds: of a queue, of a new one, and the ratio of rounds.
+pub(super) fn beside_new(runtime: &Runtime, queue: &Queue, new: &Queue, count: usize) -> [f64; 3] {
+    let receive = |queue| runtime.block_on(receives(queue, count));
+    // The first makes what a queue needs.
+    receive(queue);
+    receive(new);
+    let rounds = (0..BESIDE_ROUNDS).map(|_| (receive(queue), receive(new)));
+    let rounds: Vec<_> = rounds.collect();
+    let of = |number: fn(&(f64, f64)) -> f64| median(rounds.iter().map(number).collect());
+    [
+        of(|round| round.0),
+        of(|round| round.1),
+        of(|round| round.0 / round.1),
+    ]
+}
+
+async fn receives(queue: &Queue, count: usize) -> f64 {
+    send(queue, count).await;
     let mut taken = Vec::new();
-    while taken.len() < TIMED {
-        send(queue, BACKLOG).await;
-        for _ in 0..BACKLOG.min(TIMED - taken.len()) {
-            let started = Instant::now();
-            let received = queue.receive(Receive::up_to(1)).await.unwrap();
-            taken.push(micros(started.elapsed()));
-            queue.ack(&[received[0].receipt]).await.unwrap();
-        }
+    for _ in 0..count {
+        let started = Instant::now();
+        let received = queue.receive(Receive::up_to(1)).await.unwrap();
+        taken.push(micros(started.elapsed()));
+        queue.ack(&[received[0].receipt]).await.unwrap();
     }
     queue.purge().await.unwrap();
     median(taken)

@@ -80,6 +80,16 @@ pub trait SnapshotWrapper: Send + Sync {
         self.inner().get(read, options).await
     }
 
+    /// The static cells of a partition.
+    async fn on_get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        self.inner().get_statics(table, partition, options).await
+    }
+
     /// A slice that can be had at once; none are unless the wrapper says so.
     fn on_slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
         let _ = (slice, options);
@@ -233,7 +243,7 @@ impl<W: SnapshotWrapper> Snapshot for W {
     ) -> Result<RowsRead, StoreError> {
         self.on_other_read();
         self.pass().await;
-        let read = self.inner().get_statics(table, partition, options).await;
+        let read = self.on_get_statics(table, partition, options).await;
         self.pass().await;
         read
     }

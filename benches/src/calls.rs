@@ -1,0 +1,187 @@
+//! A store that counts what it is asked, and times it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use recto_model::{Cells, Slice, Table};
+use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto_store::{
+    Atomicity, Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store,
+    StoreError, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
+};
+
+/// What goes on beside the work of a queue: who waits listens to the bell, and the keeper looks at ring and registry.
+const BESIDE: [&str; 2] = ["recto_queue_bell", "recto_queue"];
+
+/// What a call was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Plain,
+    /// A conditional write, or a transaction.
+    Conditional,
+}
+
+/// A call, from when it was asked until it was answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) kind: Kind,
+    pub(crate) from: Instant,
+    pub(crate) until: Instant,
+}
+
+/// Passes all on to another store.
+pub(crate) struct Calls {
+    inner: Arc<dyn Store>,
+    seen: Arc<Seen>,
+}
+
+/// What was asked.
+#[derive(Default)]
+pub(crate) struct Seen {
+    conditional: AtomicU64,
+    emptied: AtomicU64,
+    /// Of a queue's work; none: nobody wants them.
+    spans: Mutex<Option<Vec<Span>>>,
+}
+
+/// Passes reads on.
+struct Reads {
+    inner: Arc<dyn Snapshot>,
+    seen: Arc<Seen>,
+}
+
+impl Calls {
+    pub(crate) fn new(inner: &Arc<dyn Store>) -> (Arc<Self>, Arc<Seen>) {
+        let seen = Arc::new(Seen::default());
+        let calls = Self {
+            inner: Arc::clone(inner),
+            seen: Arc::clone(&seen),
+        };
+        (Arc::new(calls), seen)
+    }
+}
+
+impl Seen {
+    /// Conditional writes that were sent, those among them that were refused.
+    pub(crate) fn conditional(&self) -> u64 {
+        self.conditional.load(Ordering::Relaxed)
+    }
+
+    /// Tables that were emptied.
+    pub(crate) fn emptied(&self) -> u64 {
+        self.emptied.load(Ordering::Relaxed)
+    }
+
+    /// Keeps from now on when each call of a queue's work began and ended; and those that were kept.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        self.spans.lock().unwrap().replace(Vec::new()).unwrap_or_default()
+    }
+
+    async fn time<T>(&self, table: &str, kind: Kind, call: impl Future<Output = T>) -> T {
+        let from = Instant::now();
+        let answer = call.await;
+        if let Some(spans) = self.spans.lock().unwrap().as_mut()
+            && !BESIDE.contains(&table)
+        {
+            let until = Instant::now();
+            spans.push(Span { kind, from, until });
+        }
+        answer
+    }
+}
+
+/// For how long between two moments something was asked that was not answered yet.
+pub(crate) fn busy(spans: &[Span], from: Instant, until: Instant) -> Duration {
+    let mut spans: Vec<_> = spans
+        .iter()
+        .map(|span| (span.from.max(from), span.until.min(until)))
+        .collect();
+    spans.sort_unstable();
+    let (mut busy, mut end) = (Duration::ZERO, from);
+    for (from, until) in spans {
+        busy += until.saturating_duration_since(from.max(end));
+        end = end.max(until);
+    }
+    busy
+}
+
+#[async_trait]
+impl StoreWrapper for Calls {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(Reads {
+            inner: snapshot,
+            seen: Arc::clone(&self.seen),
+        })
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let table = writes.first().map(|write| Arc::clone(&write.table));
+        let table = table.as_ref().map_or("", |table| table.name());
+        let call = self.inner.write_many(writes, atomicity, options);
+        self.seen.time(table, Kind::Plain, call).await
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        self.seen.conditional.fetch_add(1, Ordering::Relaxed);
+        let table = Arc::clone(&cas.table);
+        let call = self.inner.cas(cas, options);
+        self.seen.time(table.name(), Kind::Conditional, call).await
+    }
+
+    async fn on_transaction(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        self.seen.conditional.fetch_add(1, Ordering::Relaxed);
+        let table = conditional.first().map(|cas| Arc::clone(&cas.table));
+        let table = table.as_ref().map_or("", |table| table.name());
+        let call = self.inner.transact(conditional, plain, options);
+        self.seen.time(table, Kind::Conditional, call).await
+    }
+
+    async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.seen.emptied.fetch_add(1, Ordering::Relaxed);
+        self.inner.empty_table(table).await
+    }
+}
+
+#[async_trait]
+impl SnapshotWrapper for Reads {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        let call = self.inner.slice(slice, options);
+        self.seen.time(slice.table.name(), Kind::Read, call).await
+    }
+
+    async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        let call = self.inner.get(read, options);
+        self.seen.time(read.table.name(), Kind::Read, call).await
+    }
+
+    async fn on_get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        let call = self.inner.get_statics(table, partition, options);
+        self.seen.time(table.name(), Kind::Read, call).await
+    }
+}

@@ -1,0 +1,152 @@
+//! Receives after many messages, beside a new queue and beside rows that are deleted.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use recto::queues::Queue;
+
+use crate::measure::{median, micros};
+use crate::peers::deleted_rows::DeletedRows;
+use crate::peers::driver::drop_keyspaces;
+use crate::phases::queues::{BESIDE_ROUNDS, BODY, beside_new, cycle};
+use crate::report::{Section, Table, Target, number};
+use crate::world::World;
+
+use super::{Opened, keyspace, runtime};
+
+/// Messages that have gone through when receives are timed.
+const PARTS: [u64; 6] = [0, 30_000, 120_000, 300_000, 1_000_000, 3_000_000];
+const QUICK_DIVISOR: u64 = 100;
+/// Nothing more goes through after so long.
+const MAX_TIME: Duration = Duration::from_secs(480);
+/// Messages a call, and clients, while they do.
+const BATCH: usize = 100;
+const CLIENTS: usize = 8;
+/// Messages between two looks at the time.
+const STRETCH: u64 = 24_000;
+/// Rows that are put and deleted side by side.
+const ROWS: usize = 64;
+/// Receives that are timed at a time.
+const TIMED: usize = 100;
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let started = Instant::now();
+    let runtime = runtime();
+    let (address, first) = (world.arguments.cassandra.clone(), keyspace("aged"));
+    let aged = runtime.block_on(Opened::cassandra(&address, &first))?;
+    let mut naive = Naive {
+        rows: runtime.block_on(DeletedRows::make(&address, &first)),
+        next: 0,
+        is_refused: false,
+    };
+    let mut keyspaces = vec![first];
+    let mut table = Table::new(
+        "A receive, after so many messages went through",
+        &[
+            "messages processed",
+            "Recto, µs",
+            "a new queue, µs",
+            "Recto / new",
+            "rows that are deleted, µs",
+        ],
+    );
+    let (mut done, mut last) = (0, f64::NAN);
+    let divisor = if world.arguments.quick { QUICK_DIVISOR } else { 1 };
+    for part in PARTS.map(|part| part / divisor) {
+        while done < part && started.elapsed() < MAX_TIME {
+            done += runtime.block_on(process(&aged.queue, (part - done).min(STRETCH)));
+            world.progress.say(&format!("{done} processed"));
+        }
+        runtime.block_on(naive.process(done as i64));
+        let beside = format!("{}_new_{part}", keyspaces[0]);
+        let new = runtime.block_on(Opened::cassandra(&address, &beside))?;
+        keyspaces.push(beside);
+        let [ours, its, ratio] = beside_new(&runtime, &aged.queue, &new.queue, TIMED);
+        runtime.block_on(new.recto.close()).unwrap();
+        let theirs = runtime.block_on(naive.receives());
+        table.push(number(done as f64), [Some(ours), Some(its), Some(ratio), theirs]);
+        last = ratio;
+        if done < part {
+            break;
+        }
+    }
+    runtime.block_on(aged.recto.close()).unwrap();
+    runtime.block_on(drop_keyspaces(&address, &keyspaces));
+    let what = format!(
+        "queues on Cassandra, a receive after {} messages over one of a new queue",
+        number(done as f64)
+    );
+    Ok(Section {
+        title: "Queues on Cassandra, after many messages".to_owned(),
+        text: format!(
+            "One node. {BESIDE_ROUNDS} rounds of {TIMED} receives of one message by one client, of Recto's queue (a claim, which is \
+             durable) and of a new one in a keyspace of its own, in turn. Beside them a table with a row a message, in one partition, \
+             which is read with LIMIT 1 and deleted when it is done with (no claim, and no conditional write: two clients would get \
+             the same), {TIMED} of them after as many messages: until Cassandra refuses to read past its tombstones. {CLIENTS} \
+             clients, {BATCH} messages a call and {} bytes each, between; none more go through after {} s.",
+            BODY.len(),
+            MAX_TIME.as_secs()
+        ),
+        tables: vec![table],
+        targets: vec![Target::at_most(what, 1.1, last)],
+        ..Section::default()
+    })
+}
+
+/// Lets about as many messages go through.
+async fn process(queue: &Queue, count: u64) -> u64 {
+    let rounds = (count as usize).div_ceil(BATCH * CLIENTS);
+    let clients = (0..CLIENTS).map(|_| {
+        let queue = queue.clone();
+        tokio::spawn(async move {
+            let mut done = 0;
+            for _ in 0..rounds {
+                done += cycle(&queue, BATCH).await;
+            }
+            done
+        })
+    });
+    let done = join_all(clients).await;
+    queue.purge().await.unwrap();
+    done.into_iter().map(|done| done.unwrap() as u64).sum()
+}
+
+/// The other queue, and how many messages went through it.
+struct Naive {
+    rows: DeletedRows,
+    next: i64,
+    is_refused: bool,
+}
+
+impl Naive {
+    /// Lets messages go through until there were so many.
+    async fn process(&mut self, until: i64) {
+        while self.next < until && !self.is_refused {
+            for number in self.send(ROWS).await {
+                self.rows.delete(number).await;
+            }
+        }
+    }
+
+    async fn send(&mut self, count: usize) -> Vec<i64> {
+        let numbers: Vec<i64> = (self.next..).take(count).collect();
+        self.next += count as i64;
+        join_all(numbers.iter().map(|number| self.rows.send(*number, &BODY))).await;
+        numbers
+    }
+
+    /// What a receive takes in the middle, in microseconds; none: Cassandra refuses the read.
+    async fn receives(&mut self) -> Option<f64> {
+        let mut taken = Vec::new();
+        if self.is_refused {
+            return None;
+        }
+        for number in self.send(TIMED).await {
+            let started = Instant::now();
+            self.is_refused |= self.rows.first(1).await.is_err();
+            taken.push(micros(started.elapsed()));
+            self.rows.delete(number).await;
+        }
+        (!self.is_refused).then(|| median(taken))
+    }
+}

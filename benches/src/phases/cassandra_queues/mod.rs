@@ -1,0 +1,81 @@
+//! Queues on Cassandra: rates and conditional writes, receives after many messages, who waits, and tables that take turns.
+
+mod aged;
+mod rolling;
+pub(crate) mod servers;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::queues::{Queue, QueueOptions, Queues};
+use recto::{CassandraAddress, OpenOptions, Recto, StoreAddress};
+use tokio::runtime::Runtime;
+
+use crate::calls::{Calls, Seen};
+use crate::report::Section;
+use crate::world::World;
+
+/// What a request may take where others use the machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// What they are called in each keyspace.
+const QUEUE: &str = "jobs";
+
+/// Runs one of the phases on queues on Cassandra.
+pub(super) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
+    match phase {
+        "cassandra-queues" => servers::run(world),
+        "cassandra-queues-aged" => aged::run(world),
+        "cassandra-queues-waiting" => waiting::run(world),
+        _ => rolling::run(world),
+    }
+}
+
+/// A queue in an open store that counts what it is asked.
+struct Opened {
+    recto: Recto,
+    queues: Queues,
+    queue: Queue,
+    seen: Arc<Seen>,
+}
+
+impl Opened {
+    /// On Cassandra, as one server.
+    async fn cassandra(address: &str, keyspace: &str) -> Result<Self, String> {
+        let address = CassandraAddress::new(vec![address.to_owned()], keyspace);
+        let recto = Recto::open_with(StoreAddress::Cassandra(Box::new(address)), options())
+            .await
+            .map_err(|error| format!("Cassandra: {error}; `recto-rig start` starts one"))?;
+        Self::counted(&recto).await
+    }
+
+    /// Through a store that counts.
+    async fn counted(recto: &Recto) -> Result<Self, String> {
+        let (calls, seen) = Calls::new(recto.store());
+        let recto = Recto::with_store(calls, options()).await.unwrap();
+        let queues = recto.queues().await.map_err(|error| error.to_string())?;
+        let queue = queues.create(QUEUE, QueueOptions::default()).await.unwrap();
+        Ok(Self {
+            recto,
+            queues,
+            queue,
+            seen,
+        })
+    }
+}
+
+fn options() -> OpenOptions {
+    OpenOptions::new().create().request_timeout(TIMEOUT)
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// One of this run's own.
+fn keyspace(what: &str) -> String {
+    format!("recto_benches_{what}_{}", std::process::id())
+}

@@ -1,0 +1,154 @@
+//! Receives while tables of bodies take turns every few seconds, and while they do not.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use recto::queues::{Queue, Receive, StoreOptions};
+
+use crate::measure::{median, micros, quantile};
+use crate::peers::driver::drop_keyspaces;
+use crate::phases::queues::{BODY, send};
+use crate::report::{Section, Table, Target};
+use crate::world::World;
+
+use super::{Opened, keyspace, runtime};
+
+/// A table is open for so long where they take turns.
+const SLICE_SECONDS: u32 = 10;
+/// And is emptied when nothing has referred to it for so long.
+const MARGIN_SECONDS: u32 = 5;
+const SPELL: Duration = Duration::from_secs(35);
+const QUICK_SPELL: Duration = Duration::from_secs(15);
+const ROUNDS: usize = 4;
+const CLIENTS: usize = 4;
+const BATCH: usize = 10;
+
+/// What receives took in a spell, in milliseconds.
+struct Spell {
+    median: f64,
+    late: f64,
+    slowest: f64,
+    received: f64,
+    emptied: f64,
+}
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rounds = world.arguments.rounds(ROUNDS);
+    let time = if world.arguments.quick { QUICK_SPELL } else { SPELL };
+    let address = world.arguments.cassandra.clone();
+    let keyspaces = ["long", "short"].map(|slices| keyspace(&format!("{slices}_slices")));
+    let turns = StoreOptions {
+        slice_seconds: SLICE_SECONDS,
+        margin_seconds: MARGIN_SECONDS,
+        ..StoreOptions::default()
+    };
+    let options = [StoreOptions::default(), turns];
+    let runtime = runtime();
+    let mut spells = [Vec::new(), Vec::new()];
+    // The first makes the tables, and is not measured.
+    for round in 0..=rounds {
+        for (side, options) in options.iter().enumerate() {
+            world.progress.say(&format!(
+                "round {round} of {rounds}, slices of {} s",
+                options.slice_seconds
+            ));
+            let spell = runtime.block_on(async {
+                let opened = Opened::cassandra(&address, &keyspaces[side]).await?;
+                opened.queues.configure(*options).await.unwrap();
+                let spell = spell(&opened, time).await;
+                opened.recto.close().await.unwrap();
+                Ok::<_, String>(spell)
+            })?;
+            spells[side].extend((round > 0).then_some(spell));
+        }
+    }
+    runtime.block_on(drop_keyspaces(&address, &keyspaces));
+    let ratios = spells[0]
+        .iter()
+        .zip(&spells[1])
+        .map(|(long, short)| short.late / long.late);
+    let what =
+        "queues on Cassandra, the 99th receive in 100 while tables take turns, over that while they do not";
+    Ok(Section {
+        title: "Queues on Cassandra, while tables take turns".to_owned(),
+        text: format!(
+            "One node. {CLIENTS} clients send {BATCH} messages of {} bytes, receive up to {BATCH}, and acknowledge them; what a \
+             receive takes. The tables of bodies take turns every {SLICE_SECONDS} s, each turn a roll, a fence and an emptying, \
+             {MARGIN_SECONDS} s after nothing refers to a table; and in a keyspace of its own they do not. The medians of {rounds} rounds \
+             of {} s, in turn; the ratio is that of rounds.",
+            BODY.len(),
+            time.as_secs()
+        ),
+        tables: vec![table(&spells, &options)],
+        targets: vec![Target::at_most(what, 2.0, median(ratios.collect()))],
+        ..Section::default()
+    })
+}
+
+fn table(spells: &[Vec<Spell>; 2], options: &[StoreOptions; 2]) -> Table {
+    let mut table = Table::new(
+        "A receive, ms",
+        &[
+            "",
+            "median",
+            "99th in 100",
+            "slowest",
+            "messages received",
+            "tables emptied in a round",
+        ],
+    );
+    for (spells, options) in spells.iter().zip(options) {
+        let figure = |number: fn(&Spell) -> f64| Some(median(spells.iter().map(number).collect()));
+        table.push(
+            format!("slices of {} s", options.slice_seconds),
+            [
+                figure(|spell| spell.median),
+                figure(|spell| spell.late),
+                figure(|spell| spell.slowest),
+                figure(|spell| spell.received),
+                figure(|spell| spell.emptied),
+            ],
+        );
+    }
+    table
+}
+
+async fn spell(opened: &Opened, time: Duration) -> Spell {
+    let before = opened.seen.emptied();
+    let started = Instant::now();
+    let clients = (0..CLIENTS).map(|_| {
+        let queue = opened.queue.clone();
+        tokio::spawn(async move {
+            let (mut taken, mut received) = (Vec::new(), 0);
+            while started.elapsed() < time {
+                received += timed_cycle(&queue, &mut taken).await;
+            }
+            (taken, received)
+        })
+    });
+    let clients: Vec<_> = join_all(clients).await.into_iter().map(Result::unwrap).collect();
+    let received = clients.iter().map(|(_, received)| *received as f64).sum();
+    let taken: Vec<f64> = clients.into_iter().flat_map(|(taken, _)| taken).collect();
+    let part = |part| quantile(taken.clone(), part) / 1e3;
+    let emptied = (opened.seen.emptied() - before) as f64;
+    opened.queue.purge().await.unwrap();
+    Spell {
+        median: part(0.5),
+        late: part(0.99),
+        slowest: part(1.0),
+        received,
+        emptied,
+    }
+}
+
+async fn timed_cycle(queue: &Queue, taken: &mut Vec<f64>) -> usize {
+    send(queue, BATCH).await;
+    let started = Instant::now();
+    let received = queue.receive(Receive::up_to(BATCH)).await.unwrap();
+    taken.push(micros(started.elapsed()));
+    let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
+    if !receipts.is_empty() {
+        queue.ack(&receipts).await.unwrap();
+    }
+    receipts.len()
+}

@@ -1,0 +1,224 @@
+//! Rates, and how many conditional writes a message takes; by one server, and by three on one queue.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use crate::measure::median;
+use crate::peers::driver::drop_keyspaces;
+use crate::phases::queues::{BODY, Spell, spell};
+use crate::report::{Section, Table, Target};
+use crate::world::World;
+
+use super::{Opened, keyspace, runtime};
+
+/// The word that makes this program a server.
+pub(crate) const WORD: &str = "queue-server";
+/// Clients and messages a call, of one server.
+const CASES: [(usize, usize); 5] = [(1, 1), (4, 1), (16, 1), (4, 10), (4, 50)];
+/// The same of each of several.
+const CASES_OF_SERVERS: [(usize, usize); 2] = [(16, 1), (4, 50)];
+const SERVERS: [usize; 2] = [1, 3];
+const SPELL: Duration = Duration::from_secs(6);
+const ROUNDS: usize = 3;
+/// What a server prints when it has opened the queue.
+const READY: &str = "ready";
+
+/// What clients did in a spell.
+#[derive(Clone, Copy)]
+struct Done {
+    rate: f64,
+    messages: f64,
+    conditional: f64,
+}
+
+impl Done {
+    fn of(spells: &[Self]) -> Self {
+        let sum = |number: fn(&Self) -> f64| spells.iter().map(number).sum();
+        Self {
+            rate: sum(|done| done.rate),
+            messages: sum(|done| done.messages),
+            conditional: sum(|done| done.conditional),
+        }
+    }
+
+    /// The rate in the middle, and conditional writes a message of all.
+    fn figures(rounds: &[Self]) -> [f64; 2] {
+        let all = Self::of(rounds);
+        [
+            median(rounds.iter().map(|done| done.rate).collect()),
+            all.conditional / all.messages,
+        ]
+    }
+}
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rounds = world.arguments.rounds(ROUNDS);
+    let time = if world.arguments.quick { SPELL / 6 } else { SPELL };
+    let (address, keyspace) = (world.arguments.cassandra.clone(), keyspace("queues"));
+    let runtime = runtime();
+    let opened = runtime.block_on(Opened::cassandra(&address, &keyspace))?;
+    let mut rates = Table::new(
+        "One server: sent, received, acknowledged, each call after the one before",
+        &[
+            "clients, messages a call",
+            "messages/s",
+            "conditional writes a message",
+        ],
+    );
+    let mut targets = Vec::new();
+    for (clients, batch) in CASES {
+        world.progress.say(&format!("{clients} clients, {batch} a call"));
+        let done: Vec<_> = (0..rounds)
+            .map(|_| here(&runtime, &opened, (clients, batch), time))
+            .collect();
+        let [rate, conditional] = Done::figures(&done);
+        rates.push(format!("{clients}, {batch}"), [Some(rate), Some(conditional)]);
+        if batch == 50 {
+            let what = "queues on Cassandra, conditional writes a message, 50 a call";
+            targets.push(Target::at_most(what, 0.1, conditional));
+        }
+    }
+    let servers = several(world, &runtime, &opened, &keyspace, (rounds, time));
+    runtime.block_on(opened.recto.close()).unwrap();
+    runtime.block_on(drop_keyspaces(&address, &[keyspace]));
+    Ok(Section {
+        title: "Queues on Cassandra".to_owned(),
+        text: format!(
+            "One node. Messages of {} bytes; the median of {rounds} rounds of {:.1} s. Conditional writes are counted as they are \
+             sent, those among them that were refused. Servers are processes with sessions of their own, which share the two \
+             processors with the node; one and three take turns.",
+            BODY.len(),
+            time.as_secs_f64()
+        ),
+        tables: vec![rates, servers],
+        targets,
+        ..Section::default()
+    })
+}
+
+/// By clients of this process.
+fn here(runtime: &Runtime, opened: &Opened, case: (usize, usize), time: Duration) -> Done {
+    let before = opened.seen.conditional();
+    let Spell { messages, rate } = spell(runtime, &opened.queue, case, time);
+    let conditional = (opened.seen.conditional() - before) as f64;
+    // What a client left to another that was done: so that each round begins with none.
+    runtime.block_on(opened.queue.purge()).unwrap();
+    let messages = messages as f64;
+    Done {
+        rate,
+        messages,
+        conditional,
+    }
+}
+
+/// By one server, and by several.
+fn several(
+    world: &mut World,
+    runtime: &Runtime,
+    opened: &Opened,
+    keyspace: &str,
+    (rounds, time): (usize, Duration),
+) -> Table {
+    let mut table = Table::new(
+        "Servers on one queue",
+        &[
+            "servers, clients of each, messages a call",
+            "messages/s",
+            "conditional writes a message",
+        ],
+    );
+    for case in CASES_OF_SERVERS {
+        let mut done = SERVERS.map(|_| Vec::new());
+        for round in 0..rounds {
+            for (servers, done) in SERVERS.iter().zip(&mut done) {
+                let (clients, batch) = case;
+                world.progress.say(&format!(
+                    "round {} of {rounds}: {servers} servers, {clients} clients, {batch} a call",
+                    round + 1
+                ));
+                let servers: Vec<_> = (0..*servers)
+                    .map(|_| Server::start(&world.arguments.cassandra, keyspace, case, time))
+                    .collect();
+                done.push(Done::of(&work(servers)));
+                runtime.block_on(opened.queue.purge()).unwrap();
+            }
+        }
+        for (servers, done) in SERVERS.iter().zip(done) {
+            let name = format!("{servers}, {}, {}", case.0, case.1);
+            table.push(name, Done::figures(&done).map(Some));
+        }
+    }
+    table
+}
+
+/// A process that works on the queue.
+struct Server {
+    process: Child,
+    says: BufReader<ChildStdout>,
+}
+
+impl Server {
+    fn start(address: &str, keyspace: &str, (clients, batch): (usize, usize), time: Duration) -> Self {
+        let numbers = [clients as u128, batch as u128, time.as_millis()].map(|number| number.to_string());
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([WORD, address, keyspace])
+            .args(numbers)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let says = BufReader::new(process.stdout.take().unwrap());
+        Self { process, says }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.says.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+/// Lets all of them begin when the last is ready.
+fn work(mut servers: Vec<Server>) -> Vec<Done> {
+    for server in &mut servers {
+        assert_eq!(server.line().trim(), READY);
+    }
+    for server in &mut servers {
+        writeln!(server.process.stdin.as_mut().unwrap()).unwrap();
+    }
+    let done = servers.into_iter().map(|mut server| {
+        let line = server.line();
+        let numbers: Vec<f64> = line
+            .split_whitespace()
+            .map(|number| number.parse().unwrap())
+            .collect();
+        assert!(server.process.wait().unwrap().success());
+        Done {
+            rate: numbers[0],
+            messages: numbers[1],
+            conditional: numbers[2],
+        }
+    });
+    done.collect()
+}
+
+/// Is a server: works when it is told to, for so long, and says what it did.
+pub(crate) fn serve(words: &[String]) -> Result<(), String> {
+    let [address, keyspace, clients, batch, millis] = words else {
+        return Err(format!("{WORD} ADDRESS KEYSPACE CLIENTS BATCH MILLISECONDS"));
+    };
+    let number = |word: &String| word.parse::<usize>().unwrap();
+    let runtime = runtime();
+    let opened = runtime.block_on(Opened::cassandra(address, keyspace))?;
+    println!("{READY}");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let time = Duration::from_millis(number(millis) as u64);
+    let before = opened.seen.conditional();
+    let Spell { messages, rate } = spell(&runtime, &opened.queue, (number(clients), number(batch)), time);
+    println!("{rate} {messages} {}", opened.seen.conditional() - before);
+    runtime.block_on(opened.recto.close()).unwrap();
+    Ok(())
+}
