@@ -12,6 +12,9 @@ pub type Result<T> = std::result::Result<T, QueueError>;
 pub(crate) const RESTORE_ALL: &str =
     "some of its tables were restored and others not: restore all of them, or delete the queue";
 
+/// What to do about a redrive that ended early.
+const REDRIVE_AGAIN: &str = "redrive again: what was moved is not moved once more";
+
 /// What kind of failure it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -48,6 +51,7 @@ pub struct QueueError {
     hint: Option<String>,
     number: Option<usize>,
     field: Option<&'static str>,
+    moved: usize,
     #[source]
     source: Option<std::sync::Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -66,6 +70,7 @@ impl QueueError {
             hint: None,
             number: None,
             field: None,
+            moved: 0,
             source: None,
         }
     }
@@ -110,6 +115,11 @@ impl QueueError {
         self.field
     }
 
+    /// How many messages a redrive had moved when it failed.
+    pub fn moved(&self) -> usize {
+        self.moved
+    }
+
     pub(crate) fn deleted() -> Self {
         Self::new(QueueErrorKind::NotFound, "the queue was deleted")
             .with_hint("create it again, and open it anew")
@@ -125,6 +135,26 @@ impl QueueError {
     pub(crate) fn in_part(self) -> Self {
         let message = format!("{self}: some of it may be done, now or later");
         Self::new(QueueErrorKind::OutcomeUnknown, message).with_source(self)
+    }
+
+    /// So many messages were moved before that: whatever it says of itself, not nothing was done.
+    pub(crate) fn after_moving(self, moved: usize) -> Self {
+        if moved == 0 {
+            return self;
+        }
+        let message = format!("{} moved, and then it ended: {self}", counted(moved));
+        Self {
+            moved,
+            hint: self.hint.clone().or(Some(REDRIVE_AGAIN.to_owned())),
+            ..Self::new(QueueErrorKind::OutcomeUnknown, message).with_source(self)
+        }
+    }
+}
+
+fn counted(messages: usize) -> String {
+    match messages {
+        1 => "1 message was".to_owned(),
+        more => format!("{more} messages were"),
     }
 }
 
@@ -145,6 +175,7 @@ impl From<StoreError> for QueueError {
             hint,
             number: None,
             field: None,
+            moved: 0,
             source: Some(std::sync::Arc::new(error)),
         }
     }

@@ -22,13 +22,15 @@ impl Shards {
     /// to move gets there first, wherever that is: who did may be gone. How many were moved.
     ///
     /// # Errors
-    /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, or was deleted: some may be moved.
+    /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, or was deleted. What was moved
+    /// before stays so, and the error [says how many](QueueError::moved).
     pub async fn redrive(&self, to: &Self, most: Option<usize>) -> Result<usize> {
         let (from, to) = (self.clone(), to.clone());
         let moved = tokio::spawn(async move {
             let mut count = 0;
             for shard in from.all() {
-                count += shard.redrive(&to, most, count).await?;
+                let redriven = shard.redrive(&to, most, &mut count).await;
+                redriven.map_err(|error| error.after_moving(count))?;
             }
             Ok(count)
         });
@@ -37,82 +39,77 @@ impl Shards {
 }
 
 impl Shard {
-    /// The same with those of one shard, when so many were moved before; how many were then.
-    async fn redrive(self: &Arc<Self>, to: &Shards, most: Option<usize>, before: usize) -> Result<usize> {
+    /// The same with those of one shard, when so many were moved before; those that it moves are added, whatever it ends with.
+    async fn redrive(self: &Arc<Self>, to: &Shards, most: Option<usize>, moved: &mut usize) -> Result<()> {
         let (head, is_ordered) = (self.serving().await?, to.options().is_ordered);
         let at_once = if is_ordered { 1 } else { MOVES_AT_ONCE };
-        let mut count = 0;
         for (number, live) in head.live() {
             let (segment, seen) = self.seen(*number, *live).await?;
-            let most_begun = most.map_or(usize::MAX, |most| most - before - count);
-            count += self
-                .end_moves(&segment, *live, most_begun, before + count)
-                .await?;
+            let most_begun = most.map_or(usize::MAX, |most| most - *moved);
+            self.end_moves(&segment, *live, most_begun, moved).await?;
             let goes = |seen: &&Seen| seen.pending.is_none() && (!is_ordered || seen.entry.group.is_some());
             let mut left = seen.iter().filter(goes);
             loop {
-                let room = most.map_or(at_once, |most| at_once.min(most - before - count));
+                let room = most.map_or(at_once, |most| at_once.min(most - *moved));
                 let some: Vec<_> = left.by_ref().take(room).collect();
                 if some.is_empty() {
                     break;
                 }
-                count += self
-                    .redrive_some(&segment, *live, &some, to, before + count)
-                    .await?;
+                self.redrive_some(&segment, *live, &some, to, moved).await?;
             }
         }
-        Ok(count)
+        Ok(())
     }
 
-    /// Moves these; how many were, beside those before.
+    /// Moves these.
     async fn redrive_some(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
         some: &[&Seen],
         to: &Shards,
-        before: usize,
-    ) -> Result<usize> {
+        moved: &mut usize,
+    ) -> Result<()> {
         let moves = some
             .iter()
             .map(|seen| self.move_one(segment, live, seen.seq, None, to, as_it_was_sent));
-        count_moved(join_all(moves).await, before)
+        count_moved(join_all(moves).await, moved)
     }
 
-    /// Goes on with at most so many messages of a segment that somebody began to move; how many got there, beside those before.
+    /// Goes on with at most so many messages of a segment that somebody began to move.
     async fn end_moves(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
         most: usize,
-        before: usize,
-    ) -> Result<usize> {
+        moved: &mut usize,
+    ) -> Result<()> {
         let leaving = segment.leaving().into_iter();
         let begun = leaving
             .filter(|(seq, _)| segment.target(*seq).is_some())
             .take(most);
         let moves =
             begun.map(|(seq, attempts)| self.bury_one(segment, live, seq, attempts, None, NOT_GIVEN_BACK));
-        count_moved(join_all(moves).await, before)
+        count_moved(join_all(moves).await, moved)
     }
 }
 
-/// How many were moved, if nothing keeps the rest from it.
-fn count_moved(moved: Vec<Result<Option<Moved>>>, before: usize) -> Result<usize> {
-    let is_done = |moved: &&Result<Option<Moved>>| matches!(moved, Ok(Some(Moved::Done)));
-    let count = moved.iter().filter(is_done).count();
-    for moved in moved {
-        match moved.map_err(QueueError::in_part)? {
+/// Counts those that were moved; whether anything keeps the rest from it.
+fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<()> {
+    let is_done = |one: &&Result<Option<Moved>>| matches!(one, Ok(Some(Moved::Done)));
+    *moved += moves.iter().filter(is_done).count();
+    for one in moves {
+        match one.map_err(QueueError::in_part)? {
             // One was received meanwhile, or somebody else moves it.
             Some(Moved::Done | Moved::NotNow) | None => {}
-            Some(other) => return Err(not_taken(other, before + count)),
+            Some(other) => return Err(not_taken(other)),
         }
     }
-    Ok(count)
+    Ok(())
 }
 
 /// Why a redrive ended early.
-fn not_taken(moved: Moved, count: usize) -> QueueError {
+fn not_taken(moved: Moved) -> QueueError {
     let (kind, why, hint) = match moved {
         Moved::Full => (
             QueueErrorKind::Full,
@@ -130,5 +127,5 @@ fn not_taken(moved: Moved, count: usize) -> QueueError {
             RESTORE_ALL,
         ),
     };
-    QueueError::new(kind, format!("{why}: {count} messages were moved, and no more")).with_hint(hint)
+    QueueError::new(kind, why).with_hint(hint)
 }

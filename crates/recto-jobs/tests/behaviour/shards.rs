@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recto_jobs::{Created, Message, NewMessage, QueueErrorKind, Queues, Settled, Shards};
-use recto_queue::{QueueOptions, Shard};
+use recto_queue::{Address, QueueOptions, Shard};
 
 use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
@@ -328,4 +328,42 @@ pub(crate) async fn how_many_shards_there_are_is_said(bed: Bed) {
     assert_eq!(unit.shards.segments().await.unwrap(), usize::from(holds));
     queues.end_unit(jobs.id, "night").await.unwrap();
     assert_refused(unit.shards.stats().await, QueueErrorKind::NotFound, "");
+}
+
+/// One that fails where it comes later says how many it has moved, and not that nothing was done.
+pub(crate) async fn a_redrive_that_fails_in_a_later_shard_says_what_was_moved(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await;
+    is_sent(&dead.shards, many()).await;
+    let received = receive(&dead.shards, 1).await;
+    dead.shards.give_back(&receipts(&received)).await.unwrap();
+    let place = received[0].receipt.address.place;
+    let hide = |shard: Option<Shard>| {
+        *bed.watch.hidden_head.lock().unwrap() = shard.map(|shard| Address { place, shard });
+    };
+    let places = places(&dead.shards).await;
+    let in_the_last = places.values().filter(|shard| shard.0 == 3).count();
+    assert!((1..MANY).contains(&in_the_last));
+
+    hide(Some(Shard(0)));
+    let nothing = queues.redrive(&dead, &jobs, None).await.unwrap_err();
+    assert_eq!(
+        (nothing.kind(), nothing.moved()),
+        (QueueErrorKind::Unavailable, 0)
+    );
+    hide(Some(Shard(3)));
+    let some = queues.redrive(&dead, &jobs, None).await;
+    assert_eq!(some.as_ref().unwrap_err().moved(), MANY - in_the_last);
+    let says = format!(
+        "{} messages were moved, and then it ended: it is hidden",
+        MANY - in_the_last
+    );
+    assert_refused(some, QueueErrorKind::OutcomeUnknown, &says);
+    assert_eq!(
+        jobs.shards.stats().await.unwrap().messages,
+        (MANY - in_the_last) as u64
+    );
+    hide(None);
+    assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), in_the_last);
 }

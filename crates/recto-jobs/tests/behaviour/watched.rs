@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use recto_model::{Slice, Table};
+use recto_queue::Address;
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_store::{
     Atomicity, Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store,
@@ -22,6 +23,8 @@ pub(crate) struct Watch {
     pub(crate) holds_heads: AtomicBool,
     /// No head can be read.
     pub(crate) hides_heads: AtomicBool,
+    /// This one cannot.
+    pub(crate) hidden_head: Mutex<Option<Address>>,
     /// So many of the next changes of logs are refused.
     pub(crate) refused_appends: AtomicUsize,
     /// Emptying a table ends like that.
@@ -52,6 +55,15 @@ impl Watch {
     /// Whether a log's change is refused now.
     fn refuses(&self, cas: &Cas) -> bool {
         cas.table.name() == LOGS && takes_one(&self.refused_appends)
+    }
+
+    /// Whether a head cannot be read now.
+    fn hides(&self, read: &PointRead) -> bool {
+        let cells = |address: Address| [address.place.0, address.shard.0.into()].map(u32::to_be_bytes);
+        let hidden = self.hidden_head.lock().unwrap().map(cells);
+        let is_hidden =
+            hidden.is_some_and(|cells| read.partition.iter().eq(cells.iter().map(|cell| Some(&cell[..]))));
+        read.table.name() == HEADS && (is_hidden || self.hides_heads.load(Ordering::Relaxed))
     }
 
     /// What a node says that does not know a table of bodies.
@@ -162,7 +174,7 @@ impl SnapshotWrapper for WatchedSnapshot {
     }
 
     async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        if self.watch.hides_heads.load(Ordering::Relaxed) && read.table.name() == HEADS {
+        if self.watch.hides(read) {
             return Err(StoreError::new(StoreErrorKind::Unavailable, "it is hidden"));
         }
         self.watch.hears_of(&read.table)?;

@@ -252,13 +252,13 @@ impl Queue {
     /// long that takes; [`redrive_for`](Self::redrive_for) ends in time.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`]: both are one queue. The store cannot be reached, or the other queue takes no more: some may
-    /// be moved.
+    /// [`ErrorKind::InvalidArgument`]: both are one queue. The store cannot be reached, or the other queue takes no more:
+    /// [`ErrorKind::OutcomeUnknown`] if some were moved before, and the message says how many.
     pub async fn redrive(&self, to: &Queue, most: Option<usize>) -> Result<usize> {
         let mut moved = 0;
         loop {
             let redriven = self.redrive_for(to, most.map(|most| most - moved), Duration::MAX);
-            let redriven = redriven.await?;
+            let redriven = redriven.await.map_err(|error| after_moving(moved, error))?;
             moved += redriven.moved;
             if redriven.is_done {
                 return Ok(moved);
@@ -270,7 +270,7 @@ impl Queue {
     /// goes on with that. Two at a time move no message twice.
     ///
     /// # Errors
-    /// As of [`redrive`](Self::redrive).
+    /// As of [`redrive`](Self::redrive), of which nothing was moved: what keeps it from moving more is told by the next one.
     pub async fn redrive_for(&self, to: &Queue, most: Option<usize>, time: Duration) -> Result<Redriven> {
         let mut over = std::pin::pin!(tokio::time::sleep(time));
         let mut moved = 0;
@@ -278,11 +278,11 @@ impl Queue {
             let some = most.map_or(MOVED_AT_ONCE, |most| MOVED_AT_ONCE.min(most - moved));
             let count = match self.engine.redrive(&self.known, &to.known, Some(some)).await {
                 Ok(count) => count,
-                Err(error) if moved == 0 => return Err(error.into()),
+                Err(error) if moved + error.moved() == 0 => return Err(error.into()),
                 // What was moved is told now, and why no more is by the next one.
-                Err(_) => {
+                Err(error) => {
                     return Ok(Redriven {
-                        moved,
+                        moved: moved + error.moved(),
                         is_done: false,
                     });
                 }
@@ -294,5 +294,22 @@ impl Queue {
                 return Ok(Redriven { moved, is_done });
             }
         }
+    }
+}
+
+/// What a redrive ended with that had moved so many before: whatever that says of itself, not nothing was done.
+fn after_moving(moved: usize, error: Error) -> Error {
+    if moved == 0 {
+        return error;
+    }
+    let message = format!(
+        "{moved} messages were moved, and then it ended: {}",
+        error.message()
+    );
+    let hint = error.hint().map(str::to_owned);
+    let said = Error::new(ErrorKind::OutcomeUnknown, message).with_source(error);
+    match hint {
+        Some(hint) => said.with_hint(hint),
+        None => said,
     }
 }
