@@ -187,7 +187,7 @@ impl Drop for Burying {
 }
 
 /// Whether whatever else is asked now would fare no better.
-fn is_out_of_reach(error: &QueueError) -> bool {
+pub(crate) fn is_out_of_reach(error: &QueueError) -> bool {
     use QueueErrorKind::{Closed, OutcomeUnknown, Timeout, Unavailable};
     matches!(error.kind(), Unavailable | Timeout | OutcomeUnknown | Closed)
 }

@@ -83,7 +83,7 @@ impl Shard {
                 ClearAction::State(number, live, wish) => {
                     let segment = self.segment(number, live);
                     let answer = segment.state.ask_one(wish, time).await?;
-                    if let StateAnswer::Leaving(_) = answer {
+                    if let StateAnswer::Leaving(..) = answer {
                         // It is gone on with when somebody looks.
                         self.bury(&segment, live);
                     }

@@ -324,22 +324,8 @@ impl Shard {
     pub(crate) async fn seen(&self, number: Segment, live: Live) -> Result<(Arc<LiveSegment>, Vec<Seen>)> {
         let segment = self.segment(number, live);
         self.load(&segment).await?;
-        let seen = segment.state.with_copy(|state| {
-            let state = state.filter(|state| state.segment() == number);
-            segment.with_log(|log| {
-                let open = log
-                    .messages()
-                    .filter(|(seq, ..)| state.is_none_or(|state| !state.resolved().has(*seq)));
-                open.map(|(seq, chunk, entry)| Seen {
-                    seq,
-                    chunk,
-                    entry: *entry,
-                    pending: state.and_then(|state| state.pending().get(&seq).copied()),
-                })
-                .collect()
-            })
-        });
-        Ok((segment, seen.unwrap_or_default()))
+        let seen = segment.seen().unwrap_or_default();
+        Ok((segment, seen))
     }
 
     async fn remove(self: &Arc<Self>, position: Position) -> Result<bool> {
@@ -355,5 +341,28 @@ impl Shard {
         self.tells();
         self.release_if_done(&segment).await;
         Ok(answer == StateAnswer::Done)
+    }
+}
+
+impl LiveSegment {
+    /// The messages that are not done with, as far as that is known; none: of another segment, or nothing.
+    pub(crate) fn seen(&self) -> Option<Vec<Seen>> {
+        self.state.with_copy(|state| {
+            let state = state.filter(|state| state.segment() == self.number);
+            self.with_log(|log| {
+                let open = log
+                    .messages()
+                    .filter(|(seq, ..)| state.is_none_or(|state| !state.resolved().has(*seq)));
+                open.map(|(seq, chunk, entry)| Seen {
+                    seq,
+                    chunk,
+                    entry: *entry,
+                    pending: state
+                        .and_then(|state| state.pending().get(&seq).copied())
+                        .or(entry.received.map(Pending::from)),
+                })
+                .collect()
+            })
+        })
     }
 }

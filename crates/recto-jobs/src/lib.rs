@@ -32,7 +32,7 @@
 //! | `segment` | what is known of one live segment |
 //! | `entering` | what sending asks of a shard |
 //! | `reading` | bodies are read |
-//! | `send`, `receive` (`look`: at one shard), `settle`, `release`, `moving`, `burying`, `clear`, `redriving`, `expiring`, `losing` | the operations |
+//! | `send`, `receive` (`look`: at one shard), `settle`, `release`, `moving`, `burying`, `clear`, `redriving`, `expiring`, `gathering`, `losing` | the operations |
 //! | `upkeep` | what is done without anybody asking |
 
 mod affinity;
@@ -44,6 +44,7 @@ mod common;
 mod entering;
 pub mod error;
 mod expiring;
+mod gathering;
 pub mod inspect;
 mod look;
 mod losing;

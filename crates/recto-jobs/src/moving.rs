@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use recto_queue::{
-    Chunk, ClaimId, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Segment, Seq, StateAnswer,
+    Chunk, ClaimId, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Reach, Segment, Seq, StateAnswer,
 };
 
 use crate::bodies::Content;
@@ -22,6 +22,15 @@ pub(crate) const MAX_ERROR_BYTES: usize = 4_096;
 /// What is said of a message whose body is missing, or damaged.
 pub(crate) const BODY_LOST: &str = "body lost: it is missing in the store, or damaged";
 
+/// Where a message goes.
+#[derive(Clone, Copy)]
+pub(crate) enum Goes<'t> {
+    /// To another queue, by whoever received it, if anybody did.
+    To(&'t Shards, Option<ClaimId>),
+    /// To a later segment of its own shard, which takes such messages.
+    On(Reach),
+}
+
 impl Shard {
     /// Moves one message to the dead letters; none: there is no such queue, or it is on its way. Where there are none, it goes on
     /// with what was begun.
@@ -34,8 +43,12 @@ impl Shard {
         claim: Option<ClaimId>,
         error: &str,
     ) -> Result<Option<Moved>> {
-        let Some(dead_letters) = self.common.options.get().dead_letters else {
-            return self.move_on(segment, live, seq).await;
+        let goes_on = segment
+            .target(seq)
+            .is_some_and(|target| target.address == self.address);
+        let dead_letters = self.common.options.get().dead_letters;
+        let Some(dead_letters) = dead_letters.filter(|_| !goes_on) else {
+            return self.end_move(segment, live, seq).await;
         };
         let attributes = [
             (ERROR_ATTRIBUTE, shortened(error).to_owned()),
@@ -46,7 +59,8 @@ impl Shard {
             content.attributes.extend(attributes);
         };
         let to = self.queues.shards_of(dead_letters.to);
-        let moved = self.move_one(segment, live, seq, claim, &to, change).await?;
+        let goes = Goes::To(&to, claim);
+        let moved = self.move_one(segment, live, seq, goes, change).await?;
         self.common
             .counters
             .dead_lettered
@@ -54,24 +68,43 @@ impl Shard {
         Ok(moved)
     }
 
-    /// Goes on where somebody began to move a message back; none: nobody did, or it is on its way by this process.
-    async fn move_on(self: &Arc<Self>, segment: &LiveSegment, live: Live, seq: Seq) -> Result<Option<Moved>> {
+    /// Goes on where somebody began to move a message back, or on; none: nobody did, or it is on its way by this process.
+    async fn end_move(
+        self: &Arc<Self>,
+        segment: &LiveSegment,
+        live: Live,
+        seq: Seq,
+    ) -> Result<Option<Moved>> {
         let Some(target) = segment.target(seq) else {
             return Ok(None);
         };
+        if target.address == self.address {
+            return self.move_on(segment, live, seq, Reach::Near).await;
+        }
         let to = Shards::only(self.queues.shard_at(target.address));
-        self.move_one(segment, live, seq, None, &to, as_it_was_sent).await
+        let goes = Goes::To(&to, None);
+        self.move_one(segment, live, seq, goes, as_it_was_sent).await
     }
 
-    /// Moves one message to another queue, its body changed so; none: it is on its way, or was not known here. One whose body is
+    /// Moves one message to a later segment, as it is; see [`move_one`](Self::move_one).
+    pub(crate) async fn move_on(
+        self: &Arc<Self>,
+        segment: &LiveSegment,
+        live: Live,
+        seq: Seq,
+        reach: Reach,
+    ) -> Result<Option<Moved>> {
+        self.move_one(segment, live, seq, Goes::On(reach), |_| {}).await
+    }
+
+    /// Moves one message, its body changed so; none: it is on its way, or was not known here. One whose body is
     /// lost goes without it, and says so.
     pub(crate) async fn move_one(
         self: &Arc<Self>,
         segment: &LiveSegment,
         live: Live,
         seq: Seq,
-        claim: Option<ClaimId>,
-        to: &Shards,
+        goes: Goes<'_>,
         change: impl FnOnce(&mut Content),
     ) -> Result<Option<Moved>> {
         let on_its_way = OnItsWay::new(self, (segment.number, seq));
@@ -84,6 +117,10 @@ impl Shard {
         if is_lost && self.find(segment.number).await?.is_none() {
             // Bodies go with their segment.
             return Ok(Some(Moved::Done));
+        }
+        if is_lost && matches!(goes, Goes::On(_)) && segment.target(seq).is_none() {
+            // Who receives it finds that out, and says so.
+            return Ok(Some(Moved::NotNow));
         }
         let mut content = found.unwrap_or_default();
         change(&mut content);
@@ -101,9 +138,15 @@ impl Shard {
             seq,
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
-        let target = to.to_move(entry.group);
+        let (target, claim) = match goes {
+            Goes::To(to, claim) => (to.to_move(entry.group), claim),
+            Goes::On(_) => (self, None),
+        };
         let address = (target.address, target.tenure);
         let mut moving = Moving::new(origin, claim, address, chunk, entry, protocol);
+        if let Goes::On(reach) = goes {
+            moving = moving.on(reach);
+        }
         if let Some(table) = target.own_table().await? {
             moving = moving.in_table(table);
         }

@@ -190,6 +190,14 @@ impl QueueStore {
         self
     }
 
+    /// That goes by such limits.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_limits(mut self, limits: impl FnOnce(Protocol) -> Protocol) -> Self {
+        self.protocol = limits(self.protocol);
+        self
+    }
+
     /// Makes the tables that there are from the beginning. What is decided lies in them, so that each must be made once.
     async fn make_first(&self) -> Result<()> {
         let tables = self.first();
@@ -296,6 +304,12 @@ impl QueueStore {
     /// A number that nothing else has.
     pub(crate) fn random(&self) -> u128 {
         u128::from_be_bytes(self.environment.random())
+    }
+
+    /// A number below that, or 0.
+    pub(crate) fn drawn_below(&self, end: usize) -> usize {
+        let drawn = u16::from_be_bytes(self.environment.random());
+        usize::from(drawn) % end.max(1)
     }
 
     /// How registers are read: as every conditional write that was decided left them.

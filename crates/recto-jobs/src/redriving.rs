@@ -8,13 +8,13 @@ use recto_queue::{Live, Moved};
 use crate::burying::NOT_GIVEN_BACK;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::inspect::Seen;
-use crate::moving::as_it_was_sent;
+use crate::moving::{Goes, as_it_was_sent};
 use crate::segment::LiveSegment;
 use crate::shard::Shard;
 use crate::shards::Shards;
 
 /// Messages that are moved side by side, so that they share commits; to an ordered queue one goes after the other.
-const MOVES_AT_ONCE: usize = 32;
+pub(crate) const MOVES_AT_ONCE: usize = 32;
 
 impl Shards {
     /// Moves messages that nobody has received to another queue, the oldest of a shard first, at most so many, or all that there are:
@@ -70,9 +70,10 @@ impl Shard {
         to: &Shards,
         moved: &mut usize,
     ) -> Result<()> {
+        let goes = Goes::To(to, None);
         let moves = some
             .iter()
-            .map(|seen| self.move_one(segment, live, seen.seq, None, to, as_it_was_sent));
+            .map(|seen| self.move_one(segment, live, seen.seq, goes, as_it_was_sent));
         count_moved(join_all(moves).await, moved)
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_queue::{
-    Live, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateAnswer, StateWish,
+    Head, Live, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateAnswer, StateWish,
 };
 
 use crate::error::Result;
@@ -75,6 +75,12 @@ impl Shard {
         time: Duration,
     ) -> Result<StateAnswer> {
         let source = self.queues.shard_at(origin.address);
+        let is_gone =
+            |head: &Head| head.ever_had(origin.segment) && !head.live().contains_key(&origin.segment);
+        if source.head.with_copy(|head| head.is_some_and(is_gone)) {
+            // Released is for ever: of what was moved together the head is not read once for each.
+            return Ok(StateAnswer::Gone);
+        }
         match source.find(origin.segment).await? {
             Some(live) => {
                 let segment = source.segment(origin.segment, live);

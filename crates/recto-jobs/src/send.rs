@@ -210,6 +210,7 @@ fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &Shar
             group.map_or_else(|| fingerprint(id), |group| fingerprint_in(group, id))
         }),
         origin: None,
+        received: None,
     }
 }
 

@@ -212,7 +212,7 @@ impl Shard {
             is_begun = true;
             for (index, answer) in indexes.into_iter().zip(answers) {
                 settled[index] = match answer {
-                    StateAnswer::Stale | StateAnswer::Leaving(_) => Settled::Stale,
+                    StateAnswer::Stale | StateAnswer::Leaving(..) => Settled::Stale,
                     _ => Settled::Done,
                 };
             }

@@ -1,5 +1,5 @@
-//! What is done for all queues without anybody asking: what has expired goes, what was received too often is a dead letter, and
-//! what was not done to the end is done.
+//! What is done for all queues without anybody asking: what has expired goes, what was received too often is a dead letter, what is
+//! left of very many segments comes together, and what was not done to the end is done.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::burying::Burials;
+use crate::gathering;
 use crate::queues::{Inner, Queues};
 
 /// How long it is between two times. A message may stay for so much longer than its queue keeps it, or has it received again.
@@ -54,5 +55,12 @@ impl Queues {
             }
         }
         burials.turn(&all).await;
+        gathering::turn(&all).await;
+    }
+
+    /// Does once what the upkeep does at intervals.
+    #[cfg(feature = "testing")]
+    pub async fn keep_up_now(&self) {
+        self.keep_up(&mut Burials::default()).await;
     }
 }

@@ -20,7 +20,9 @@ impl State {
         let mut first: Option<Micros> = None;
         for (seq, entry) in self.unresolved(context.segment, context.log) {
             let pending = self.pending().get(&seq).filter(|_| is_mine);
-            let due = pending.map_or(Some(entry.not_before), |pending| pending.due(seq, entry, context));
+            let due = pending.map_or(Some(entry.free_from()), |pending| {
+                pending.due(seq, entry, context)
+            });
             let Some(due) = due else { continue };
             if due <= context.clock.wall {
                 return Some(due);

@@ -62,7 +62,7 @@ pub enum ShardEvent {
 pub(crate) struct Entering {
     pub(crate) address: Address,
     tenure: Tenure,
-    reach: Reach,
+    pub(crate) reach: Reach,
     /// The table of a work unit.
     pub(crate) own: Option<BodyTable>,
     segment: Option<(Address, Segment)>,

@@ -67,7 +67,7 @@ pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting, Se
 pub use keeping::{Emptying, Fencing, KeepAction, KeepEvent, Rehoming};
 pub use lease::{Claim, Clock, Leases};
 pub use limits::Protocol;
-pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Recent};
+pub use log::{Entry, Log, LogAnswer, LogContext, LogRow, LogWish, Origin, Placed, Received, Recent};
 pub use moving::{MoveAction, MoveEvent, Moved, Moving};
 pub use names::{
     Address, BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, QueueId, RegisterNumber,

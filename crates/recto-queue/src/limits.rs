@@ -12,6 +12,8 @@ pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
 pub const MAX_PENDING: usize = 1_024;
 /// Live segments of a shard; then it is full.
 pub const MAX_LIVE_SEGMENTS: usize = 2_048;
+/// Live segments of a shard of a queue that is not ordered, above which what is left in old ones is moved on.
+pub const MAX_SCATTERED_SEGMENTS: usize = 256;
 /// Registers of a shard: those of live segments, and those that rest.
 pub const MAX_REGISTERS: usize = 4_096;
 /// Wishes that one conditional write carries; more wait for the next.
@@ -77,6 +79,8 @@ pub struct Protocol {
     pub(crate) segment_bytes: u64,
     pub(crate) pending: usize,
     pub(crate) live_segments: usize,
+    /// Above so many live segments what is left in old ones is moved on.
+    pub scattered_segments: usize,
     pub(crate) registers: usize,
     pub(crate) carried: usize,
     pub(crate) carried_bytes: u64,
@@ -116,6 +120,7 @@ impl Default for Protocol {
             segment_bytes: MAX_SEGMENT_BYTES,
             pending: MAX_PENDING,
             live_segments: MAX_LIVE_SEGMENTS,
+            scattered_segments: MAX_SCATTERED_SEGMENTS,
             registers: MAX_REGISTERS,
             carried: MAX_CARRIED,
             carried_bytes: MAX_CARRIED_BYTES,
@@ -145,6 +150,24 @@ impl Protocol {
     pub fn with_segments_of(self, messages: Seq) -> Self {
         Self {
             segment_messages: messages,
+            ..self
+        }
+    }
+
+    /// That moves on what is left in old segments where there are more than so many.
+    #[must_use]
+    pub fn with_scattered_segments(self, segments: usize) -> Self {
+        Self {
+            scattered_segments: segments,
+            ..self
+        }
+    }
+
+    /// With so few live segments at most.
+    #[must_use]
+    pub fn with_live_segments(self, segments: usize) -> Self {
+        Self {
+            live_segments: segments,
             ..self
         }
     }

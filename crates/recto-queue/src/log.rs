@@ -28,12 +28,20 @@ pub struct Entry {
     pub deduplication: Option<Fingerprint>,
     /// Where it was before it was moved here.
     pub origin: Option<Origin>,
+    /// What became of it there, if it was moved within its shard, and somebody had received it.
+    pub received: Option<Received>,
 }
 
 impl Entry {
     /// When it was due first: what it is kept for is counted from then.
     pub fn due(&self) -> Micros {
         self.sent.max(self.not_before)
+    }
+
+    /// From when on it may be received, if nobody here has received it.
+    pub fn free_from(&self) -> Micros {
+        let until = self.received.map_or(Micros::MIN, |received| received.until);
+        self.not_before.max(until)
     }
 
     /// About how many bytes are stored of it, body and all.
@@ -51,6 +59,17 @@ pub struct Origin {
     pub segment: Segment,
     /// Where in that.
     pub seq: Seq,
+}
+
+/// How often a message was received, and given back, in the segments where it was before: what its attempts go on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Received {
+    /// How often, once at least.
+    pub attempts: u16,
+    /// When it was for the first time.
+    pub first: Micros,
+    /// When it may be received again.
+    pub until: Micros,
 }
 
 /// What one append put.

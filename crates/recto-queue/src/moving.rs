@@ -68,6 +68,8 @@ pub struct Moving {
     /// Where it is marked as leaving to, as far as is known.
     mark: Option<Target>,
     live: Option<Live>,
+    /// Whether it stays in its shard.
+    goes_on: bool,
     protocol: Protocol,
 }
 
@@ -91,13 +93,25 @@ impl Moving {
                 // Where it was it has that already, and would be its own duplicate.
                 deduplication: None,
                 origin: Some(origin),
+                // Elsewhere it begins anew.
+                received: None,
                 ..entry
             },
             entering: Entering::new(to.0, to.1, Reach::Near),
             mark: None,
             live: None,
+            goes_on: false,
             protocol,
         }
+    }
+
+    /// The same, to a later segment of its own shard, which takes such messages: how often it was received, and when it may be again, goes
+    /// with it. Only of a message that nobody has.
+    #[must_use]
+    pub fn on(mut self, reach: Reach) -> Self {
+        self.goes_on = true;
+        self.entering.reach = reach;
+        self
     }
 
     /// The same, to a work unit, which has this table to itself.
@@ -167,6 +181,7 @@ impl Moving {
     fn marks(&self, target: Target) -> MoveAction {
         let (seq, claim) = (self.origin.seq, self.claim);
         self.asks_source(match self.mark {
+            None if self.goes_on => StateWish::MoveOn { seq, target },
             None => StateWish::Leave { seq, claim, target },
             Some(from) => StateWish::Redirect { seq, from, target },
         })
@@ -174,7 +189,10 @@ impl Moving {
 
     fn marked(&mut self, answer: StateAnswer) -> MoveAction {
         match answer {
-            StateAnswer::Leaving(mark) => {
+            // Whoever began to move it elsewhere, or on, goes on with that as it was meant.
+            StateAnswer::Leaving(mark, _) if !self.means(mark) => MoveAction::Over(Moved::NotNow),
+            StateAnswer::Leaving(mark, received) => {
+                self.entry.received = received.filter(|_| self.goes_on);
                 let is_new = self.mark.is_none() && mark.chunk != self.chunk;
                 self.mark = Some(mark);
                 if is_new && !self.protocol.rules.keeps(Rule::RedirectedFromSealed) {
@@ -187,6 +205,12 @@ impl Moving {
                 MoveAction::Over(Moved::NotNow)
             }
         }
+    }
+
+    /// Whether a mark is of one who moves the message like this: within its shard, or to another queue.
+    fn means(&self, mark: Target) -> bool {
+        let (own, here) = (self.origin.address, self.entering.address);
+        self.goes_on == (mark.address == own) || !self.goes_on && here == own
     }
 
     fn found(&mut self, live: Option<Live>) -> MoveAction {

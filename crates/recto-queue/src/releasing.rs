@@ -142,7 +142,7 @@ impl Releasing {
                 self.sources.pop();
             }
             ReleaseEvent::State(StateAnswer::Gone) => self.is_gone = true,
-            ReleaseEvent::State(StateAnswer::Leaving(_)) => return ReleaseAction::Over(Released::NotYet),
+            ReleaseEvent::State(StateAnswer::Leaving(..)) => return ReleaseAction::Over(Released::NotYet),
             ReleaseEvent::State(_) => self.resolved = u32::from(self.count),
             ReleaseEvent::Head(HeadAnswer::Done) | ReleaseEvent::Found(None) => {
                 return ReleaseAction::Over(Released::Done);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lease::{Clock, Leases};
 use crate::limits::Protocol;
-use crate::log::{Entry, Log};
+use crate::log::{Entry, Log, Received};
 use crate::names::{Address, Chunk, ClaimId, Micros, Segment, Seq, Version};
 use crate::order::Order;
 use crate::resolved::{self, Resolved};
@@ -110,6 +110,14 @@ pub enum StateWish {
         /// Where to.
         target: Target,
     },
+    /// The message is moved to a later segment of its shard, unless somebody has it: it may be given back already, or never was
+    /// received.
+    MoveOn {
+        /// Which one.
+        seq: Seq,
+        /// Where to.
+        target: Target,
+    },
     /// The message is moved elsewhere than was said, since it cannot come there any more.
     Redirect {
         /// Which one.
@@ -156,8 +164,8 @@ pub enum StateAnswer {
     Done,
     /// The message was received again since, or moves.
     Stale,
-    /// The message is moved there; of all messages, one is.
-    Leaving(Target),
+    /// The message is moved there; of all messages, one is. And how often it was received before, if it was.
+    Leaving(Target, Option<Received>),
     /// There is no such message in the log as it is known.
     NoMessage,
     /// As many messages are pending as a segment may have.
@@ -254,13 +262,14 @@ impl State {
             }
             StateWish::GiveBack { seq, claim } => self.give_back(seq, claim, context),
             StateWish::Leave { seq, claim, target } => self.leave(seq, claim, target, context),
+            StateWish::MoveOn { seq, target } => self.move_on(seq, target, context),
             StateWish::Redirect { seq, from, target } => self.redirect(seq, from, target, context),
             StateWish::Left { seq, target } => self.left(seq, target),
             StateWish::Remove(seq) => self.remove(seq, context),
             StateWish::Expire { by } => self.expire(by, context),
             StateWish::Purge { count } if context.protocol.rules.keeps(Rule::PurgeKeepsWhatLeaves) => {
                 let leaving = (0..count).filter_map(|seq| self.purge(seq)).last();
-                leaving.map_or(StateAnswer::Done, StateAnswer::Leaving)
+                leaving.unwrap_or(StateAnswer::Done)
             }
             StateWish::Purge { count } | StateWish::Clear { count } => {
                 for seq in 0..count {
@@ -276,7 +285,7 @@ impl State {
         if log.segment != context.segment || log.message(seq).is_none() {
             return StateAnswer::NoMessage;
         }
-        self.purge(seq).map_or(StateAnswer::Done, StateAnswer::Leaving)
+        self.purge(seq).unwrap_or(StateAnswer::Done)
     }
 
     fn expire(&mut self, by: Micros, context: &StateContext<'_>) -> StateAnswer {
@@ -292,12 +301,12 @@ impl State {
     }
 
     /// Resolves a message, if it does not leave; otherwise tells where to.
-    fn purge(&mut self, seq: Seq) -> Option<Target> {
-        if let Some(Standing::Leaving(target)) = self.pending.get(&seq).map(|pending| pending.standing) {
-            return Some(target);
+    fn purge(&mut self, seq: Seq) -> Option<StateAnswer> {
+        let leaving = self.pending.get(&seq).and_then(Pending::leaving);
+        if leaving.is_none() {
+            self.resolve(seq);
         }
-        self.resolve(seq);
-        None
+        leaving
     }
 
     fn claim(&mut self, claim: ClaimId, most: u16, until: Micros, context: &StateContext<'_>) -> StateAnswer {
@@ -307,11 +316,11 @@ impl State {
         if !own.is_empty() {
             return StateAnswer::Claimed(own);
         }
-        let claimed = self.claimable(most, context).into_iter().map(|seq| {
-            let before = self.pending.get(&seq);
+        let claimed = self.claimable(most, context).into_iter().map(|(seq, moved_on)| {
+            let before = self.pending.get(&seq).map_or(moved_on, Pending::received);
             let pending = Pending {
                 attempts: before.map_or(0, |before| before.attempts).saturating_add(1),
-                first_received: before.map_or(context.clock.wall, |before| before.first_received),
+                first_received: before.map_or(context.clock.wall, |before| before.first),
                 claim,
                 until,
                 standing: Standing::Claimed,
@@ -335,8 +344,9 @@ impl State {
         self.segment == context.segment && self.pending.len() >= context.protocol.pending
     }
 
-    /// So many at most of the messages that may be received now, as long as more may be pending, and no more bytes than a claim has.
-    fn claimable(&self, most: u16, context: &StateContext<'_>) -> Vec<Seq> {
+    /// So many at most of the messages that may be received now, as long as more may be pending, and no more bytes than a claim has; and
+    /// what became of them before they were moved on.
+    fn claimable(&self, most: u16, context: &StateContext<'_>) -> Vec<(Seq, Option<Received>)> {
         let mut room = context.protocol.pending.saturating_sub(self.pending.len());
         let last_pending = self.pending.last_key_value().map(|(seq, _)| *seq);
         let mut receivable = self.receivable(context);
@@ -352,7 +362,7 @@ impl State {
             let is_pending = self.pending.contains_key(&seq);
             if is_pending || room > 0 {
                 room -= usize::from(!is_pending);
-                claimable.push(seq);
+                claimable.push((seq, entry.received));
             } else if Some(seq) > last_pending {
                 break;
             }
@@ -373,7 +383,7 @@ impl State {
                 (Some(order), Some(group)) => open_groups.insert(group) && !order.blocks(group),
                 _ => true,
             };
-            is_in_turn && self.is_free(*seq, context) && entry.not_before <= context.clock.wall
+            is_in_turn && self.is_free(*seq, context) && entry.free_from() <= context.clock.wall
         })
     }
 
@@ -468,31 +478,59 @@ impl State {
         context: &StateContext<'_>,
     ) -> StateAnswer {
         let before = self.pending.get(&seq);
-        if let Some(Pending {
-            standing: Standing::Leaving(target),
-            ..
-        }) = before
-        {
-            return StateAnswer::Leaving(*target);
+        if let Some(leaving) = before.and_then(Pending::leaving) {
+            return leaving;
         }
         let is_free =
             before.is_none_or(|pending| Some(pending.claim) == claim || pending.is_over(seq, context));
         if !is_free {
             return StateAnswer::Stale;
         }
+        self.marks(seq, target, context)
+    }
+
+    /// Not of one that somebody has, however late: that one may be about to acknowledge it, and would be told that it is done with, since it
+    /// is resolved here.
+    fn move_on(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
+        match self.pending.get(&seq).map(|pending| pending.standing) {
+            Some(Standing::Claimed) => StateAnswer::Stale,
+            // What it goes on with stands in the log.
+            _ if context.log.segment != context.segment || context.log.message(seq).is_none() => {
+                StateAnswer::NoMessage
+            }
+            _ => self.marks(seq, target, context),
+        }
+    }
+
+    /// Marks a message that nobody has as leaving, if it does not leave.
+    fn marks(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
+        let before = self.pending.get(&seq).copied();
+        if let Some(leaving) = before.as_ref().and_then(Pending::leaving) {
+            return leaving;
+        }
         if before.is_none() && self.pending.len() == context.protocol.pending {
             return StateAnswer::Full;
         }
-        let pending = before.copied().unwrap_or(Pending {
+        let received = self.before(seq, context);
+        let received = received.unwrap_or(Received {
             attempts: 0,
-            first_received: context.clock.wall,
-            claim: ClaimId(0),
+            first: context.clock.wall,
             until: context.clock.wall,
-            standing: Standing::Waiting,
         });
+        let pending = before.unwrap_or_else(|| received.into());
         let standing = Standing::Leaving(target);
-        self.pending.insert(seq, Pending { standing, ..pending });
-        StateAnswer::Leaving(target)
+        let pending = Pending { standing, ..pending };
+        self.pending.insert(seq, pending);
+        StateAnswer::Leaving(target, pending.received())
+    }
+
+    /// How often a message was received, here or before it was moved here.
+    fn before(&self, seq: Seq, context: &StateContext<'_>) -> Option<Received> {
+        let log = Some(context.log).filter(|log| log.segment == context.segment);
+        match self.pending.get(&seq) {
+            Some(pending) => pending.received(),
+            None => log?.message(seq)?.1.received,
+        }
     }
 
     fn redirect(
@@ -503,18 +541,15 @@ impl State {
         context: &StateContext<'_>,
     ) -> StateAnswer {
         let is_decided = context.protocol.rules.keeps(Rule::RedirectedFromMark);
-        match self.pending.get_mut(&seq) {
-            Some(Pending {
-                standing: Standing::Leaving(current),
-                ..
-            }) => {
-                if *current == from || !is_decided {
-                    *current = target;
-                }
-                StateAnswer::Leaving(*current)
-            }
-            _ => StateAnswer::Stale,
+        let Some(pending) = self.pending.get_mut(&seq) else {
+            return StateAnswer::Stale;
+        };
+        if let Standing::Leaving(current) = &mut pending.standing
+            && (*current == from || !is_decided)
+        {
+            *current = target;
         }
+        pending.leaving().unwrap_or(StateAnswer::Stale)
     }
 
     fn left(&mut self, seq: Seq, target: Target) -> StateAnswer {
@@ -528,6 +563,23 @@ impl State {
 }
 
 impl Pending {
+    /// How often it was received, if it was.
+    fn received(&self) -> Option<Received> {
+        (self.attempts > 0).then_some(Received {
+            attempts: self.attempts,
+            first: self.first_received,
+            until: self.until,
+        })
+    }
+
+    /// What is said of it if it leaves.
+    fn leaving(&self) -> Option<StateAnswer> {
+        match self.standing {
+            Standing::Leaving(target) => Some(StateAnswer::Leaving(target, self.received())),
+            _ => None,
+        }
+    }
+
     fn delivery(&self, seq: Seq) -> Delivery {
         Delivery {
             seq,
@@ -546,6 +598,19 @@ impl Pending {
                     .is_over((context.segment, seq, self.claim), self.until, context.clock)
             }
             Standing::Waiting | Standing::Leaving(_) => self.until <= context.clock.wall,
+        }
+    }
+}
+
+/// As it stands where it was moved to, before somebody receives it there.
+impl From<Received> for Pending {
+    fn from(received: Received) -> Self {
+        Self {
+            attempts: received.attempts,
+            first_received: received.first,
+            claim: ClaimId(0),
+            until: received.until,
+            standing: Standing::Waiting,
         }
     }
 }
@@ -591,6 +656,7 @@ impl StateWish {
             | Self::Extend { seq, .. }
             | Self::GiveBack { seq, .. }
             | Self::Leave { seq, .. }
+            | Self::MoveOn { seq, .. }
             | Self::Redirect { seq, .. }
             | Self::Left { seq, .. } => Some(seq),
         }

@@ -169,8 +169,7 @@ impl Keeper {
     async fn rehome_some(&self, references: &[(Address, Segment, Live)]) {
         let sealed = references.iter().filter(|(.., live)| live.count.is_some());
         let sealed: Vec<_> = sealed.collect();
-        let drawn = u16::from_be_bytes(self.queues.environment.random());
-        let start = usize::from(drawn) % sealed.len().max(1);
+        let start = self.queues.drawn_below(sealed.len());
         for (address, segment, live) in sealed
             .iter()
             .cycle()

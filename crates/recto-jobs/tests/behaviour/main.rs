@@ -5,7 +5,10 @@ mod buried;
 mod damage;
 mod dead;
 mod expiring;
+mod gathering;
 mod inspecting;
+#[path = "../common/keyspace.rs"]
+mod keyspace;
 mod large;
 mod options;
 mod ordered;
@@ -111,6 +114,9 @@ behaviours! {
     damage::a_head_that_was_restored_alone_is_found_out,
     large::of_large_messages_fewer_are_received,
     segments::what_is_passed_over_comes_when_it_is_due,
+    gathering::what_is_in_its_turn_stays,
+    gathering::what_is_moved_on_is_a_dead_letter_in_its_time,
+    gathering::what_no_shard_takes_is_refused,
     shards::how_many_shards_there_are_is_said;
     sending::a_deduplication_id_is_known_in_the_segments_behind,
     ordered::a_group_is_in_order_across_segments,
@@ -147,6 +153,7 @@ behaviours! {
     buried::what_was_being_moved_back_gets_there,
     buried::what_a_work_unit_has_is_a_dead_letter_too,
     buried::where_nothing_is_received_nothing_is_kept_in_memory,
+    gathering::what_is_left_of_many_segments_comes_together,
     large::what_the_store_does_not_take_is_refused_by_number_and_field;
     buried::what_nobody_looks_at_is_a_dead_letter,
     buried::what_a_process_had_that_died_is_a_dead_letter,
@@ -164,6 +171,7 @@ behaviours! {
     ring::batches_take_few_conditional_writes,
     ring::what_another_process_sends_is_heard,
     ring::who_waits_for_nothing_reads_little,
+    gathering::what_is_left_of_many_segments_comes_together,
     shards::who_is_late_goes_elsewhere,
     shards::who_is_alone_stays_where_it_is,
     shards::no_shard_is_passed_over,
@@ -174,6 +182,12 @@ behaviours! {
     shards::what_is_moved_from_all_shards_is_there_once,
     shards::a_redrive_that_fails_in_a_later_shard_says_what_was_moved,
     shards::all_shards_are_purged_and_cleared,
+}
+
+/// Where a shard has more segments than it is to have, on a real one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_comes_together_on_cassandra() {
+    gathering::comes_together(stores::cassandra().await, gathering::FEW).await;
 }
 
 /// Sends one message; its id.

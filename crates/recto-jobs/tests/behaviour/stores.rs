@@ -9,7 +9,7 @@ use recto_jobs::{DeadLetters, Destination, QueueStore, Queues, ShardOptions, Sha
 use recto_model::environment::Source;
 use recto_model::{Cells, Environment, RowRef, Table};
 use recto_queue::limits::REST_MICROS;
-use recto_queue::{Place, Seq, Tenure};
+use recto_queue::{Place, Protocol, Seq, Tenure};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions,
@@ -18,6 +18,7 @@ use recto_store::{
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use crate::keyspace;
 use crate::watched::{Watch, Watched};
 
 const PLACE: Place = Place(7);
@@ -84,6 +85,13 @@ impl Bed {
     pub(crate) async fn open_queues(&self) -> Queues {
         let (store, environment) = (Arc::clone(&self.store), self.environment.clone());
         Queues::open(store, environment, REQUEST_TIMEOUT).await.unwrap()
+    }
+
+    /// The same with other limits.
+    pub(crate) async fn open_queues_with(&self, limits: impl FnOnce(Protocol) -> Protocol) -> Queues {
+        Queues::over(self.open_store().await.with_limits(limits))
+            .await
+            .unwrap()
     }
 
     /// With queues of so many shards.
@@ -244,6 +252,13 @@ pub(crate) fn embedded() -> Bed {
     let path = folder.path().join("store");
     let store = EmbeddedStore::open(path, EmbeddedOptions::default(), environment.clone());
     Bed::new(store.unwrap(), environment, Some(folder))
+}
+
+/// In a keyspace of this process.
+pub(crate) async fn cassandra() -> Bed {
+    let (environment, keyspace) = (Environment::system(), keyspace::made().await);
+    let store = keyspace::store(&keyspace, environment.clone()).await;
+    Bed::new(store, environment, None)
 }
 
 struct Clocks {

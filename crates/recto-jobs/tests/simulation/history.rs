@@ -4,13 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use recto_jobs::{Message, Sent};
-use recto_queue::Place;
+use recto_queue::{Place, Segment, Shard};
 
 /// Something that happened, counted from 1.
 pub(crate) type Moment = u64;
 
-#[derive(Default)]
-pub(crate) struct History(Mutex<Said>);
+pub(crate) struct History {
+    said: Mutex<Said>,
+    /// Whether messages are moved on within their queue.
+    pub(crate) moves_on: bool,
+}
+
+/// Where a message was received: which queue, and which segment of which shard, if it may be in another one, too.
+type There = (Place, Option<(Shard, Segment)>);
 
 #[derive(Default)]
 struct Said {
@@ -21,8 +27,8 @@ struct Said {
     confirmed: BTreeMap<String, u128>,
     /// Messages of which an acknowledgement was confirmed in its time, and when.
     done: BTreeMap<u128, Moment>,
-    /// The same, late: in that queue a message is done with that was moved to another.
-    done_there: BTreeMap<(Place, u128), Moment>,
+    /// The same, late: in that queue a message is done with that was moved to another, or in that segment.
+    done_there: BTreeMap<(There, u128), Moment>,
     /// Messages that somebody tried to be done with: they may be, though nobody was told.
     acknowledged: BTreeSet<u128>,
     /// Messages that were received, with their bodies.
@@ -32,8 +38,21 @@ struct Said {
 }
 
 impl History {
+    pub(crate) fn new(moves_on: bool) -> Self {
+        Self {
+            said: Mutex::default(),
+            moves_on,
+        }
+    }
+
     fn said(&self) -> std::sync::MutexGuard<'_, Said> {
-        self.0.lock().unwrap()
+        self.said.lock().unwrap()
+    }
+
+    fn there(&self, message: &Message) -> There {
+        let receipt = message.receipt;
+        let segment = self.moves_on.then_some((receipt.address.shard, receipt.segment));
+        (receipt.address.place, segment)
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -81,9 +100,8 @@ impl History {
         if !said.tried.contains(&body) {
             said.wrong(format!("{body} was received, and nobody sent it"));
         }
-        let place = message.receipt.address.place;
         let done = said.done.get(&message.id.0);
-        let there = said.done_there.get(&(place, message.id.0));
+        let there = said.done_there.get(&(self.there(message), message.id.0));
         if done.or(there).is_some_and(|done| *done < began) {
             said.wrong(format!("{body} was received after its acknowledgement"));
         }
@@ -109,7 +127,7 @@ impl History {
         if in_time {
             said.done.entry(message.id.0).or_insert(moment);
         }
-        let there = (message.receipt.address.place, message.id.0);
+        let there = (self.there(message), message.id.0);
         said.done_there.entry(there).or_insert(moment);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recto_jobs::{Message, NewMessage, QueueErrorKind, QueueStore, Queues, RingView, Settled, Shards};
 use recto_model::Environment;
-use recto_queue::{DeadLetters, QueueName, QueueOptions, Seq, StoreOptions};
+use recto_queue::{DeadLetters, Protocol, QueueName, QueueOptions, Seq, StoreOptions};
 use recto_store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -21,6 +21,11 @@ const SLICE_SECONDS: u32 = 10;
 const MARGIN_SECONDS: u32 = 3;
 /// Few enough for many segments.
 const SEGMENT_MESSAGES: Seq = 8;
+/// The same where what is left of them is moved on, and above how many segments that is.
+const FEW_MESSAGES: Seq = 3;
+const SCATTERED_SEGMENTS: usize = 2;
+/// How long it is at most until the upkeep's next turn: in the storm none would come by itself.
+const MAX_UPKEEP_MILLIS: u64 = 3_000;
 /// How often a message is received before it goes there.
 const ATTEMPTS: u16 = 3;
 /// How long a request may take.
@@ -54,7 +59,7 @@ impl Process {
         is_ordered: bool,
         shards: u16,
     ) -> Option<()> {
-        let queues = open(store, clocks).await?;
+        let queues = open(store, clocks, false).await?;
         let slices = StoreOptions {
             slice_seconds: SLICE_SECONDS,
             margin_seconds: MARGIN_SECONDS,
@@ -89,7 +94,7 @@ impl Process {
         seed: u64,
         is_ordered: bool,
     ) -> Option<Self> {
-        let queues = open(store, clocks).await?;
+        let queues = open(store, clocks, history.moves_on).await?;
         let (jobs, dead) = (queues.find(NAME).await.ok()?, queues.find(DEAD).await.ok()?);
         Some(Self {
             queues: Some(queues),
@@ -123,6 +128,7 @@ impl Process {
                 tokio::time::sleep(Duration::from_millis(random.below(2_000))).await;
             }
         }));
+        self.keeps_up();
         for from in [&self.jobs, &self.jobs, &self.dead] {
             let (shard, history, random) = (from.clone(), Rc::clone(&self.history), Rc::clone(&self.random));
             self.tasks.push(tokio::task::spawn_local(async move {
@@ -131,6 +137,20 @@ impl Process {
                 }
             }));
         }
+    }
+
+    /// Moves on what is left of old segments, too.
+    fn keeps_up(&mut self) {
+        let Some(queues) = self.queues.clone().filter(|_| self.history.moves_on) else {
+            return;
+        };
+        let random = Rc::clone(&self.random);
+        self.tasks.push(tokio::task::spawn_local(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(random.below(MAX_UPKEEP_MILLIS))).await;
+                queues.keep_up_now().await;
+            }
+        }));
     }
 
     /// Whoever asks is gone; what was sent to the store is not.
@@ -142,11 +162,20 @@ impl Process {
     }
 }
 
-async fn open(store: Arc<dyn Store>, clocks: Clocks) -> Option<Queues> {
+async fn open(store: Arc<dyn Store>, clocks: Clocks, moves_on: bool) -> Option<Queues> {
     let opened = QueueStore::open(store, Environment::new(clocks), TIME)
         .await
         .ok()?;
-    Queues::over(opened.with_segments_of(SEGMENT_MESSAGES)).await.ok()
+    let limits = |protocol: Protocol| {
+        if moves_on {
+            protocol
+                .with_segments_of(FEW_MESSAGES)
+                .with_scattered_segments(SCATTERED_SEGMENTS)
+        } else {
+            protocol.with_segments_of(SEGMENT_MESSAGES)
+        }
+    };
+    Queues::over(opened.with_limits(limits)).await.ok()
 }
 
 /// Sends three messages, each of a deduplication id, until it is said that they are.

@@ -61,6 +61,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
     };
     let is_ordered = broken.is_none() && random.one_in(3);
     let shards = if random.one_in(3) { 1 } else { SHARDS };
+    let moves_on = broken.is_none() && random.one_in(2);
     let count = if is_alone { 1 } else { PROCESSES };
     let clocks = |off_micros, seed| Clocks {
         start,
@@ -78,7 +79,7 @@ async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
             late: Mutex::default(),
         }),
     };
-    let history = Rc::new(History::default());
+    let history = Rc::new(History::new(moves_on));
     let begin = async |number: u64| {
         let apart = i64::try_from(random.below(APART_MICROS)).unwrap();
         let clocks = clocks(apart, random.bits());

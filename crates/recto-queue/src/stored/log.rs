@@ -2,7 +2,7 @@
 
 use super::{Reader, StoredError, push_address};
 use crate::limits::{MAX_SEGMENT_BYTES, MAX_SEGMENT_MESSAGES};
-use crate::log::{Entry, Log, LogRow, Origin};
+use crate::log::{Entry, Log, LogRow, Origin, Received};
 use crate::names::{Chunk, Fingerprint, MessageId, Segment, Seq, Version};
 use crate::rows::Rows;
 
@@ -15,6 +15,7 @@ const ROW: &str = "a log's row";
 const GROUP: u8 = 1;
 const DEDUPLICATION: u8 = 2;
 const ORIGIN: u8 = 4;
+const RECEIVED: u8 = 8;
 
 /// The static column, beside the version.
 pub fn encode_log_header(log: &Log) -> Vec<u8> {
@@ -49,7 +50,8 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
     bytes.push(
         has(entry.group.is_some(), GROUP)
             | has(entry.deduplication.is_some(), DEDUPLICATION)
-            | has(entry.origin.is_some(), ORIGIN),
+            | has(entry.origin.is_some(), ORIGIN)
+            | has(entry.received.is_some(), RECEIVED),
     );
     for fingerprint in [entry.group, entry.deduplication].into_iter().flatten() {
         bytes.extend(fingerprint.0.to_be_bytes());
@@ -58,6 +60,11 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
         push_address(bytes, origin.address);
         bytes.extend(origin.segment.0.to_be_bytes());
         bytes.extend(origin.seq.to_be_bytes());
+    }
+    if let Some(received) = entry.received {
+        bytes.extend(received.attempts.to_be_bytes());
+        bytes.extend(received.first.to_be_bytes());
+        bytes.extend(received.until.to_be_bytes());
     }
 }
 
@@ -91,9 +98,10 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, StoredError> {
         group: None,
         deduplication: None,
         origin: None,
+        received: None,
     };
     let flags = reader.u8()?;
-    let is_known = flags & !(GROUP | DEDUPLICATION | ORIGIN) == 0;
+    let is_known = flags & !(GROUP | DEDUPLICATION | ORIGIN | RECEIVED) == 0;
     reader.check(is_known, "a message has what no message has")?;
     if flags & GROUP != 0 {
         entry.group = Some(Fingerprint(reader.u128()?));
@@ -107,6 +115,15 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, StoredError> {
             segment: Segment(reader.u64()?),
             seq: reader.u16()?,
         });
+    }
+    if flags & RECEIVED != 0 {
+        let received = Received {
+            attempts: reader.u16()?,
+            first: reader.i64()?,
+            until: reader.i64()?,
+        };
+        reader.check(received.attempts > 0, "a message was received, and no time")?;
+        entry.received = Some(received);
     }
     Ok(entry)
 }

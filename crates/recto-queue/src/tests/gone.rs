@@ -164,7 +164,7 @@ fn elsewhere() -> Address {
 /// Who moves a message that is marked as leaving there.
 fn marked(target: Target) -> Moving {
     let mut moving = moving();
-    let found = moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
+    let found = moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
     let find = ShardAction::Find(target.segment);
     assert_eq!(found, MoveAction::Shard(target.address, find));
     moving
@@ -331,11 +331,12 @@ fn releasing_goes_on_where_it_failed() {
     assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), settles(0));
     assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), purge);
     assert_eq!(purging.step(ReleaseEvent::Begin), purge);
-    let leaving = StateAnswer::Leaving(Target {
+    let target = Target {
         address: HERE,
         segment,
         chunk: Chunk(1),
-    });
+    };
+    let leaving = StateAnswer::Leaving(target, None);
     let not_yet = ReleaseAction::Over(Released::NotYet);
     assert_eq!(
         purging.step(ReleaseEvent::State(leaving)),

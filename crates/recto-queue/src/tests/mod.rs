@@ -92,6 +92,7 @@ fn entry(id: u128, size: u32) -> Entry {
         group: None,
         deduplication: None,
         origin: None,
+        received: None,
     }
 }
 
@@ -119,6 +120,7 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
         group: now.config.group(),
         deduplication: now.config.deduplicates.then_some(Fingerprint(2)),
         origin: None,
+        received: None,
     }
 }
 

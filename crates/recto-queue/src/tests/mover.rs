@@ -4,7 +4,11 @@ use super::driver::{Driver, Next, Spot};
 use super::store::{By, Reply, Request};
 use super::world::{Config, Now};
 use super::{SOURCE, TENURE, entry_of};
-use crate::{Address, Chunk, MoveAction, MoveEvent, Moved, Moving, Origin, RegisterNumber, Shard};
+use crate::rows::Rows;
+use crate::{
+    Address, Chunk, Entry, Log, LogRow, MoveAction, MoveEvent, Moved, Moving, Origin, Reach, RegisterNumber,
+    Shard,
+};
 
 /// Moves the message, or finds that it is moved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,14 +51,15 @@ impl Mover {
             // What the log of the first segment has.
             let before = entry.deduplication.map(|id| (id, (entry.id, entry.sent)));
             self.driver.recent.extend(before);
-            self.moving = Some(Moving::new(
-                SOURCE,
-                None,
-                (self.to, TENURE),
-                chunk,
-                entry,
-                protocol,
-            ));
+            if now.config.goes_on {
+                self.driver.log_of_claims = Some(log_of_source(entry));
+            }
+            let moving = Moving::new(SOURCE, None, (self.to, TENURE), chunk, entry, protocol);
+            self.moving = Some(if now.config.goes_on {
+                moving.on(Reach::Near)
+            } else {
+                moving
+            });
             return self.tells(MoveEvent::Begin, now);
         }
         let next = self.driver.hears(reply, now);
@@ -83,6 +88,17 @@ impl Mover {
             }
         };
         self.goes_on(next, now)
+    }
+}
+
+/// What the one who moves it on has read of where it is.
+fn log_of_source(entry: Entry) -> Log {
+    let (chunk, entries) = (Chunk(0), [entry].into());
+    Log {
+        segment: SOURCE.segment,
+        is_sealed: true,
+        rows: Rows::from_iter([(0, LogRow { chunk, entries })]),
+        ..Log::absent()
     }
 }
 

@@ -1,9 +1,13 @@
 //! Two who move a message of a sealed segment, workers who receive it here or there, and who releases segments.
 
 use super::world::Config;
-use super::{Q2, THERE, TWICE, entry, usually};
+use super::{HERE, Q2, SOURCE, TENURE, THERE, TWICE, entry, usually};
 use crate::rules::Rule;
-use crate::{LogAnswer, MoveAction, MoveEvent, Moved, Moving, Placed, ShardEvent, StateAnswer, Target};
+use crate::{
+    Address, BodyTable, Chunk, HeadAnswer, HeadWish, Live, LogAnswer, LogWish, MoveAction, MoveEvent, Moved,
+    Moving, Placed, Protocol, Reach, Received, RegisterNumber, Segment, Shard, ShardAction, ShardEvent,
+    StateAnswer, StateWish, Target,
+};
 
 /// Two movers.
 fn moving() -> Config {
@@ -113,24 +117,95 @@ fn a_message_with_a_deduplication_id_is_moved() {
 
 #[test]
 fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
-    let chunk = crate::Chunk(1);
+    let chunk = Chunk(1);
     let target = Target {
-        address: super::HERE,
-        segment: crate::Segment(2),
+        address: HERE,
+        segment: Segment(2),
         chunk,
     };
     let mut moving = Moving::new(
-        super::SOURCE,
+        SOURCE,
         None,
-        (super::HERE, super::TENURE),
+        (HERE, TENURE),
         chunk,
         entry(1, 1),
-        crate::Protocol::default(),
+        Protocol::default(),
     );
-    moving.step(MoveEvent::Source(StateAnswer::Leaving(target)));
+    moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
     let placed = vec![Placed::Duplicate(crate::MessageId(1))];
     let action = moving.step(MoveEvent::Shard(ShardEvent::Log(LogAnswer::Appended(placed))));
     assert_eq!(action, MoveAction::Over(Moved::NotNow));
+}
+
+/// Who moves a message on takes with it what became of it, and leaves one that somebody moves elsewhere to that one; and the other
+/// way round.
+#[test]
+fn a_mark_is_gone_on_with_as_it_was_meant() {
+    let received = Some(Received {
+        attempts: 2,
+        first: 5,
+        until: 9,
+    });
+    let there = Address {
+        shard: Shard(1),
+        ..HERE
+    };
+    let begun = |to: Address| {
+        Moving::new(
+            SOURCE,
+            None,
+            (to, TENURE),
+            Chunk(1),
+            entry(1, 1),
+            Protocol::default(),
+        )
+    };
+    let live = Live {
+        register: RegisterNumber(1),
+        table: BodyTable(0),
+        reach: Reach::Far,
+        count: None,
+    };
+    let marked = |address| {
+        let (segment, chunk) = (Segment(2), Chunk(1));
+        let target = Target {
+            address,
+            segment,
+            chunk,
+        };
+        MoveEvent::Source(StateAnswer::Leaving(target, received))
+    };
+    // What is put there.
+    let entry_of = |mut moving: Moving, address| {
+        moving.step(marked(address));
+        moving.step(MoveEvent::Shard(ShardEvent::Found(Some(live))));
+        match moving.step(MoveEvent::Shard(ShardEvent::Written)) {
+            MoveAction::Shard(_, ShardAction::Log { wish, .. }) => match wish {
+                LogWish::Append { entries, .. } => entries[0],
+                LogWish::Seal => panic!("nothing is sealed"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(entry_of(begun(HERE).on(Reach::Far), HERE).received, received);
+    assert_eq!(entry_of(begun(there), there).received, None, "it begins anew");
+    let not_now = MoveAction::Over(Moved::NotNow);
+    assert_eq!(begun(HERE).on(Reach::Far).step(marked(there)), not_now);
+    assert_eq!(begun(there).step(marked(HERE)), not_now);
+    // Where it goes, and how that is asked for.
+    let mut moving = begun(HERE).on(Reach::Far);
+    let asked = moving.step(MoveEvent::Begin);
+    assert!(matches!(
+        asked,
+        MoveAction::Shard(HERE, ShardAction::Head(wishes))
+            if matches!(wishes[..], [HeadWish::Open { reach: Reach::Far, .. }])
+    ));
+    let open = HeadAnswer::Open(Segment(2), live);
+    let asked = moving.step(MoveEvent::Shard(ShardEvent::Head(open)));
+    assert!(matches!(
+        asked,
+        MoveAction::Source(SOURCE, StateWish::MoveOn { seq: 0, .. })
+    ));
 }
 
 #[test]
@@ -156,6 +231,17 @@ fn without_keeping_what_leaves() {
 #[test]
 fn without_settling_sources_of_what_is_purged() {
     moving_and_purging().breaks(Rule::OriginsSettledFirst, TWICE);
+}
+
+#[test]
+fn a_message_is_moved_on_once() {
+    let on = |config| Config {
+        goes_on: true,
+        ..config
+    };
+    on(moving_to_what_is_full()).holds("two who move on, and a sender", &["moved", "redirected"]);
+    on(moving_and_releasing()).holds("one who moves on, a segment released", &["moved", "released"]);
+    on(moving_and_working()).holds("one who moves on, and workers", &["moved", "all acked"]);
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn log_of(sent: i64, not_before: i64) -> Log {
         group: None,
         deduplication: None,
         origin: None,
+        received: None,
     };
     let mut log = Log::absent();
     log.segment = Segment(1);

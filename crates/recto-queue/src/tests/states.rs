@@ -5,7 +5,7 @@ use crate::limits::Protocol;
 use crate::rows::Rows;
 use crate::{
     BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, Order, Reach,
-    Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish, Target,
+    Received, Register, RegisterNumber, Segment, State, StateAnswer, StateContext, StateWish, Target,
 };
 
 /// Works out one wish after the other on a state of three messages.
@@ -53,6 +53,16 @@ impl States {
         let answer = state.work_out(&wish, false, &self.context());
         self.state = state;
         answer
+    }
+
+    /// As a message that was received once is moved on.
+    fn received_once(&self, seq: u16) -> Option<Received> {
+        let pending = self.state.pending().get(&seq)?;
+        Some(Received {
+            attempts: 1,
+            first: pending.first_received,
+            until: pending.until,
+        })
     }
 
     fn claims(&mut self, claim: u128, most: u16) -> Vec<(u16, u16)> {
@@ -251,11 +261,82 @@ fn what_leaves_is_pending_too() {
     assert_eq!(states.is_told(leave(1, None)), StateAnswer::Full);
     // Claimed by another; and by who moves it, for which there is room.
     assert_eq!(states.is_told(leave(0, None)), StateAnswer::Stale);
-    let leaving = StateAnswer::Leaving(target);
-    assert_eq!(states.is_told(leave(0, Some(ClaimId(1)))), leaving);
+    let received = states.received_once(0);
+    assert_eq!(
+        states.is_told(leave(0, Some(ClaimId(1)))),
+        StateAnswer::Leaving(target, received)
+    );
     let left = StateWish::Left { seq: 0, target };
     assert_eq!(states.is_told(left), StateAnswer::Done);
-    assert_eq!(states.is_told(leave(1, None)), leaving);
+    assert_eq!(states.is_told(leave(1, None)), StateAnswer::Leaving(target, None));
+}
+
+/// What is moved on is as it was: nobody who has it loses it, and where it comes to it goes on from its attempts.
+#[test]
+fn what_is_moved_on_goes_on_from_its_attempts() {
+    let mut states = States::new(Protocol::default());
+    let target = Target {
+        address: HERE,
+        segment: Segment(2),
+        chunk: Chunk(2),
+    };
+    let moves_on = |seq| StateWish::MoveOn { seq, target };
+    assert_eq!(states.is_told(moves_on(1)), StateAnswer::Leaving(target, None));
+    assert_eq!(states.is_told(moves_on(9)), StateAnswer::NoMessage);
+    assert_eq!(states.claims(1, 1), [(0, 1)]);
+    // However late: who has it may be about to acknowledge it.
+    states.clock.wall = 1_000_000_000;
+    states.clock.monotonic = 1_000_000_000;
+    assert_eq!(states.is_told(moves_on(0)), StateAnswer::Stale);
+    let (seq, claim, until) = (0, ClaimId(1), 2_000_000_000);
+    assert_eq!(
+        states.is_told(StateWish::Nack { seq, claim, until }),
+        StateAnswer::Done
+    );
+    let received = states.received_once(0);
+    assert_eq!(
+        received.map(|received| (received.attempts, received.until)),
+        Some((1, until))
+    );
+    assert_eq!(
+        states.is_told(moves_on(0)),
+        StateAnswer::Leaving(target, received)
+    );
+    assert_eq!(
+        states.is_told(StateWish::Nack { seq, claim, until }),
+        StateAnswer::Stale
+    );
+
+    let mut there = States::new(Protocol::default());
+    let entries = [Entry {
+        received,
+        ..entry(1, 1)
+    }]
+    .into();
+    let chunk = Chunk(2);
+    there.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
+    there.clock.wall = until - 1;
+    assert_eq!(there.state.due(&there.context()), Some(until));
+    assert_eq!(there.claims(1, 1), []);
+    there.clock.wall = until;
+    assert_eq!(there.claims(1, 1), [(0, 2)]);
+    let first = there.state.pending()[&0].first_received;
+    assert_eq!(Some(first), received.map(|received| received.first));
+    let claim = ClaimId(1);
+    assert_eq!(
+        there.is_told(StateWish::GiveBack { seq, claim }),
+        StateAnswer::Done
+    );
+    assert_eq!(there.claims(2, 1), [(0, 2)], "nobody was given it");
+    // Moved on once more before anybody received it there.
+    let mut there = States::new(Protocol::default());
+    let entries = [Entry {
+        received,
+        ..entry(1, 1)
+    }]
+    .into();
+    there.log.rows = Rows::from_iter([(0, LogRow { chunk, entries })]);
+    assert_eq!(there.is_told(moves_on(0)), StateAnswer::Leaving(target, received));
 }
 
 const NOBODY: [u16; 0] = [];
@@ -351,10 +432,11 @@ fn a_message_is_removed_whoever_has_it() {
     };
     let (seq, claim) = (1, Some(claim));
     let leaves = StateWish::Leave { seq, claim, target };
-    assert_eq!(states.is_told(leaves), StateAnswer::Leaving(target));
-    assert_eq!(states.is_told(StateWish::Remove(1)), StateAnswer::Leaving(target));
+    let leaving = StateAnswer::Leaving(target, states.received_once(1));
+    assert_eq!(states.is_told(leaves), leaving);
+    assert_eq!(states.is_told(StateWish::Remove(1)), leaving);
     let purge = StateWish::Purge { count: 3 };
-    assert_eq!(states.is_told(purge), StateAnswer::Leaving(target));
+    assert_eq!(states.is_told(purge), leaving);
     assert_eq!(states.state.resolved().count(), 2, "it is on its way");
     assert_eq!(states.is_told(StateWish::Clear { count: 3 }), StateAnswer::Done);
     assert_eq!(
@@ -391,7 +473,7 @@ fn what_has_expired_is_done_with_whoever_has_it() {
     assert_eq!(states.claims(1, 1), [(0, 1)]);
     let (seq, claim) = (2, None);
     let leaves = StateWish::Leave { seq, claim, target };
-    assert_eq!(states.is_told(leaves), StateAnswer::Leaving(target));
+    assert_eq!(states.is_told(leaves), StateAnswer::Leaving(target, None));
     let resolved = |states: &States| {
         (0..4)
             .map(|seq| states.state.resolved().has(seq))

@@ -12,8 +12,8 @@ use crate::stored::{
 };
 use crate::{
     Address, BodyTable, Chunk, ClaimId, Entry, Fingerprint, Head, Life, Live, Log, LogRow, MessageId, Origin,
-    Pending, Place, QueueId, Reach, RegisterNumber, Resolved, Resting, Ring, Segment, Seq, Shard, Standing,
-    State, Target, Tenure,
+    Pending, Place, QueueId, Reach, Received, RegisterNumber, Resolved, Resting, Ring, Segment, Seq, Shard,
+    Standing, State, Target, Tenure,
 };
 
 /// The version in the column beside: any.
@@ -61,6 +61,14 @@ fn golden_row(text: &str) -> Entry {
             seq: number(parts[3]),
         }
     };
+    let received = |text: &str| {
+        let parts: Vec<_> = text.split('/').collect();
+        Received {
+            attempts: number(parts[0]),
+            first: number(parts[1]),
+            until: number(parts[2]),
+        }
+    };
     Entry {
         id: MessageId(hex(parts[0])),
         index: number(parts[1]),
@@ -70,6 +78,7 @@ fn golden_row(text: &str) -> Entry {
         group: fingerprint(parts[5]),
         deduplication: fingerprint(parts[6]),
         origin: optional(parts[7]).map(origin),
+        received: parts.get(8).map(|text| received(text)),
     }
 }
 
@@ -287,7 +296,7 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
         golden_rings().len(),
         golden_receipts().len(),
     );
-    assert_eq!(counts, (2, 3, 3, 4, 3));
+    assert_eq!(counts, (3, 3, 3, 4, 3));
 }
 
 /// A log of which nothing is known before.

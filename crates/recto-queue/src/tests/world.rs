@@ -41,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) movers: u8,
     /// Whether each moves it to a shard of its own, the first one within the message's.
     pub(crate) moves_apart: bool,
+    /// Whether they move it on within its shard.
+    pub(crate) goes_on: bool,
     /// Whether somebody began with that before, and stopped.
     pub(crate) is_half_moved: bool,
     /// Whether somebody begins a work unit and sends into it, and another looks for units that have ended.
@@ -93,6 +95,7 @@ impl Default for Config {
             kept: HERE,
             movers: 0,
             moves_apart: false,
+            goes_on: false,
             is_half_moved: false,
             has_unit: false,
             clearers: 0,

@@ -1,0 +1,238 @@
+//! Old segments of which little is left: that is moved on, and they go.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use recto_jobs::{ATTEMPTS_ATTRIBUTE, Message, NewMessage, QueueErrorKind, Queues, Shards};
+use recto_queue::limits::MAX_SCATTERED_SEGMENTS;
+use recto_queue::{Protocol, QueueOptions};
+
+use crate::queues::{assert_refused, made, with_dead_letters};
+use crate::stores::Bed;
+use crate::{LONG, NOW, bodies, receive, send};
+
+/// How many messages are left over, each in a segment of its own, above how many that are moved on, and when they may be received.
+#[derive(Clone, Copy)]
+pub(crate) struct Scattered {
+    left: usize,
+    above: usize,
+    wait: Duration,
+}
+
+const MANY: Scattered = Scattered {
+    left: MAX_SCATTERED_SEGMENTS + 60,
+    above: MAX_SCATTERED_SEGMENTS,
+    wait: LONG,
+};
+/// The same, where time goes by as it does.
+pub(crate) const FEW: Scattered = Scattered {
+    left: 24,
+    // In pairs they take 12.
+    above: 16,
+    wait: Duration::from_secs(12),
+};
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn delayed(body: &str, delay: Duration) -> NewMessage {
+    NewMessage {
+        delay: Some(delay),
+        ..NewMessage::new(body)
+    }
+}
+
+/// Sends to one shard, whatever others there are.
+fn of_one_shard(message: NewMessage) -> NewMessage {
+    NewMessage {
+        group: Some("g".to_owned()),
+        ..message
+    }
+}
+
+/// Whose segments have two messages.
+async fn queues_of(bed: &Bed, scattered: Scattered) -> Queues {
+    let limits = |protocol: Protocol| {
+        protocol
+            .with_segments_of(2)
+            .with_scattered_segments(scattered.above)
+    };
+    bed.open_queues_with(limits).await
+}
+
+/// What is there, by its body: how often it was received, and when it was sent.
+async fn peeked(jobs: &Shards) -> BTreeMap<String, (u16, i64)> {
+    let peeked = jobs.peek(1_000).await.unwrap().into_iter().map(|one| {
+        let body = String::from_utf8(one.content.unwrap().body).unwrap();
+        (body, (one.attempts, one.sent_at))
+    });
+    peeked.collect()
+}
+
+async fn has_segments(jobs: &Shards) -> usize {
+    jobs.segments().await.unwrap()
+}
+
+/// Of each pair one is done with at once, and the other is due much later, or was given back for so long.
+async fn with_one_left_each(jobs: &Shards, scattered: Scattered) {
+    for number in 0..scattered.left {
+        let left = format!("left {number:03}");
+        let left = match number % 2 {
+            0 => delayed(&left, scattered.wait),
+            _ => NewMessage::new(left),
+        };
+        let both = [left, NewMessage::new("done")].map(of_one_shard).to_vec();
+        assert!(jobs.send(both).await.iter().all(Result::is_ok));
+        for message in jobs.receive(2, Some(LONG), NOW).await.unwrap() {
+            let receipt = [message.receipt];
+            if message.body == b"done" {
+                jobs.ack(&receipt).await.unwrap();
+            } else {
+                jobs.nack(&receipt, scattered.wait, "").await.unwrap();
+            }
+        }
+    }
+}
+
+/// None is lost, none is double, and each is as it was: how often it was received, when it was sent, and when it is due.
+pub(crate) async fn what_is_left_of_many_segments_comes_together(bed: Bed) {
+    comes_together(bed, MANY).await;
+}
+
+pub(crate) async fn comes_together(bed: Bed, scattered: Scattered) {
+    let queues = queues_of(&bed, scattered).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
+    with_one_left_each(&jobs, scattered).await;
+    let (before, seen) = (has_segments(&jobs).await, peeked(&jobs).await);
+    assert!(before >= scattered.left, "{before} segments");
+    assert_eq!(seen.len(), scattered.left);
+    // Two that are moved on make one segment more.
+    for _ in 0..10 {
+        queues.keep_up_now().await;
+    }
+    let after = has_segments(&jobs).await;
+    assert!(after <= scattered.above, "{after} segments");
+    assert_eq!(peeked(&jobs).await, seen);
+    assert_eq!(bodies(&receive(&jobs, 1_000).await), [""; 0], "none is due");
+    // Another process finds the same.
+    drop((queues, jobs));
+    tokio::time::sleep(scattered.wait).await;
+    let queues = queues_of(&bed, scattered).await;
+    let jobs = queues.find("jobs").await.unwrap().shards;
+    let mut received: Vec<Message> = Vec::new();
+    while received.len() < scattered.left {
+        let some = jobs.receive(1_000, Some(LONG), NOW).await.unwrap();
+        assert!(!some.is_empty(), "{} of {}", received.len(), scattered.left);
+        received.extend(some);
+    }
+    let seen_again: BTreeMap<_, _> = received
+        .iter()
+        .map(|one| {
+            (
+                bodies(std::slice::from_ref(one)).remove(0),
+                (one.attempts - 1, one.sent_at),
+            )
+        })
+        .collect();
+    assert_eq!((received.len(), seen_again), (scattered.left, seen));
+    let receipts: Vec<_> = received.iter().map(|one| one.receipt).collect();
+    for some in receipts.chunks(1_000) {
+        jobs.ack(some).await.unwrap();
+    }
+    assert_eq!(peeked(&jobs).await, BTreeMap::new());
+}
+
+/// What may be received now keeps its turn, and what somebody has is that one's; what is ordered stays where it is.
+pub(crate) async fn what_is_in_its_turn_stays(bed: Bed) {
+    for options in [QueueOptions::default(), QueueOptions::ordered()] {
+        let is_ordered = options.is_ordered;
+        let queues = bed
+            .open_queues_with(|protocol| protocol.with_segments_of(1).with_scattered_segments(2))
+            .await;
+        let jobs = made(&queues, "jobs", options).await;
+        for body in ["a", "b", "c", "d"] {
+            send(&jobs.shards, of_one_shard(NewMessage::new(body))).await;
+        }
+        let first = jobs.shards.receive(1, Some(LONG), NOW).await.unwrap();
+        let before = has_segments(&jobs.shards).await;
+        queues.keep_up_now().await;
+        assert_eq!(has_segments(&jobs.shards).await, before);
+        jobs.shards.nack(&[first[0].receipt], HOUR, "").await.unwrap();
+        queues.keep_up_now().await;
+        let after = has_segments(&jobs.shards).await;
+        // The message that was given back has another segment since, which is another one's.
+        assert_eq!(after, before);
+        let rest = jobs.shards.receive(10, Some(LONG), NOW).await.unwrap();
+        let expected: &[&str] = if is_ordered { &[] } else { &["b", "c", "d"] };
+        assert_eq!(bodies(&rest), expected);
+        queues.delete(jobs.id).await.unwrap();
+    }
+}
+
+/// One that was received as often as it may be is a dead letter, and keeps saying why where it is moved on.
+pub(crate) async fn what_is_moved_on_is_a_dead_letter_in_its_time(bed: Bed) {
+    let queues = bed
+        .open_queues_with(|protocol| protocol.with_segments_of(1).with_scattered_segments(1))
+        .await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await.shards;
+    let jobs = made(&queues, "jobs", with_dead_letters("dead")).await;
+    let twice = QueueOptions {
+        dead_letters: jobs.options.dead_letters.clone().map(|mut letters| {
+            letters.attempts = 2;
+            letters
+        }),
+        ..jobs.options.clone()
+    };
+    queues.change(jobs.id, None, twice).await.unwrap();
+    let jobs = jobs.shards;
+    send(&jobs, of_one_shard(NewMessage::new("a"))).await;
+    send(&jobs, of_one_shard(delayed("later", LONG))).await;
+    send(&jobs, of_one_shard(delayed("later", LONG))).await;
+    let once = jobs.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    jobs.nack(&[once.receipt], NOW, "no disk").await.unwrap();
+    queues.keep_up_now().await;
+    let twice = jobs.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    assert_eq!(
+        (twice.attempts, twice.first_received_at),
+        (2, once.first_received_at)
+    );
+    assert_ne!(twice.receipt.segment, once.receipt.segment, "it was moved on");
+    jobs.nack(&[twice.receipt], NOW, "no disk").await.unwrap();
+    let letter = dead.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    assert_eq!(
+        (letter.attempts, &letter.attributes[ATTEMPTS_ATTRIBUTE][..]),
+        (1, "2")
+    );
+    // Dead letters are moved on with what is said of them.
+    for _ in 0..3 {
+        send(&dead, of_one_shard(delayed("later", LONG))).await;
+    }
+    dead.nack(&[letter.receipt], NOW, "").await.unwrap();
+    queues.keep_up_now().await;
+    let moved = dead.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    assert_ne!(moved.receipt.segment, letter.receipt.segment, "it was moved on");
+    assert_eq!((moved.attempts, &moved.attributes), (2, &letter.attributes));
+}
+
+/// A shard that is full is left for the others; when all are, who sends is told, and nothing was sent. What was sent stays.
+pub(crate) async fn what_no_shard_takes_is_refused(bed: Bed) {
+    const SEGMENTS: usize = 3;
+    let limits = |protocol: Protocol| protocol.with_segments_of(1).with_live_segments(SEGMENTS);
+    let queues = bed.open_queues_with(limits).await;
+    let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
+    let room = jobs.count() * SEGMENTS;
+    for number in 0..room {
+        send(&jobs, NewMessage::new(number.to_string())).await;
+    }
+    assert_eq!(has_segments(&jobs).await, room);
+    let refused = jobs.send(vec![NewMessage::new("more")]).await.remove(0);
+    assert_refused(
+        refused.map(drop),
+        QueueErrorKind::Full,
+        "the queue holds as much as it may: nothing was sent",
+    );
+    assert_eq!(jobs.stats().await.unwrap().messages, room as u64);
+    let done = jobs.receive(1, Some(LONG), NOW).await.unwrap().remove(0);
+    jobs.ack(&[done.receipt]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(receive(&jobs, room).await.len(), room - 1);
+    send(&jobs, NewMessage::new("more")).await;
+}
