@@ -400,8 +400,12 @@ async fn a_work_unit_is_a_queue_that_ends(kind: Kind) {
     let ring = queues.ring().await.unwrap();
     assert_eq!(ring.is_needed, kind == Kind::Cassandra);
     let own = ring.tables.iter().find(|table| table.phase == RingPhase::Unit);
-    let own = own.and_then(|table| table.unit.as_deref());
-    assert_eq!(own, ring.is_needed.then_some("jobs/night"));
+    let said = own.map(|table| (table.unit.as_deref(), table.bytes, table.is_bytes_exact));
+    assert_eq!(said, ring.is_needed.then_some((Some("jobs/night"), 1, true)));
+    jobs.send(NewMessage::new(vec![b'x'; 1_000])).await.unwrap();
+    let ring = queues.ring().await.unwrap();
+    let open = ring.tables.iter().find(|table| table.phase == RingPhase::Open);
+    assert_eq!(open.map(|table| table.bytes), ring.is_needed.then_some(1_000));
 
     jobs.end_unit("night").await.unwrap();
     let late = night.send(NewMessage::new("late")).await.unwrap_err();

@@ -13,6 +13,7 @@ use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::QueueStore;
 use crate::registry::RegistryGround;
 use crate::ring::ground::RingGround;
+use crate::ring::sizes::Sizes;
 use crate::ring::survey::Survey;
 use crate::rounds::Rounds;
 
@@ -31,6 +32,8 @@ const MAX_BEGINNINGS: u32 = 4;
 pub(crate) struct Keeper {
     pub(crate) queues: QueueStore,
     ring: Arc<Rounds<RingGround>>,
+    /// What was asked for people.
+    pub(crate) sizes: Sizes,
     /// Why something of the last turn was not done.
     obstacle: Mutex<Option<QueueError>>,
 }
@@ -40,6 +43,7 @@ impl Keeper {
         Self {
             queues: queues.clone(),
             ring: Rounds::new(RingGround::new(queues)),
+            sizes: Sizes::default(),
             obstacle: Mutex::default(),
         }
     }

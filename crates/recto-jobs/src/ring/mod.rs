@@ -11,6 +11,7 @@
 //! | `keeper` | what is to be done, and when |
 //! | `survey` | what refers to the tables |
 //! | `fencing`, `rehoming`, `emptying` | a table is closed, left and emptied |
+//! | `sizes` | how many bytes what refers to them has |
 //! | [`view`] | how it stands, for people |
 
 mod emptying;
@@ -19,6 +20,7 @@ mod ground;
 pub(crate) mod keeper;
 mod known;
 mod rehoming;
+mod sizes;
 mod survey;
 pub mod view;
 

@@ -1,6 +1,6 @@
 //! What refers to the tables of bodies: the heads of all shards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use recto_queue::{Address, BodyTable, Live, Registry, Segment};
@@ -38,6 +38,17 @@ impl Survey {
             }
         }
         Ok(Self(references))
+    }
+
+    /// In how many tables there is something.
+    pub(crate) fn tables(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All live segments.
+    pub(crate) fn all(&self) -> BTreeSet<(Address, Segment)> {
+        let all = self.0.values().flatten();
+        all.map(|(address, segment, _)| (*address, *segment)).collect()
     }
 
     /// The live segments whose bodies lie in a table.

@@ -4,8 +4,8 @@ use recto_queue::{BodyTable, Micros, Phase, QueueId, Registry, StoreOptions};
 
 use crate::error::Result;
 use crate::queues::Queues;
-use crate::ring::keeper;
 use crate::ring::survey::Survey;
+use crate::ring::{keeper, sizes};
 
 /// The ring of a store, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,12 @@ pub struct TableView {
     pub segments: usize,
     /// How many messages those have, done with or not; of an open one, none.
     pub messages: u64,
+    /// How many bytes the messages have that were sent to those segments, done with or not, open ones too: bodies and attributes, as they were
+    /// sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
+    pub bytes: u64,
+    /// Whether all of those segments were looked at: a look asks 1,024 logs at most, and remembers of those that are sealed. Else it is that
+    /// much at least.
+    pub is_bytes_exact: bool,
 }
 
 impl TableView {
@@ -52,7 +58,8 @@ impl TableView {
 }
 
 impl Queues {
-    /// How the tables of bodies stand. Reads the head of every queue.
+    /// How the tables of bodies stand. Reads the head of every queue, and asks logs of live segments how many bytes they have: 1,024 at
+    /// most.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -60,7 +67,7 @@ impl Queues {
         self.ring_with(true).await
     }
 
-    /// The same without what refers to the tables, for which the head of every queue would be read: no segments, no messages.
+    /// The same without what refers to the tables, for which the head of every queue would be read: no segments, no messages, no bytes.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -84,10 +91,16 @@ impl Queues {
         } else {
             Survey::default()
         };
-        let table = |(number, phase): (&BodyTable, &Phase)| {
+        if is_surveyed {
+            keeper.sizes.keep(&survey.all());
+        }
+        let mut tables = Vec::new();
+        for (number, phase) in ring.tables() {
             let references = survey.references(*number);
+            let share = sizes::share(survey.tables());
+            let size = keeper.sizes.of(&keeper.queues, references, share).await?;
             let counts = references.iter().filter_map(|(.., live)| live.count);
-            TableView {
+            tables.push(TableView {
                 number: *number,
                 name: keeper.queues.tables.bodies(*number).name().to_owned(),
                 phase: *phase,
@@ -97,8 +110,10 @@ impl Queues {
                 },
                 segments: references.len(),
                 messages: counts.map(u64::from).sum(),
-            }
-        };
+                bytes: size.bytes,
+                is_bytes_exact: is_surveyed && size.is_exact,
+            });
+        }
         let options = registry.options();
         let now = keeper.queues.environment.now_micros();
         let obstacle = keeper
@@ -107,7 +122,7 @@ impl Queues {
         Ok(RingView {
             is_needed: true,
             options,
-            tables: ring.tables().iter().map(table).collect(),
+            tables,
             obstacle: obstacle.map(|error| error.to_string()),
         })
     }

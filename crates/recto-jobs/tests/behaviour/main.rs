@@ -168,6 +168,7 @@ behaviours! {
     ring::a_table_that_a_node_has_not_heard_of_is_not_gone,
     ring::a_work_unit_ends_at_once,
     ring::work_units_that_cannot_begin_are_refused,
+    ring::what_tables_have_is_told_in_bytes,
     ring::batches_take_few_conditional_writes,
     ring::what_another_process_sends_is_heard,
     ring::who_waits_for_nothing_reads_little,

@@ -145,6 +145,11 @@ impl LogHeader {
         self.rows
     }
 
+    /// How many bytes the messages of a segment have, if it is that one's log.
+    pub fn bytes_of(&self, segment: Segment) -> Option<u64> {
+        (self.segment == segment).then_some(self.bytes)
+    }
+
     /// From which row on, by number, rows are needed beside those of a copy that was read before. If they were not read together
     /// with this from there on, both are read again.
     pub fn needed_from(&self, copy: &Log) -> Seq {

@@ -86,7 +86,10 @@ async fn draws_the_ring(fixture: &Fixture, client: &Client) {
     let rows = page.rows();
     let of = |phase: &str| rows.iter().filter(|row| row[1] == phase).collect::<Vec<_>>();
     assert_eq!((of("open").len(), of("unit").len()), (1, 1), "{rows:?}");
-    assert_eq!(of("unit")[0][5], "jobs/night");
+    assert_eq!(
+        (&of("unit")[0][5][..], &of("unit")[0][6][..]),
+        ("0 B", "jobs/night")
+    );
     for said in ["<svg class=\"ring\"", "open for "] {
         assert!(page.html.contains(said), "{said}: {}", page.main());
     }

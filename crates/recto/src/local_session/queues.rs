@@ -227,6 +227,8 @@ impl LocalTools {
             unit: table.unit,
             segments: u64::try_from(table.segments).unwrap_or(u64::MAX),
             messages: table.messages,
+            bytes: table.bytes,
+            bytes_exact: table.is_bytes_exact,
         };
         QueueRing {
             needed: ring.is_needed,

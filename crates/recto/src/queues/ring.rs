@@ -33,6 +33,12 @@ pub struct RingTable {
     pub segments: usize,
     /// How many messages those had sent to them, done with or not; those of segments that are open are not counted.
     pub messages: u64,
+    /// How many bytes the messages have that were sent to those segments, done with or not, open ones too: bodies and attributes, as they were
+    /// sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
+    pub bytes: u64,
+    /// Whether all of those segments were looked at: a look asks 1,024 of them at most, and remembers what sealed ones have. Else it is
+    /// that much at least.
+    pub is_bytes_exact: bool,
 }
 
 /// How a table stands. It goes from one to the next, and from being emptied to being free again.
@@ -101,6 +107,8 @@ impl From<TableView> for RingTable {
             unit: view.unit,
             segments: view.segments,
             messages: view.messages,
+            bytes: view.bytes,
+            is_bytes_exact: view.is_bytes_exact,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::store::StoreArgs;
 use crate::table::Table;
-use crate::text::{counted, duration, grouped};
+use crate::text::{bytes, counted, duration, grouped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +23,8 @@ Examples:
 
 On Cassandra bodies lie in tables. What is sent goes to the one that is open, for a slice of time; then the next one is \
 open, and the one before is emptied whole when nothing in it has been needed for the margin. So nothing is deleted row by \
-row. An embedded store needs no such tables. Options that are not said stay as they are.";
+row. Bytes are those of the messages that were sent to the segments which a table has, done with or not, and not of the store's files. \
+An embedded store needs no such tables. Options that are not said stay as they are.";
 
 /// Arguments of `recto queue ring`.
 #[derive(Debug, Args)]
@@ -114,6 +115,7 @@ pub(super) fn tables(ring: &QueueRing, console: &Console) -> Vec<String> {
         ("for", true, cells(ring, age)),
         ("segments", true, cells(ring, |table| grouped(table.segments))),
         ("messages", true, cells(ring, |table| grouped(table.messages))),
+        ("bytes", true, cells(ring, size)),
         (
             "work unit",
             false,
@@ -166,6 +168,16 @@ fn phase(table: &RingTable) -> String {
     format!("{sign} {}", table.phase)
 }
 
+/// What the messages have that refer to a table.
+fn size(table: &RingTable) -> String {
+    let said = bytes(table.bytes);
+    if table.bytes_exact {
+        said
+    } else {
+        format!("≥ {said}")
+    }
+}
+
 fn age(table: &RingTable) -> String {
     let age = table.age_seconds.map(Duration::try_from_secs_f64);
     age.and_then(std::result::Result::ok)
@@ -184,6 +196,7 @@ mod tests {
             name: format!("recto_queue_body_{number}"),
             phase: phase.to_owned(),
             age_seconds: age,
+            bytes_exact: true,
             ..RingTable::default()
         };
         let ring = QueueRing {
@@ -199,10 +212,13 @@ mod tests {
                 RingTable {
                     segments: 3,
                     messages: 12_288,
+                    bytes: 12_345_678,
                     ..table(2, "open", Some(125.4))
                 },
                 RingTable {
                     unit: Some("mails/night".to_owned()),
+                    bytes: 1_200,
+                    bytes_exact: false,
                     ..table(7, "unit", Some(30.0))
                 },
                 table(9, "retired", None),

@@ -66,7 +66,8 @@ fn render(ring: &QueueRing) -> Markup {
             }
             p.dim.below {
                 "Bodies go to the table that is open, for a slice; then the next one that is free is open. One that is closed is \
-                 emptied whole, and is free again, when nothing in it has been needed for the margin."
+                 emptied whole, and is free again, when nothing in it has been needed for the margin. Bytes are those of the messages that \
+                 were sent to its segments, not of the store's files."
             }
         } @else {
             section.empty {
@@ -121,7 +122,7 @@ fn table(tables: &[RingTable]) -> Markup {
                     tr {
                         th.number scope="col" { "Table" }
                         th scope="col" { "Phase" }
-                        @for number in ["For", "Segments", "Messages"] { th.number scope="col" { (number) } }
+                        @for number in ["For", "Segments", "Messages", "Bytes"] { th.number scope="col" { (number) } }
                         th scope="col" { "Work unit" }
                     }
                 }
@@ -133,6 +134,7 @@ fn table(tables: &[RingTable]) -> Markup {
                             td.number { (age(table)) }
                             td.number { (grouped(table.segments)) }
                             td.number { (grouped(table.messages)) }
+                            td.number { (bytes(table)) }
                             td { @if let Some(unit) = &table.unit { a href=(href(unit)) { (unit) } } }
                         }
                     }
@@ -146,6 +148,16 @@ fn age(table: &RingTable) -> String {
     let age = table.age_seconds.map(Duration::try_from_secs_f64);
     let age = age.and_then(Result::ok).map(recto::text::duration);
     age.unwrap_or_else(|| "–".to_owned())
+}
+
+/// What the messages have that refer to a table.
+fn bytes(table: &RingTable) -> String {
+    let said = recto::text::bytes(table.bytes);
+    if table.bytes_exact {
+        said
+    } else {
+        format!("{said} and more")
+    }
 }
 
 fn options(is_needed: bool, options: &RingSettings) -> Markup {
@@ -179,6 +191,8 @@ mod tests {
             tables: vec![
                 RingTable {
                     age_seconds: Some(125.0),
+                    bytes: 12_345_678,
+                    bytes_exact: true,
                     ..table(1, "open")
                 },
                 RingTable {
@@ -195,6 +209,8 @@ mod tests {
             "<g class=\"open\"><title>Table 1: open</title><circle cx=\"100.0\" cy=\"20.0\" r=\"16.0\">",
             "<g class=\"unit\"><title>Table 9: unit</title><circle cx=\"100.0\" cy=\"180.0\"",
             "open for 2 min 05 s",
+            "<td class=\"number\">12.3 MB</td>",
+            "<td class=\"number\">0 B and more</td>",
             "href=\"/queues/mails%2Fnight\"",
             "no table &lt;is&gt; free",
             "hx-get=\"/queue-ring\"",
