@@ -10,7 +10,7 @@ use redb::{Database, WriteTransaction};
 
 use crate::catalog::{Catalog, read_catalog};
 use crate::directory::Directory;
-use crate::error::{closed, engine, guarded, stopped};
+use crate::error::{closed, engine, guarded, stopped, stops_engine};
 use crate::meta;
 use crate::options::EmbeddedOptions;
 use crate::snapshot::EmbeddedSnapshot;
@@ -28,6 +28,8 @@ struct Current {
     catalog: Arc<Catalog>,
     /// The snapshot of all who read since the last commit.
     snapshot: Option<Arc<EmbeddedSnapshot>>,
+    /// Whether the file system refused even to begin one.
+    refuses: bool,
 }
 
 /// Opens the data file again.
@@ -68,6 +70,7 @@ impl Shared {
                 engine: Arc::new(engine),
                 catalog: Arc::new(catalog),
                 snapshot: None,
+                refuses: false,
             }),
             options,
             data_bytes: AtomicU64::new(0),
@@ -95,10 +98,8 @@ impl Shared {
     /// Whether the file system refused a read since the last commit, so that the engine is of no use.
     pub(crate) fn has_failed(&self) -> bool {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current
-            .snapshot
-            .as_ref()
-            .is_some_and(|snapshot| snapshot.state.has_failed())
+        let snapshot = current.snapshot.as_ref();
+        current.refuses || snapshot.is_some_and(|snapshot| snapshot.state.has_failed())
     }
 
     fn measure(&self) {
@@ -133,11 +134,9 @@ impl Shared {
         if let Some(snapshot) = &current.snapshot {
             return Ok(Arc::clone(snapshot));
         }
-        let state = State::begin(
-            Arc::clone(&current.engine),
-            Arc::clone(&current.catalog),
-            self.environment.clone(),
-        )?;
+        let (engine, catalog) = (Arc::clone(&current.engine), Arc::clone(&current.catalog));
+        let state = State::begin(engine, catalog, self.environment.clone());
+        let state = state.inspect_err(|error| current.refuses = stops_engine(error))?;
         let snapshot = Arc::new(EmbeddedSnapshot {
             state: Arc::new(state),
         });
@@ -227,6 +226,7 @@ impl Shared {
             current.engine = Arc::new(Engine::writable_of(database));
             current.catalog = Arc::new(catalog);
             current.snapshot = None;
+            current.refuses = false;
         }
         Ok(())
     }
@@ -236,6 +236,7 @@ impl Shared {
         let old = {
             let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
             let snapshot = current.snapshot.take();
+            current.refuses = false;
             (snapshot, std::mem::replace(&mut current.engine, Arc::new(engine)))
         };
         drop(old);
