@@ -341,6 +341,7 @@ impl SchemaTable {
             },
             gc_grace_seconds: self.gc_grace_seconds,
             automatic_snapshots: self.automatic_snapshots,
+            counts_partitions: false,
         };
         Table::new(self.name.as_str(), columns, options).map_err(|error| error.to_string())
     }
@@ -599,6 +600,7 @@ mod tests {
                 compaction: Compaction::Tombstones,
                 gc_grace_seconds: 14_400,
                 automatic_snapshots: false,
+                counts_partitions: false,
             },
         )
         .unwrap()

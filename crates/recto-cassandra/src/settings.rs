@@ -69,6 +69,7 @@ pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
         leaves_tombstones: true,
         sees_conflicts: false,
         transactions: false,
+        counts_partitions: false,
     }
 }
 

@@ -137,14 +137,18 @@ impl Store for CassandraStore {
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.client.limits.check_table(table)?;
         self.client.create_table(table).await
     }
 
     async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
+        let mut each = tables.iter();
+        each.try_for_each(|table| self.client.limits.check_table(table))?;
         self.client.create_tables_once(tables).await
     }
 
     async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.client.limits.check_table(table)?;
         let outcome = self.client.add_columns(recorded, table).await?;
         self.client.await_writers().await;
         Ok(outcome)

@@ -1,8 +1,10 @@
 //! Measures the store: bulk loading, slices, commits, reopening after a crash.
 //!
 //! ```text
-//! cargo run --release -p recto-embedded --example embedded_speed -- [rows] [directory]
+//! cargo run --release -p recto-embedded --example embedded_speed -- [rows] [directory] [counting]
 //! ```
+//!
+//! With `counting` the table counts the rows of its partitions.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_wrap)]
 
 use std::hint::black_box;
@@ -24,7 +26,7 @@ const CHUNK_ROWS: u64 = 50_000;
 const SLICES_PER_ROUND: usize = 2_000;
 const ROUNDS: usize = 101;
 
-fn table() -> Arc<Table> {
+fn table(counts_partitions: bool) -> Arc<Table> {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -47,7 +49,11 @@ fn table() -> Arc<Table> {
         regular("note", Type::Text),
         regular("cancelled", Type::Boolean),
     ];
-    Arc::new(Table::new("flights", columns, TableOptions::default()).unwrap())
+    let options = TableOptions {
+        counts_partitions,
+        ..TableOptions::default()
+    };
+    Arc::new(Table::new("flights", columns, options).unwrap())
 }
 
 fn cells<const N: usize>(cells: [&[u8]; N]) -> Cells {
@@ -229,7 +235,7 @@ async fn main() {
     let begin = Instant::now();
     let store = EmbeddedStore::open(&directory, EmbeddedOptions::default(), Environment::system()).unwrap();
     println!("open: {:.2?}", begin.elapsed());
-    let table = table();
+    let table = table(arguments.get(3).is_some_and(|what| what == "counting"));
     store.create_table(&table).await.unwrap();
     if arguments.get(3).is_some_and(|what| what == "write") {
         commits(&store, &table, 4, u64::MAX / 8).await;

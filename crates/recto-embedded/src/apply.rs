@@ -7,6 +7,7 @@ use redb::{ReadableTable as _, WriteTransaction};
 
 use crate::batch::{Action, Batch, Change};
 use crate::catalog::{Catalog, StoredTable, different};
+use crate::counts::{Deltas, Size, TableDeltas, Tally};
 use crate::damage::damaged;
 use crate::error::engine;
 use crate::row::{Damage, Row, StoredRow};
@@ -22,6 +23,10 @@ const PARTLY_DELETED_ROWS: usize = 10_000;
 pub(crate) struct OpenTables<'t> {
     transaction: &'t WriteTransaction,
     open: HashMap<u32, RowsTable<'t>>,
+    /// What changes did to counts.
+    deltas: Deltas,
+    /// Which request of the group is applied.
+    request: usize,
 }
 
 impl<'t> OpenTables<'t> {
@@ -29,7 +34,14 @@ impl<'t> OpenTables<'t> {
         Self {
             transaction,
             open: HashMap::new(),
+            deltas: Deltas::default(),
+            request: 0,
         }
+    }
+
+    /// Goes on with the request of this number.
+    pub(crate) fn begin_request(&mut self, request: usize) {
+        self.request = request;
     }
 
     pub(crate) fn rows(&mut self, table: &StoredTable) -> Result<&mut RowsTable<'t>, StoreError> {
@@ -46,6 +58,26 @@ impl<'t> OpenTables<'t> {
     /// Closes a table that is to be dropped.
     pub(crate) fn close(&mut self, table: &StoredTable) {
         self.open.remove(&table.id);
+        self.deltas.forget(table);
+    }
+
+    /// Puts down what all changes did to counts. A failure is that of the request of the number returned.
+    pub(crate) fn put_down_counts(&mut self) -> Result<(), (usize, StoreError)> {
+        while let Some(deltas) = self.deltas.pop() {
+            self.put_down(&deltas).map_err(|error| (deltas.request, error))?;
+        }
+        Ok(())
+    }
+
+    fn put_down(&mut self, deltas: &TableDeltas) -> Result<(), StoreError> {
+        let Some(counts) = &deltas.table.counts else {
+            return Ok(());
+        };
+        let mut counts = self
+            .transaction
+            .open_table(RowsDefinition::new(&counts.rows))
+            .map_err(engine)?;
+        deltas.put_down(&mut counts, self.rows(&deltas.table)?)
     }
 }
 
@@ -82,7 +114,8 @@ pub(crate) fn apply(
         now_seconds: now.now_seconds,
         now_micros: now.now_micros,
         restamp: None,
-        counts: batch.row_by_row,
+        tells_met: batch.row_by_row,
+        tally: Tally::default(),
         merged: Vec::new(),
         old: Vec::new(),
     };
@@ -94,9 +127,11 @@ pub(crate) fn apply(
     while let Some((change, rest)) = changes.split_first() {
         let table = &batch.tables[change.table];
         let rows = tables.rows(table)?;
+        applier.tally.enter(table);
         if has_runs {
             let (run, after) = changes.split_at(runs.insert(batch, changes, table, rows)?);
             if !run.is_empty() {
+                applier.note_new(batch, run, table)?;
                 if batch.may_be_undone() {
                     undo.extend(run.iter().map(|change| Before { change, row: None }));
                 }
@@ -121,6 +156,7 @@ pub(crate) fn apply(
             }
         }
     }
+    applier.tally.finish(&mut tables.deltas, tables.request);
     Ok(if batch.row_by_row {
         Reply::Counted(met_rows)
     } else {
@@ -164,12 +200,24 @@ struct Applier {
     /// The least stamp of the change at hand, if it says none.
     restamp: Option<i64>,
     /// Whether anybody asks what puts met.
-    counts: bool,
+    tells_met: bool,
+    /// What becomes of rows, as far as counts go.
+    tally: Tally,
     merged: Vec<u8>,
     old: Vec<u8>,
 }
 
 impl Applier {
+    /// Notes rows that are new.
+    fn note_new(&mut self, batch: &Batch, run: &[Change], table: &StoredTable) -> Result<(), StoreError> {
+        for change in run {
+            let key = batch.key(change);
+            let size = self.tally.size(table.key_checksum(key), batch.value(change));
+            self.tally.note(key, Size::Nothing, size)?;
+        }
+        Ok(())
+    }
+
     fn apply(
         &mut self,
         batch: &Batch,
@@ -185,8 +233,14 @@ impl Applier {
             (Action::Put | Action::Insert | Action::Patch, _) => self.patch(table, key, value, rows)?,
             (Action::Delete, Some(stamp)) => self.delete(table, key, stamp, rows)?,
             (Action::Delete, None) => {
-                let is_removed = rows.remove(key).map_err(engine)?.is_some();
-                check_removed(table, key, is_removed, rows)?;
+                let removed = rows
+                    .remove(key)
+                    .map_err(engine)?
+                    .map(|old| self.tally.size(table.key_checksum(key), old.value()));
+                match removed {
+                    Some(before) => self.tally.note(key, before, Size::Nothing)?,
+                    None => check_nothing(table, key, rows)?,
+                }
             }
             // Newer than all there is, if it said no stamp: only plain writes delete ranges.
             (Action::DeleteRange, stamp) => {
@@ -205,27 +259,34 @@ impl Applier {
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
-        let met = match rows.insert(key, value).map_err(engine)? {
-            None => return Ok(Met::Nothing),
+        let (met, before) = match rows.insert(key, value).map_err(engine)? {
+            None => {
+                let size = self.tally.size(checksum, value);
+                self.tally.note(key, Size::Nothing, size)?;
+                return Ok(Met::Nothing);
+            }
             Some(old) => {
                 let old = old.value();
-                let met = if self.counts {
+                let before = self.tally.size(checksum, old);
+                let met = if self.tells_met {
                     self.met(checksum, old, value)
                 } else {
                     Met::Nothing
                 };
                 if replaces(table, checksum, old, value) {
+                    let size = self.tally.size(checksum, value);
+                    self.tally.note(key, before, size)?;
                     return Ok(met);
                 }
                 self.old.clear();
                 self.old.extend_from_slice(old);
-                met
+                (met, before)
             }
         };
         let old = std::mem::take(&mut self.old);
         let merged = self.merge(table, key, checksum, Some(&old), value);
         self.old = old;
-        self.store(key, merged?, rows)?;
+        self.store(key, checksum, (before, merged?), rows)?;
         Ok(met)
     }
 
@@ -256,7 +317,11 @@ impl Applier {
         let damage = |damage| damaged(table, key, damage);
         let open = |value| StoredRow::open(checksum, value).map_err(damage);
         match rows.insert(key, value).map_err(engine)? {
-            None => return Ok(Met::Nothing),
+            None => {
+                let size = self.tally.size(checksum, value);
+                self.tally.note(key, Size::Nothing, size)?;
+                return Ok(Met::Nothing);
+            }
             Some(old) => {
                 let old = old.value();
                 let (there, new) = (open(old)?, open(value)?);
@@ -290,10 +355,11 @@ impl Applier {
                 .map_err(|damage| damaged(table, key, damage))
         };
         let (mut there, inserted) = (decode(old)?, decode(new)?);
+        let before = self.tally.size(checksum, old);
         there.end(self.now_seconds);
         if !there.exists() {
             let exists = self.merge(table, key, checksum, Some(old), new)?;
-            self.store(key, exists, rows)?;
+            self.store(key, checksum, (before, exists), rows)?;
             return Ok(Met::Nothing);
         }
         let is_same = inserted.has_values_of(&there);
@@ -304,7 +370,7 @@ impl Applier {
         } else {
             self.merged.extend_from_slice(old);
         }
-        self.store(key, true, rows)?;
+        self.store(key, checksum, (before, true), rows)?;
         Ok(match is_same {
             true if again => Met::Nothing,
             true => Met::Same,
@@ -321,17 +387,13 @@ impl Applier {
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
         let checksum = table.key_checksum(key);
-        let exists = {
+        let (before, exists) = {
             let old = find(table, rows, key)?;
-            self.merge(
-                table,
-                key,
-                checksum,
-                old.as_ref().map(redb::AccessGuard::value),
-                value,
-            )?
+            let old = old.as_ref().map(redb::AccessGuard::value);
+            let before = old.map_or(Size::Nothing, |old| self.tally.size(checksum, old));
+            (before, self.merge(table, key, checksum, old, value)?)
         };
-        self.store(key, exists, rows)
+        self.store(key, checksum, (before, exists), rows)
     }
 
     /// Puts what `old` and `value` make together into `merged`. Returns whether anything is left.
@@ -366,14 +428,22 @@ impl Applier {
         Ok(exists)
     }
 
-    /// Stores `merged` at `key`, or nothing if the row does not exist.
-    fn store(&mut self, key: &[u8], exists: bool, rows: &mut RowsTable<'_>) -> Result<(), StoreError> {
+    /// Stores `merged` at `key`, or nothing if the row does not exist, where a row of the size `before` was.
+    fn store(
+        &mut self,
+        key: &[u8],
+        checksum: u32,
+        (before, exists): (Size, bool),
+        rows: &mut RowsTable<'_>,
+    ) -> Result<(), StoreError> {
+        let mut after = Size::Nothing;
         if exists {
             rows.insert(key, self.merged.as_slice()).map_err(engine)?;
+            after = self.tally.size(checksum, &self.merged);
         } else {
             rows.remove(key).map_err(engine)?;
         }
-        Ok(())
+        self.tally.note(key, before, after)
     }
 
     fn delete(
@@ -383,20 +453,37 @@ impl Applier {
         stamp: i64,
         rows: &mut RowsTable<'_>,
     ) -> Result<(), StoreError> {
-        let left = match rows.remove(key).map_err(engine)? {
+        let checksum = table.key_checksum(key);
+        let found = match rows.remove(key).map_err(engine)? {
             None => None,
             // Of a damaged row nothing is left to keep.
-            Some(old) if is_damaged(table.key_checksum(key), old.value()) => Some(Left::Nothing),
-            Some(old) => Some(self.left(table, key, old.value(), stamp)?),
+            Some(old) if is_damaged(checksum, old.value()) => Some((Left::Nothing, Size::Unknown)),
+            Some(old) => {
+                let before = self.tally.size(checksum, old.value());
+                Some((self.left(table, key, old.value(), stamp)?, before))
+            }
         };
-        let Some(left) = left else {
-            return check_removed(table, key, false, rows);
+        let Some((left, before)) = found else {
+            return check_nothing(table, key, rows);
         };
         // A row that is newer than its deletion, whole or in part, is put back.
-        if left != Left::Nothing {
-            rows.insert(key, self.merged.as_slice()).map_err(engine)?;
+        self.store_left(key, checksum, (before, left), rows)
+    }
+
+    /// Notes what a deletion left of a row of the size `before`, and stores it where it was taken away.
+    fn store_left(
+        &mut self,
+        key: &[u8],
+        checksum: u32,
+        (before, left): (Size, Left),
+        rows: &mut RowsTable<'_>,
+    ) -> Result<(), StoreError> {
+        if left == Left::Nothing {
+            return self.tally.note(key, before, Size::Nothing);
         }
-        Ok(())
+        rows.insert(key, self.merged.as_slice()).map_err(engine)?;
+        let after = self.tally.size(checksum, &self.merged);
+        self.tally.note(key, before, after)
     }
 
     /// What a deletion at `stamp` leaves of a stored row; it is put into `merged`.
@@ -429,6 +516,26 @@ impl Applier {
         Ok(Left::Part)
     }
 
+    /// What a deletion of a range leaves of a row, which is noted.
+    fn left_in_range(
+        &mut self,
+        table: &StoredTable,
+        key: &[u8],
+        stored: &[u8],
+        stamp: i64,
+    ) -> Result<Left, StoreError> {
+        let left = self.left(table, key, stored, stamp)?;
+        let checksum = table.key_checksum(key);
+        let before = self.tally.size(checksum, stored);
+        let after = match left {
+            Left::Nothing => Size::Nothing,
+            Left::All => before,
+            Left::Part => self.tally.size(checksum, &self.merged),
+        };
+        self.tally.note(key, before, after)?;
+        Ok(left)
+    }
+
     fn delete_range(
         &mut self,
         table: &StoredTable,
@@ -447,7 +554,7 @@ impl Applier {
                 if failed.is_some() || partly.len() == PARTLY_DELETED_ROWS {
                     return true;
                 }
-                match self.left(table, key, stored, stamp) {
+                match self.left_in_range(table, key, stored, stamp) {
                     Ok(Left::Nothing) => false,
                     Ok(Left::All) => true,
                     Ok(Left::Part) => {
@@ -483,17 +590,8 @@ enum Left {
 }
 
 /// What hides behind a damaged key is not removed, and must not be said to be.
-fn check_removed(
-    table: &StoredTable,
-    key: &[u8],
-    is_removed: bool,
-    rows: &RowsTable<'_>,
-) -> Result<(), StoreError> {
-    if is_removed {
-        Ok(())
-    } else {
-        find(table, rows, key).map(drop)
-    }
+fn check_nothing(table: &StoredTable, key: &[u8], rows: &RowsTable<'_>) -> Result<(), StoreError> {
+    find(table, rows, key).map(drop)
 }
 
 fn is_damaged(checksum: u32, stored: &[u8]) -> bool {

@@ -13,13 +13,15 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata as _, TableDef
 use crate::error::{corrupt, engine};
 
 /// The version of stored table definitions. Only those that need it have it: the others are written as
-/// version 1, which earlier releases read.
-pub const TABLE_FORMAT_VERSION: u8 = 2;
+/// version 1 or 2, which earlier releases read.
+pub const TABLE_FORMAT_VERSION: u8 = 3;
 
 /// Of a definition's options: compaction for tombstones.
 const COMPACTION_BIT: u8 = 1;
 /// Of a definition's options, from version 2 on: no automatic snapshots.
 const WITHOUT_SNAPSHOTS_BIT: u8 = 2;
+/// Of a definition's options, of version 3 and always set there: the rows of partitions are counted.
+const COUNTS_BIT: u8 = 4;
 /// How deep types may nest in a stored definition; CQL types of people nest two or three deep.
 const MAX_TYPE_DEPTH: u32 = 32;
 
@@ -31,6 +33,10 @@ pub(crate) struct StoredTable {
     /// The name of the engine's table that holds its rows.
     pub(crate) rows: String,
     pub(crate) definition: Arc<Table>,
+    /// The counts of its partitions, if it keeps them: stored rows by the components of partitions.
+    pub(crate) counts: Option<Arc<StoredTable>>,
+    /// What its entries are called.
+    pub(crate) entry: &'static str,
     /// The checksum of the number, which checksums of rows begin with: a row of another table is
     /// not taken for one of this.
     pub(crate) checksum: u32,
@@ -38,11 +44,24 @@ pub(crate) struct StoredTable {
 
 impl StoredTable {
     pub(crate) fn new(id: u32, definition: Arc<Table>) -> Self {
+        let checksum = crc32c::crc32c(&id.to_le_bytes());
+        let counts = definition.options().counts_partitions.then(|| {
+            Arc::new(Self {
+                id,
+                rows: format!("counts {id}"),
+                definition: Arc::clone(&definition),
+                counts: None,
+                entry: "count",
+                checksum: crc32c::crc32c_append(checksum, COUNTS),
+            })
+        });
         Self {
             id,
-            rows: rows_name(id),
+            rows: format!("rows {id}"),
             definition,
-            checksum: crc32c::crc32c(&id.to_le_bytes()),
+            counts,
+            entry: "row",
+            checksum,
         }
     }
 
@@ -53,10 +72,8 @@ impl StoredTable {
     }
 }
 
-/// The engine's table that holds the rows of table `id`.
-pub(crate) fn rows_name(id: u32) -> String {
-    format!("rows {id}")
-}
+/// What the checksums of counts go on with behind the table's number: a row is not taken for a count.
+const COUNTS: &[u8] = b"counts";
 
 /// The tables of a store by name.
 #[derive(Debug, Default, Clone)]
@@ -76,6 +93,12 @@ impl Catalog {
 
     pub(crate) fn remove(&mut self, name: &str) {
         self.tables.remove(name);
+    }
+
+    /// The table whose rows, or whose counts, the engine's table of this name holds.
+    pub(crate) fn of_engine(&self, name: &[u8]) -> Option<&Arc<StoredTable>> {
+        let mut each = self.iter().flat_map(|table| [Some(table), table.counts.as_ref()]);
+        each.find_map(|table| table.filter(|table| table.rows.as_bytes() == name))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<StoredTable>> {
@@ -108,18 +131,34 @@ pub(crate) fn different(name: &str) -> StoreError {
     .with_hint("another schema made it: use that schema, another table name, or another store")
 }
 
+/// The version of a definition whose options are these.
+fn version_of(bits: u8) -> u8 {
+    if bits & COUNTS_BIT != 0 {
+        3
+    } else if bits & WITHOUT_SNAPSHOTS_BIT != 0 {
+        2
+    } else {
+        1
+    }
+}
+
 /// The stored form of a table's definition.
 pub(crate) fn encode(id: u32, table: &Table) -> Vec<u8> {
     let options = table.options();
-    let without_snapshots = u8::from(!options.automatic_snapshots);
-    let mut out = vec![1 + without_snapshots];
-    out.extend_from_slice(&id.to_le_bytes());
-    push_text(table.name(), &mut out);
-    let compaction = match options.compaction {
+    let mut bits = match options.compaction {
         Compaction::Default => 0,
         Compaction::Tombstones => COMPACTION_BIT,
     };
-    out.push(compaction | (without_snapshots * WITHOUT_SNAPSHOTS_BIT));
+    if !options.automatic_snapshots {
+        bits |= WITHOUT_SNAPSHOTS_BIT;
+    }
+    if options.counts_partitions {
+        bits |= COUNTS_BIT;
+    }
+    let mut out = vec![version_of(bits)];
+    out.extend_from_slice(&id.to_le_bytes());
+    push_text(table.name(), &mut out);
+    out.push(bits);
     out.extend_from_slice(&options.gc_grace_seconds.to_le_bytes());
     out.extend_from_slice(&(table.columns().len() as u16).to_le_bytes());
     for column in table.columns() {
@@ -150,15 +189,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let id = u32::from_le_bytes(reader.take()?);
     let name = reader.text()?;
     let bits = reader.byte()?;
-    let automatic_snapshots = bits & WITHOUT_SNAPSHOTS_BIT == 0;
-    let compaction = match bits & !WITHOUT_SNAPSHOTS_BIT {
-        0 => Compaction::Default,
-        COMPACTION_BIT => Compaction::Tombstones,
-        _ => return Err(damaged()),
-    };
-    if automatic_snapshots != (version == 1) {
+    if bits & !(COMPACTION_BIT | WITHOUT_SNAPSHOTS_BIT | COUNTS_BIT) != 0 || version != version_of(bits) {
         return Err(damaged());
     }
+    let compaction = if bits & COMPACTION_BIT == 0 {
+        Compaction::Default
+    } else {
+        Compaction::Tombstones
+    };
     let gc_grace_seconds = u32::from_le_bytes(reader.take()?);
     let count = u16::from_le_bytes(reader.take()?);
     let mut columns = Vec::new();
@@ -175,7 +213,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
     let options = TableOptions {
         compaction,
         gc_grace_seconds,
-        automatic_snapshots,
+        automatic_snapshots: bits & WITHOUT_SNAPSHOTS_BIT == 0,
+        counts_partitions: bits & COUNTS_BIT != 0,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;
     Ok(StoredTable::new(id, Arc::new(table)))

@@ -4,7 +4,7 @@ use recto_model::golden::bytes_of_hex;
 
 use super::*;
 
-fn table(automatic_snapshots: bool) -> Table {
+fn table(automatic_snapshots: bool, counts_partitions: bool) -> Table {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -48,14 +48,17 @@ fn table(automatic_snapshots: bool) -> Table {
         compaction: Compaction::Tombstones,
         gc_grace_seconds: 14_400,
         automatic_snapshots,
+        counts_partitions,
     };
     Table::new("every_type", columns, options).unwrap()
 }
 
 #[test]
 fn definitions_come_back() {
-    for automatic_snapshots in [true, false] {
-        let table = table(automatic_snapshots);
+    for (automatic_snapshots, counts_partitions) in
+        [(true, false), (false, false), (true, true), (false, true)]
+    {
+        let table = table(automatic_snapshots, counts_partitions);
         let stored = encode(77, &table);
         let decoded = decode(&stored).unwrap();
         assert_eq!(decoded.id, 77);
@@ -65,18 +68,21 @@ fn definitions_come_back() {
 
 #[test]
 fn definitions_are_written_as_ever() {
-    for (automatic_snapshots, golden) in [
-        (true, include_str!("../tests/golden/table-v1.txt")),
-        (false, include_str!("../tests/golden/table-v2.txt")),
+    for (automatic_snapshots, counts_partitions, golden) in [
+        (true, false, include_str!("../tests/golden/table-v1.txt")),
+        (false, false, include_str!("../tests/golden/table-v2.txt")),
+        (false, true, include_str!("../tests/golden/table-v3.txt")),
     ] {
-        let stored = encode(77, &table(automatic_snapshots));
-        assert_eq!(stored, bytes_of_hex(golden.trim()));
+        let table = table(automatic_snapshots, counts_partitions);
+        let golden = bytes_of_hex(golden.trim());
+        assert_eq!(encode(77, &table), golden);
+        assert_eq!(*decode(&golden).unwrap().definition, table);
     }
 }
 
 #[test]
 fn damaged_and_newer_definitions_are_refused() {
-    let stored = encode(1, &table(true));
+    let stored = encode(1, &table(true, false));
     for at in 0..stored.len() {
         let mut damaged = stored.clone();
         damaged[at] ^= 0x10;

@@ -11,6 +11,7 @@ use recto_model::{Cells, Table, cell, key};
 use recto_store::{StoreError, StoreErrorKind};
 use redb::{Builder, ReadableTableMetadata as _, StorageBackend};
 
+use crate::audit::Audit;
 use crate::catalog::StoredTable;
 use crate::clock::Now;
 use crate::copy::{Counter, Report, total_rows};
@@ -155,6 +156,12 @@ impl Check<'_> {
         let expected = open.rows.len().map_err(engine)?;
         let mut previous: Vec<u8> = Vec::new();
         let mut count = 0_u64;
+        let mut audit = match &stored.counts {
+            Some(counts) => Some(Audit::begin(self.state, stored, counts, &mut |key, what| {
+                self.problem(table, key, what);
+            })?),
+            None => None,
+        };
         for entry in open.rows.range::<&[u8]>(..).map_err(engine)? {
             let (key, value) = entry.map_err(engine)?;
             let (key, value) = (key.value(), value.value());
@@ -169,11 +176,17 @@ impl Check<'_> {
             if let Err(what) = self.row(table, key, value) {
                 self.problem(table, key, what);
             }
+            if let Some(audit) = &mut audit {
+                audit.row(key, value, &mut |key, what| self.problem(table, key, what))?;
+            }
             previous.clear();
             previous.extend_from_slice(key);
             self.found.rows += 1;
             self.found.bytes += (key.len() + value.len()) as u64;
             self.counter.count();
+        }
+        if let Some(audit) = audit {
+            audit.finish(&mut |key, what| self.problem(table, key, what))?;
         }
         if count != expected {
             self.problem(

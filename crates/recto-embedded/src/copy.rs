@@ -6,17 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use recto_store::StoreError;
-use redb::{CursorError, ReadableTableMetadata as _};
+use redb::{CursorError, CursorMut, ReadableTableMetadata as _};
 
-use crate::catalog::{self, CATALOG};
+use crate::catalog::{self, CATALOG, StoredTable};
 use crate::clock::Now;
+use crate::counts::{self, Counted};
 use crate::damage::damaged;
 use crate::data::create_data;
 use crate::error::{engine, guarded};
 use crate::meta::META;
-use crate::row::StoredRow;
+use crate::row::{Damage, StoredRow};
 use crate::state::{OpenTable, RowsDefinition, State};
 use crate::verified::Met;
+use crate::walk::RowsTable;
 
 /// How far work on a store has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +111,22 @@ pub(crate) fn copy(
                     .open_table(RowsDefinition::new(&stored.rows))
                     .map_err(engine)?;
                 let source = state.open_stored(stored)?;
-                copy_rows(state, &source, &mut target, rows, &mut counter)?;
+                let Some(counts) = &stored.counts else {
+                    copy_rows(state, &source, &mut target, (rows, None), &mut counter)?;
+                    continue;
+                };
+                let mut counted = transaction
+                    .open_table(RowsDefinition::new(&counts.rows))
+                    .map_err(engine)?;
+                let mut recount = Recount::begin(stored, counts, &mut counted)?;
+                copy_rows(
+                    state,
+                    &source,
+                    &mut target,
+                    (rows, Some(&mut recount)),
+                    &mut counter,
+                )?;
+                recount.finish()?;
             }
         }
         transaction.commit().map_err(engine)?;
@@ -128,8 +145,8 @@ pub(crate) fn copy(
 fn copy_rows(
     state: &State,
     source: &OpenTable,
-    target: &mut redb::Table<'_, &'static [u8], &'static [u8]>,
-    rows: Rows,
+    target: &mut RowsTable<'_>,
+    (rows, mut recount): (Rows, Option<&mut Recount<'_, '_>>),
     counter: &mut Counter,
 ) -> Result<(), StoreError> {
     let table = &source.stored;
@@ -140,16 +157,72 @@ fn copy_rows(
     for entry in source.rows.range::<&[u8]>(..).map_err(engine)? {
         let (key, value) = entry.map_err(engine)?;
         let (key, value) = (key.value(), value.value());
-        let gone = StoredRow::open(table.key_checksum(key), value)
-            .and_then(|row| row.is_gone(now.seconds()))
-            .map_err(|damage| damaged(table, key, damage))?;
-        if rows == Rows::All || !gone {
+        let damage = |damage| damaged(table, key, damage);
+        let row = StoredRow::open(table.key_checksum(key), value).map_err(damage)?;
+        if rows == Rows::All || !row.is_gone(now.seconds()).map_err(damage)? {
             cursor.insert_before(key, value).map_err(|error| match error {
-                CursorError::UnorderedKey => damaged(table, key, crate::row::Damage::Layout),
+                CursorError::UnorderedKey => damage(Damage::Layout),
                 error => engine(redb::Error::from(error)),
             })?;
+            if let Some(recount) = &mut recount {
+                recount.add(key, &row)?;
+            }
         }
         counter.count();
     }
     cursor.close().map_err(engine)
+}
+
+/// Counts the rows that are copied, by their partitions: what counts said before is not copied.
+struct Recount<'t, 'c> {
+    counts: &'t StoredTable,
+    counter: counts::Counter<'t>,
+    target: CursorMut<'c, &'static [u8], &'static [u8]>,
+}
+
+impl<'t, 'c> Recount<'t, 'c> {
+    /// For the rows of `table`, into its `counts`, which are empty.
+    fn begin(
+        table: &'t StoredTable,
+        counts: &'t StoredTable,
+        target: &'c mut RowsTable<'_>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            counts,
+            counter: counts::Counter::new(table),
+            target: target
+                .upper_bound_mut(Bound::<&[u8]>::Unbounded)
+                .map_err(engine)?,
+        })
+    }
+
+    fn add(&mut self, key: &[u8], row: &StoredRow<'_>) -> Result<(), StoreError> {
+        let done = self.counter.add(key, row)?;
+        done.map_or(Ok(()), |done| put_count(self.counts, done, &mut self.target))
+    }
+
+    fn finish(mut self) -> Result<(), StoreError> {
+        if let Some(last) = self.counter.finish() {
+            put_count(self.counts, last, &mut self.target)?;
+        }
+        self.target.close().map_err(engine)
+    }
+}
+
+fn put_count(
+    counts: &StoredTable,
+    (partition, count): Counted,
+    target: &mut CursorMut<'_, &'static [u8], &'static [u8]>,
+) -> Result<(), StoreError> {
+    if count.rows == 0 {
+        return Ok(());
+    }
+    let mut value = Vec::new();
+    counts::encode(count, counts.key_checksum(&partition), &mut value);
+    target
+        .insert_before(partition.as_slice(), value.as_slice())
+        .map_err(|error| match error {
+            CursorError::UnorderedKey => damaged(counts, &partition, Damage::Layout),
+            error => engine(redb::Error::from(error)),
+        })
 }

@@ -9,16 +9,18 @@ use crate::row::Damage;
 /// Damage at `key`, as an error that names table and key.
 #[cold]
 pub(crate) fn damaged(table: &StoredTable, key: &[u8], damage: Damage) -> StoreError {
-    let name = table.definition.name();
+    let (name, entry) = (table.definition.name(), table.entry);
     let at = hex(key);
     match damage {
-        Damage::Checksum => corrupt(format!("a row of table {name} is damaged (key {at})")),
+        Damage::Checksum => corrupt(format!("a {entry} of table {name} is damaged (key {at})")),
         Damage::Layout => corrupt(format!(
-            "a row of table {name} has a checksum that holds and bytes that are not a row (key {at})"
+            "a {entry} of table {name} has a checksum that holds and bytes that are not a {entry} (key {at})"
         )),
         Damage::Version(version) => StoreError::new(
             StoreErrorKind::Version,
-            format!("a row of table {name} has version {version}, which this release cannot read (key {at})"),
+            format!(
+                "a {entry} of table {name} has version {version}, which this release cannot read (key {at})"
+            ),
         )
         .with_hint("open the store with the newer release that wrote it"),
     }

@@ -11,6 +11,7 @@
 //! | `directory` | the files of a store, who holds it, what is refused |
 //! | `verified`, `pages` | the engine's file, whose pages are verified as they are read |
 //! | `state`, `snapshot`, `read`, `scan` | the tables of one commit, snapshots, slices, scans |
+//! | `counts`, `audit` | how many rows and bytes partitions have, where tables count them |
 //! | `walk` | entries in order from an edge that is verified |
 //! | `queue`, `writer`, `batch`, `apply` | the one writer: group commit, merging by stamps |
 //! | `keys`, `row`, `catalog`, `meta` | the bytes on disk, drawn in `docs/format.md` |
@@ -51,11 +52,13 @@
 //! `panic = "abort"` where damage must be reported rather than end the process.)
 
 mod apply;
+mod audit;
 mod batch;
 mod catalog;
 mod check;
 mod clock;
 mod copy;
+mod counts;
 mod damage;
 mod data;
 mod describe;

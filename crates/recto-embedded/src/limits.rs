@@ -15,6 +15,7 @@ pub(crate) const LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
+    counts_partitions: true,
 };
 
 /// The most bytes of one write call whose writes stand for themselves, as keys and rows.

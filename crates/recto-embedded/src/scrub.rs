@@ -39,7 +39,7 @@ pub struct ScrubPosition {
 pub struct ScrubStep {
     /// Bytes of pages.
     pub bytes: u64,
-    /// Rows, each of which was verified.
+    /// Rows, each of which was verified; and counts of partitions.
     pub rows: u64,
     /// Whether all of the file was read since the beginning.
     pub is_last: bool,
@@ -169,8 +169,7 @@ impl Scrub<'_> {
             if name < begin {
                 continue;
             }
-            let stored = self.catalog.iter().find(|stored| stored.rows.as_bytes() == name);
-            let stored = stored.cloned();
+            let stored = self.catalog.of_engine(&name).cloned();
             let is_begun = self.position.table.as_ref() == Some(&name);
             let mut after = if is_begun {
                 std::mem::take(&mut self.position.after)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 use recto_store::{
-    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError, TokenRange,
+    PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
+    TokenRange,
 };
 
 use crate::read::{Disk, INLINE_ROWS};
 use crate::state::{State, blocking};
-use crate::{partitions, read, scan};
+use crate::{counts, partitions, read, scan};
 
 /// A [`Snapshot`] of one state.
 #[derive(Clone)]
@@ -87,5 +88,21 @@ impl Snapshot for EmbeddedSnapshot {
             state.read(|| partitions::scan(&state, &table, &range, after.as_ref(), limit, &options))
         })
         .await
+    }
+
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        if partitions.len() <= 1 {
+            return self
+                .state
+                .read(|| counts::read(&self.state, table, partitions, options));
+        }
+        let (state, table) = (Arc::clone(&self.state), Arc::clone(table));
+        let (partitions, options) = (partitions.to_vec(), *options);
+        blocking(move || state.read(|| counts::read(&state, &table, &partitions, &options))).await
     }
 }

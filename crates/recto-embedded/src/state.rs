@@ -62,6 +62,8 @@ pub(crate) struct OpenTable {
 pub(crate) struct State {
     /// Tables opened so far, by number.
     tables: RwLock<HashMap<u32, Arc<OpenTable>>>,
+    /// Their counts, likewise.
+    counts: RwLock<HashMap<u32, Arc<OpenTable>>>,
     pub(crate) catalog: Arc<Catalog>,
     transaction: Closing<ReadTransaction>,
     pub(crate) environment: Environment,
@@ -78,6 +80,7 @@ impl State {
     ) -> Result<Self, StoreError> {
         Ok(Self {
             tables: RwLock::default(),
+            counts: RwLock::default(),
             catalog,
             transaction: Closing::new(engine.begin_read()?),
             environment,
@@ -122,8 +125,20 @@ impl State {
     }
 
     pub(crate) fn open_stored(&self, stored: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
-        if let Some(open) = self
-            .tables
+        self.open_in(&self.tables, stored)
+    }
+
+    /// The counts of a table that keeps them.
+    pub(crate) fn open_counts(&self, counts: &Arc<StoredTable>) -> Result<Arc<OpenTable>, StoreError> {
+        self.open_in(&self.counts, counts)
+    }
+
+    fn open_in(
+        &self,
+        opened: &RwLock<HashMap<u32, Arc<OpenTable>>>,
+        stored: &Arc<StoredTable>,
+    ) -> Result<Arc<OpenTable>, StoreError> {
+        if let Some(open) = opened
             .read()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .get(&stored.id)
@@ -135,7 +150,8 @@ impl State {
                 .open_table(RowsDefinition::new(&stored.rows))
                 .map_err(|error| match error {
                     redb::TableError::TableDoesNotExist(_) => corrupt(format!(
-                        "the rows of table {} are missing",
+                        "the {}s of table {} are missing",
+                        stored.entry,
                         stored.definition.name()
                     )),
                     error => engine(error),
@@ -145,7 +161,7 @@ impl State {
             stored: Arc::clone(stored),
             rows,
         });
-        self.tables
+        opened
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .insert(stored.id, Arc::clone(&open));

@@ -205,6 +205,7 @@ impl Writer<'_> {
             // Caught here, where the transaction is whole: it is rolled back, and the engine goes on. One that
             // unwinds leaves a file that is not opened again before all of it holds.
             let mut new = None;
+            tables.begin_request(index);
             let reply = guarded(|| match &request.work {
                 Work::Write(batch) => apply(batch, catalog_now, &mut tables, step.now),
                 Work::Conditional(conditional) => step.conditional(conditional, catalog_now, &mut tables),
@@ -220,6 +221,10 @@ impl Writer<'_> {
             }
             replies.push(reply.map_err(|error| Failure::Request(index, error))?);
         }
+        let counted = guarded(|| Ok(tables.put_down_counts()));
+        counted
+            .map_err(Failure::Begin)?
+            .map_err(|(index, error)| Failure::Request(index, error))?;
         let written = group.iter().zip(&replies);
         let written =
             written.filter(|(_, reply)| !matches!(reply, Reply::Conflict(_) | Reply::NotApplied(_)));
@@ -371,7 +376,12 @@ impl<'t> Step<'t> {
         if catalog.iter().any(|stored| stored.id >= id) {
             return Err(corrupt("the number of the next table is one that is in use"));
         }
-        tables.rows(&StoredTable::new(id, Arc::clone(table)))?;
+        let stored = StoredTable::new(id, Arc::clone(table));
+        tables.rows(&stored)?;
+        if let Some(counts) = &stored.counts {
+            let counts = RowsDefinition::new(&counts.rows);
+            self.transaction.open_table(counts).map_err(engine)?;
+        }
         self.define(id, table, catalog)
     }
 
@@ -397,9 +407,11 @@ impl<'t> Step<'t> {
             return Err(missing(name));
         }
         tables.close(stored);
-        self.transaction
-            .delete_table(RowsDefinition::new(&stored.rows))
-            .map_err(engine)?;
+        for table in [Some(stored), stored.counts.as_deref()].into_iter().flatten() {
+            self.transaction
+                .delete_table(RowsDefinition::new(&table.rows))
+                .map_err(engine)?;
+        }
         catalog.remove(name);
         Ok(())
     }

@@ -13,7 +13,9 @@ use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
 use recto_model::table::ReadDirection;
 use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, TokenRange, WriteOptions, WriteOutcome};
 use support::disk::{Disk, Fault, Random, open_on, scale, seed};
-use support::{all, done, fill, numbers, put, read, runtime, table, unbounded, write};
+// Counts are cut short, too.
+use support::counting_table as table;
+use support::{all, done, fill, numbers, put, read, runtime, unbounded, write};
 
 /// How often the power is cut in a usual run.
 const POWER_CUTS: u64 = 300;

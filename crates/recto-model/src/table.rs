@@ -97,6 +97,9 @@ pub struct TableOptions {
     /// Cassandra does unless told otherwise. A table that is emptied again and again must not; if it is written plainly, those
     /// who make it at once, or late, all make the same one.
     pub automatic_snapshots: bool,
+    /// Whether the store counts the rows of each partition and their bytes, exactly, where it can. What a table is made with
+    /// holds as long as it is there.
+    pub counts_partitions: bool,
 }
 
 impl Default for TableOptions {
@@ -105,6 +108,7 @@ impl Default for TableOptions {
             compaction: Compaction::Default,
             gc_grace_seconds: 864_000,
             automatic_snapshots: true,
+            counts_partitions: false,
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Bound, Cells, Column, Slice, Table};
 
+use crate::read::MAX_COUNTED_PARTITIONS;
 use crate::{
     Cas, CasCondition, Limits, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, StoreError,
     StoreErrorKind, StoreKind, WriteOptions,
@@ -37,11 +38,45 @@ pub(crate) fn no_transactions(kind: StoreKind) -> StoreError {
     .with_hint("write conditionally to one partition at a time")
 }
 
+/// That a table does not count its partitions.
+pub(crate) fn does_not_count(table: &Table) -> StoreError {
+    invalid(format!("table {} does not count its partitions", table.name()))
+        .with_hint("a table counts if it was made so, in a store that can")
+}
+
 fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreError> {
     if holds { Ok(()) } else { Err(invalid(message())) }
 }
 
 impl Limits {
+    /// Checks what a table asks of the store that it is to be made in.
+    pub fn check_table(&self, table: &Table) -> Result<(), StoreError> {
+        require(
+            self.counts_partitions || !table.options().counts_partitions,
+            || {
+                format!(
+                    "table {} is to count its partitions, and this store does not count",
+                    table.name()
+                )
+            },
+        )
+    }
+
+    /// Checks a read of counts: that the table counts, and how many partitions there are, and their keys.
+    pub fn check_counted(&self, table: &Table, partitions: &[Cells]) -> Result<(), StoreError> {
+        if !table.options().counts_partitions {
+            return Err(does_not_count(table));
+        }
+        require(partitions.len() <= MAX_COUNTED_PARTITIONS, || {
+            format!(
+                "the counts of {} partitions are asked for, {MAX_COUNTED_PARTITIONS} are the most",
+                partitions.len()
+            )
+        })?;
+        let mut each = partitions.iter();
+        each.try_for_each(|partition| self.check_partition(table, partition))
+    }
+
     /// Checks one plain write: keys, arities, stamps, expiries, that it touches no column that is
     /// written by [`Cas`] only, and its size.
     pub fn check_write(&self, write: &PartitionWrite) -> Result<(), StoreError> {
@@ -495,6 +530,7 @@ mod tests {
         leaves_tombstones: false,
         sees_conflicts: true,
         transactions: true,
+        counts_partitions: true,
     };
 
     fn put_of(bytes: usize) -> PartitionWrite {

@@ -114,6 +114,12 @@
 //! rows tell their stamps, and for how long they live, if asked. [`Snapshot::scan_partitions`] returns
 //! each partition once, with its static cells: those that have a row, and those that have only static cells. A
 //! range has the partitions that their keys say, so that a set of ranges lists each once.
+//!
+//! **Counts.** Where the store [counts partitions](Limits::counts_partitions), a table may
+//! [ask for that](recto_model::table::TableOptions::counts_partitions) when it is made: each transaction that changes rows changes
+//! the count of their partition, and [`Snapshot::count_partitions`] tells it, of the snapshot's moment. It is exact
+//! unless rows or cells have ended; it counts those until they are written over. A store that does not count refuses such a table, and who
+//! asks for the counts of another is refused. A table that is there does not begin to count: it is another table.
 
 pub mod check;
 #[cfg(feature = "conformance")]
@@ -144,7 +150,8 @@ pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
-    ConsistencyLevel, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, TokenRange,
+    ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot,
+    TokenRange,
 };
 pub use tables::{Limits, TableOutcome, TableState};
 pub use write::{

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice, Table};
 
-use crate::StoreError;
+use crate::{StoreError, check};
 
 /// How many replicas must agree. The embedded store has one copy and treats all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -135,6 +135,22 @@ pub struct ScanRead {
     pub ends_in_seconds: Vec<Option<u32>>,
 }
 
+/// What a row counts for beside its cells.
+pub const ROW_OVERHEAD_BYTES: u64 = 64;
+
+/// The most partitions whose counts are read at once.
+pub const MAX_COUNTED_PARTITIONS: usize = 1_024;
+
+/// How many rows a partition has, and their bytes: of each its clustering and regular cells, and
+/// [`ROW_OVERHEAD_BYTES`]. Static cells count for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartitionCount {
+    /// Rows.
+    pub rows: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// What reads go through: a store as it was at one moment, or, where it is remote, as its replicas have it at
 /// each read.
 #[async_trait]
@@ -200,6 +216,23 @@ pub trait Snapshot: Send + Sync {
         limit: u32,
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
+
+    /// The counts of partitions, in their order, at most [`MAX_COUNTED_PARTITIONS`]; nothing of one that is not there.
+    /// They are exact while no row and no cell ends: what has ended is counted until it is written over, deleted, or
+    /// compacted away.
+    ///
+    /// # Errors
+    /// `Invalid`: the table does not [count its partitions](recto_model::table::TableOptions::counts_partitions), as none
+    /// does where the store [does not](crate::Limits::counts_partitions); or there are too many.
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        let _ = (partitions, options);
+        Err(check::does_not_count(table))
+    }
 }
 
 /// Rows by their full keys, side by side, each by a request of its own: what [`Snapshot::get_many`] is unless a store says

@@ -126,6 +126,14 @@ fn other_options(is: TableOptions, asked: TableOptions) -> String {
     if is.automatic_snapshots != asked.automatic_snapshots {
         return "its options say otherwise of automatic snapshots".to_owned();
     }
+    if is.counts_partitions != asked.counts_partitions {
+        let does = if is.counts_partitions {
+            "counts"
+        } else {
+            "does not count"
+        };
+        return format!("it {does} its partitions, which only a new table can be told otherwise");
+    }
     "its options say another compaction".to_owned()
 }
 
@@ -202,6 +210,8 @@ pub struct Limits {
     /// several partitions and tables, all or nothing. One holds at most
     /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) of them, and `batch_bytes` bytes.
     pub transactions: bool,
+    /// Whether tables can [count their partitions](crate::Snapshot::count_partitions) exactly.
+    pub counts_partitions: bool,
 }
 
 impl Limits {
@@ -283,6 +293,7 @@ mod tests {
         leaves_tombstones: false,
         sees_conflicts: true,
         transactions: true,
+        counts_partitions: true,
     };
 
     fn table(partition: usize) -> Table {

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead,
-    ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind, StoreMetrics, TableOutcome,
-    TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionCount, PartitionWrite, PointRead,
+    ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
+    StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// What is a [`Store`] by passing all calls on, but for those that it has a say in.
@@ -285,5 +285,18 @@ impl<W: SnapshotWrapper> Snapshot for W {
         let read = inner.scan_partitions(table, range, after, limit, options).await;
         self.pass().await;
         read
+    }
+
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        self.on_other_read();
+        self.pass().await;
+        let counts = self.inner().count_partitions(table, partitions, options).await;
+        self.pass().await;
+        counts
     }
 }

@@ -33,6 +33,18 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
 }
 
 pub(crate) fn table() -> Arc<Table> {
+    table_with(TableOptions::default())
+}
+
+/// The table of flights, whose carriers' flights are counted.
+pub(crate) fn counting_table() -> Arc<Table> {
+    table_with(TableOptions {
+        counts_partitions: true,
+        ..TableOptions::default()
+    })
+}
+
+fn table_with(options: TableOptions) -> Arc<Table> {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -49,7 +61,7 @@ pub(crate) fn table() -> Arc<Table> {
         column("number", Type::BigInt, ColumnKind::Regular(WriteKind::Plain)),
         column("note", Type::Text, ColumnKind::Regular(WriteKind::Plain)),
     ];
-    Arc::new(Table::new("flights", columns, TableOptions::default()).unwrap())
+    Arc::new(Table::new("flights", columns, options).unwrap())
 }
 
 pub(crate) fn cells<const N: usize>(cells: [&[u8]; N]) -> Cells {

@@ -8,8 +8,8 @@ use recto_model::{Cells, Slice, Table};
 use super::plan::FaultKind;
 use super::{FaultyStore, same_partition, timeout, unavailable};
 use crate::{
-    ConsistencyLevel, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
-    TokenRange,
+    ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot,
+    StoreError, TokenRange,
 };
 
 /// A snapshot through which reads fail. It answers nothing at once, so that every read can.
@@ -115,5 +115,16 @@ impl Snapshot for FaultySnapshot {
             .await?;
         let inner = &self.inner;
         inner.scan_partitions(table, range, after, limit, options).await
+    }
+
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        self.begin(&format!("counts of partitions of {}", table.name()), options)
+            .await?;
+        self.inner.count_partitions(table, partitions, options).await
     }
 }

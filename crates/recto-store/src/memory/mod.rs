@@ -34,6 +34,7 @@ pub const DEFAULT_LIMITS: Limits = Limits {
     leaves_tombstones: false,
     sees_conflicts: true,
     transactions: true,
+    counts_partitions: true,
 };
 
 /// A partition's key: its cells, none of them null.
@@ -358,6 +359,7 @@ impl Store for MemoryStore {
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.limits.check_table(table)?;
         self.change(|state, _| {
             if let Some(contents) = state.tables.get(table.name()) {
                 if *contents.table != *table {
