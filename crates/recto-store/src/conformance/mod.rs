@@ -49,6 +49,7 @@ pub mod conditional;
 pub mod counts;
 pub mod emptying;
 pub mod inserts;
+pub mod moving;
 pub mod order_types;
 pub mod partitions;
 pub mod refusals;
@@ -252,6 +253,9 @@ macro_rules! conformance_suite {
                 what_ends_may_be_counted,
                 several_at_once,
             ];
+            moving: [
+                rows_move_with_what_says_where_they_lie,
+            ];
             partitions: [
                 each_once_with_its_static_cells,
                 composite_keys,
@@ -315,6 +319,7 @@ mod tests {
             ("emptying", include_str!("emptying.rs")),
             ("inserts", include_str!("inserts.rs")),
             ("order_types", include_str!("order_types.rs")),
+            ("moving", include_str!("moving.rs")),
             ("partitions", include_str!("partitions.rs")),
             ("refusals", include_str!("refusals.rs")),
             ("rows", include_str!("rows.rs")),
