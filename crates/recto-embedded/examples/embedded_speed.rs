@@ -19,6 +19,8 @@ use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
 };
 
+/// What says that the table counts the rows of its partitions.
+const COUNTING: &str = "counting";
 const PARTITIONS: u64 = 100;
 const PAGE_ROWS: u32 = 21;
 const CHUNK_ROWS: u64 = 50_000;
@@ -211,9 +213,10 @@ async fn commits(store: &Arc<EmbeddedStore>, table: &Arc<Table>, writers: u64, e
 }
 
 /// A second process writes and is killed; how long does opening take?
-fn crash(directory: &Path) {
+fn crash(directory: &Path, is_counting: bool) {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["0", directory.to_str().unwrap(), "write"])
+        .args(is_counting.then_some(COUNTING))
         .spawn()
         .unwrap();
     std::thread::sleep(std::time::Duration::from_secs(2));
@@ -235,7 +238,8 @@ async fn main() {
     let begin = Instant::now();
     let store = EmbeddedStore::open(&directory, EmbeddedOptions::default(), Environment::system()).unwrap();
     println!("open: {:.2?}", begin.elapsed());
-    let table = table(arguments.get(3).is_some_and(|what| what == "counting"));
+    let is_counting = arguments.iter().any(|what| what == COUNTING);
+    let table = table(is_counting);
     store.create_table(&table).await.unwrap();
     if arguments.get(3).is_some_and(|what| what == "write") {
         commits(&store, &table, 4, u64::MAX / 8).await;
@@ -249,5 +253,5 @@ async fn main() {
     commits(&store, &table, 1, 500).await;
     commits(&store, &table, 64, 100).await;
     drop(store);
-    crash(&directory);
+    crash(&directory, is_counting);
 }
