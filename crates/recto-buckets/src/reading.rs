@@ -11,7 +11,7 @@ use crate::rules::Rule;
 pub enum ReadEvent {
     /// It can begin.
     Begin,
-    /// A copy of the directory, or of the window of it that has the first key.
+    /// A copy of the directory, or of the window of it that has the first key; the last one, if it is read backward.
     Copy(DirectoryCopy),
     /// All was read of so many of the slices that is wanted of them.
     Read(usize),
@@ -24,7 +24,7 @@ pub enum ReadAction {
     Take,
     /// Read a copy anew.
     Read,
-    /// Read these, in this order, or as many as are needed. What was read before is forgotten.
+    /// Read these, in this order, each in the direction of the reading, or as many as are needed. What was read before is forgotten.
     Slices {
         /// What is read of which bucket.
         slices: Vec<Slice>,
@@ -39,6 +39,8 @@ pub enum ReadAction {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reading {
     span: Span,
+    /// Whether it begins at the last key.
+    is_backward: bool,
     copy: Option<DirectoryCopy>,
     /// What is read; what was, when the copy was over by then.
     slices: Vec<Slice>,
@@ -47,10 +49,11 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Of this span.
-    pub fn new(span: Span, protocol: Protocol) -> Self {
+    /// Of this span, from its first key on; `is_backward`: from its last one.
+    pub fn new(span: Span, is_backward: bool, protocol: Protocol) -> Self {
         Self {
             span,
+            is_backward,
             copy: None,
             slices: Vec::new(),
             is_checking: false,
@@ -90,7 +93,12 @@ impl Reading {
                 slice.span = self.span.clone();
             }
         }
-        let rest = directory.rest(&self.span);
+        let rest = if self.is_backward {
+            self.slices.reverse();
+            directory.rest_before(&self.span)
+        } else {
+            directory.rest(&self.span)
+        };
         self.copy = Some(copy);
         let slices = self.slices.clone();
         ReadAction::Slices { slices, rest }

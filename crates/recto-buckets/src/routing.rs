@@ -97,6 +97,16 @@ impl Directory {
         span.common(&behind)
     }
 
+    /// What of a span lies before this window.
+    pub fn rest_before(&self, span: &Span) -> Option<Span> {
+        let first = self.pieces.first().filter(|piece| !piece.start.is_empty())?;
+        let before = Span {
+            start: Key::new(),
+            end: Some(first.start.clone()),
+        };
+        span.common(&before)
+    }
+
     /// Where rows are kept.
     fn kept(&self) -> Span {
         match &self.floor {

@@ -110,7 +110,7 @@ fn what_is_below_the_floor_is_neither_written_nor_read() {
     };
     let refused = writing.step(WriteEvent::Copy(copy.clone()), now);
     assert_eq!(refused, [stray, WriteAction::Refuse(Unrouted::BelowFloor)]);
-    let mut reading = Reading::new(Span::all(), protocol);
+    let mut reading = Reading::new(Span::all(), false, protocol);
     reading.step(ReadEvent::Begin, now);
     let ReadAction::Slices { slices, rest } = reading.step(ReadEvent::Copy(copy), now) else {
         panic!("it is read");
@@ -137,6 +137,32 @@ fn a_reading_says_what_another_window_has() {
         window.takers(b"m", Operation::Put, Protocol::default()),
         Err(Unrouted::OutsideWindow)
     );
+}
+
+#[test]
+fn a_backward_reading_begins_at_the_last_key() {
+    let window = directory(2, vec![piece(b"f", 0), piece(b"m", 1)]);
+    let span = Span {
+        start: b"c".to_vec(),
+        end: Some(b"p".to_vec()),
+    };
+    let (protocol, now) = (Protocol::default(), Clock::default());
+    let copy = DirectoryCopy::new(window.into(), now, now, protocol);
+    let mut reading = Reading::new(span, true, protocol);
+    assert_eq!(reading.step(ReadEvent::Begin, now), ReadAction::Take);
+    let ReadAction::Slices { slices, rest } = reading.step(ReadEvent::Copy(copy), now) else {
+        panic!("it is read");
+    };
+    let spans: Vec<_> = slices
+        .iter()
+        .map(|slice| (slice.bucket.0, slice.span.clone()))
+        .collect();
+    let span = |start: &[u8], end: &[u8]| Span {
+        start: start.to_vec(),
+        end: Some(end.to_vec()),
+    };
+    assert_eq!(spans, [(1, span(b"m", b"p")), (0, span(b"f", b"m"))]);
+    assert_eq!(rest, Some(span(b"c", b"f")));
 }
 
 #[derive(Debug, Clone)]

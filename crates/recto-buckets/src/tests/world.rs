@@ -187,7 +187,7 @@ impl World {
             does: Does::Nothing,
             seen: 0,
         };
-        let mut reading = Reading::new(Span::all(), protocol);
+        let mut reading = Reading::new(Span::all(), false, protocol);
         assert_eq!(reading.step(ReadEvent::Begin, ALIVE), ReadAction::Take);
         let page = Page {
             reading,

@@ -1,0 +1,285 @@
+//! What this process has read of directories, and goes by for as long as it lives.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use recto_buckets::{Clock, Directory, DirectoryCopy};
+
+use crate::directory::Seek;
+use crate::error::Result;
+use crate::limits::{MAX_COPIED_BYTES, MAX_COPIED_PIECES};
+use crate::place::{Deadline, Partition, PlaceId};
+
+/// Bytes that a piece takes beside its edge, about.
+const PIECE_BYTES: usize = 256;
+
+/// The copies of all partitions.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    known: BTreeMap<PlaceId, Known>,
+    /// In which order they were read.
+    read: VecDeque<(PlaceId, u64)>,
+    pieces: usize,
+    bytes: usize,
+    turn: u64,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    windows: Vec<Kept>,
+    /// Held by who reads one that others wait for.
+    gate: Arc<tokio::sync::Mutex<()>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    turn: u64,
+    copy: DirectoryCopy,
+}
+
+impl Copies {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The copy that has this, if it lives.
+    fn living(&self, place: &PlaceId, seek: &Seek, now: Clock) -> Option<DirectoryCopy> {
+        self.find(place, seek, |copy| copy.lives(now))
+    }
+
+    /// What was known last, even if it is over.
+    pub(crate) fn last(&self, place: &PlaceId, seek: &Seek) -> Option<DirectoryCopy> {
+        self.find(place, seek, |_| true)
+    }
+
+    fn find(
+        &self,
+        place: &PlaceId,
+        seek: &Seek,
+        is_good: impl Fn(&DirectoryCopy) -> bool,
+    ) -> Option<DirectoryCopy> {
+        let inner = self.lock();
+        let windows = inner.known.get(place)?.windows.iter().rev();
+        let mut copies = windows.map(|kept| &kept.copy);
+        copies
+            .find(|copy| seek.is_met(copy.directory()) && is_good(copy))
+            .cloned()
+    }
+
+    fn gate(&self, place: &PlaceId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut inner = self.lock();
+        let known = inner.known.entry(Arc::clone(place)).or_default();
+        Arc::clone(&known.gate)
+    }
+
+    /// Nobody waits at a gate behind which nothing is kept.
+    fn tidy(&self, place: &PlaceId) {
+        let mut inner = self.lock();
+        let is_idle = |known: &Known| known.windows.is_empty() && Arc::strong_count(&known.gate) == 1;
+        if inner.known.get(place).is_some_and(is_idle) {
+            inner.known.remove(place);
+        }
+    }
+
+    /// Keeps a copy in the place of those that it is newer than.
+    fn keep(&self, place: &PlaceId, copy: &DirectoryCopy) {
+        let mut inner = self.lock();
+        let version = copy.directory().version;
+        let known = inner.known.get(place).map_or(&[][..], |known| &known.windows);
+        if known.iter().any(|kept| kept.copy.directory().version > version) {
+            return;
+        }
+        let start = copy.directory().pieces.first().map(|piece| piece.start.clone());
+        let is_replaced = |kept: &Kept| {
+            let window = kept.copy.directory();
+            let same = window.pieces.first().map(|piece| &piece.start) == start.as_ref();
+            window.version < version || same
+        };
+        let replaced = known.iter().filter(|kept| is_replaced(kept));
+        let replaced: Vec<_> = replaced.map(|kept| kept.turn).collect();
+        for turn in replaced {
+            inner.forget(place, turn);
+        }
+        inner.add(place, copy.clone());
+        while inner.pieces > MAX_COPIED_PIECES || inner.bytes > MAX_COPIED_BYTES {
+            let Some((place, turn)) = inner.read.pop_front() else {
+                break;
+            };
+            inner.forget(&place, turn);
+        }
+        inner.sweep();
+    }
+}
+
+impl Inner {
+    fn add(&mut self, place: &PlaceId, copy: DirectoryCopy) {
+        self.turn += 1;
+        let turn = self.turn;
+        self.pieces += copy.directory().pieces.len();
+        self.bytes += bytes_of(copy.directory());
+        let known = self.known.entry(Arc::clone(place)).or_default();
+        known.windows.push(Kept { turn, copy });
+        self.read.push_back((Arc::clone(place), turn));
+    }
+
+    fn forget(&mut self, place: &PlaceId, turn: u64) {
+        let Some(known) = self.known.get_mut(place) else {
+            return;
+        };
+        let Some(index) = known.windows.iter().position(|kept| kept.turn == turn) else {
+            return;
+        };
+        let forgotten = known.windows.swap_remove(index);
+        self.pieces -= forgotten.copy.directory().pieces.len();
+        self.bytes -= bytes_of(forgotten.copy.directory());
+        if known.windows.is_empty() && Arc::strong_count(&known.gate) == 1 {
+            self.known.remove(place);
+        }
+    }
+
+    /// So that the order grows with what is kept, and not with what ever was.
+    fn sweep(&mut self) {
+        if self.read.len() <= 2 * self.pieces + 16 {
+            return;
+        }
+        let known = &self.known;
+        self.read.retain(|(place, turn)| {
+            let known = known.get(place);
+            known.is_some_and(|known| known.windows.iter().any(|kept| kept.turn == *turn))
+        });
+    }
+}
+
+fn bytes_of(directory: &Directory) -> usize {
+    let pieces = directory.pieces.iter();
+    pieces.map(|piece| PIECE_BYTES + piece.start.len()).sum()
+}
+
+impl Partition {
+    /// The copy that this process has, if it lives; else one that is read.
+    ///
+    /// # Errors
+    /// It cannot be read in time, or is damaged.
+    pub(crate) async fn take(&self, seek: &Seek, deadline: Deadline) -> Result<DirectoryCopy> {
+        let (pieces, id) = (&self.pieces, &self.place.id);
+        if let Some(copy) = pieces.copies.living(id, seek, pieces.clock()) {
+            return Ok(copy);
+        }
+        // Of those who come at once, one reads.
+        let gate = pieces.copies.gate(id);
+        let held = gate.lock().await;
+        let read = match pieces.copies.living(id, seek, pieces.clock()) {
+            Some(copy) => Ok(copy),
+            None => self.read_copy(seek, deadline).await,
+        };
+        drop(held);
+        drop(gate);
+        pieces.copies.tidy(id);
+        read
+    }
+
+    /// A copy that is read from now on.
+    ///
+    /// # Errors
+    /// It cannot be read in time, or is damaged.
+    pub(crate) async fn read_copy(&self, seek: &Seek, deadline: Deadline) -> Result<DirectoryCopy> {
+        let pieces = &self.pieces;
+        let asked = pieces.clock();
+        let directory = pieces.read_directory(&self.place, seek, false, deadline).await?;
+        let copy = DirectoryCopy::new(directory.into(), asked, pieces.clock(), pieces.protocol);
+        pieces.copies.keep(&self.place.id, &copy);
+        pieces.notices.look(&self.place, copy.directory());
+        Ok(copy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use recto_buckets::{Protocol, Sampling};
+
+    use super::*;
+
+    const NOW: Clock = Clock {
+        boot_ms: 10_000,
+        wall_ms: 1_000,
+    };
+
+    fn place(name: &str) -> PlaceId {
+        Arc::new((name.to_owned(), Vec::new()))
+    }
+
+    /// A copy of a directory of so many pieces.
+    fn copy(version: u64, pieces: u8, edge_bytes: usize) -> DirectoryCopy {
+        let sampling = Sampling {
+            unit: 1_000,
+            mean: 64,
+        };
+        let protocol = Protocol::default();
+        let mut directory = Directory::absent(sampling, protocol);
+        directory.version = version;
+        let first = directory.pieces[0].clone();
+        directory
+            .pieces
+            .extend((1..pieces).map(|number| recto_buckets::Piece {
+                start: vec![number; edge_bytes],
+                ..first.clone()
+            }));
+        DirectoryCopy::new(directory.into(), NOW, NOW, protocol)
+    }
+
+    #[test]
+    fn a_copy_lives_by_the_larger_of_both_clocks() {
+        let (copies, seek) = (Copies::default(), Seek::At(b"k".to_vec()));
+        copies.keep(&place("a"), &copy(0, 1, 1));
+        let lives = |boot_ms, wall_ms| {
+            let now = Clock {
+                boot_ms: NOW.boot_ms + boot_ms,
+                wall_ms: NOW.wall_ms + wall_ms,
+            };
+            copies.living(&place("a"), &seek, now).is_some()
+        };
+        assert!(lives(0, 0) && lives(1_999, 1_999) && lives(1_999, -500_000));
+        assert!(!lives(2_000, 0) && !lives(0, 2_000));
+        assert!(copies.last(&place("a"), &seek).is_some(), "for a guess");
+        assert!(copies.last(&place("b"), &seek).is_none());
+    }
+
+    #[test]
+    fn the_newest_version_stays() {
+        let copies = Copies::default();
+        let seek = Seek::Before(None);
+        for (version, stays) in [(2, 2), (1, 2), (3, 3), (3, 3)] {
+            copies.keep(&place("a"), &copy(version, 3, 1));
+            let last = copies.last(&place("a"), &seek).expect("it is kept");
+            assert_eq!(last.directory().version, stays);
+        }
+        let inner = copies.lock();
+        assert_eq!((inner.pieces, inner.known.len()), (3, 1));
+    }
+
+    #[test]
+    fn what_was_read_first_goes_first() {
+        let copies = Copies::default();
+        let places = MAX_COPIED_PIECES / 100 + 20;
+        for number in 0..places {
+            copies.keep(&place(&number.to_string()), &copy(1, 100, 4));
+        }
+        let seek = Seek::Before(None);
+        assert!(copies.last(&place("0"), &seek).is_none());
+        assert!(copies.last(&place(&(places - 1).to_string()), &seek).is_some());
+        let inner = copies.lock();
+        assert!(inner.pieces <= MAX_COPIED_PIECES && inner.pieces > MAX_COPIED_PIECES - 200);
+        assert!(inner.read.len() <= 2 * inner.pieces + 16);
+        drop(inner);
+        for number in 0..20 {
+            copies.keep(&place(&format!("large {number}")), &copy(1, 100, 60_000));
+        }
+        assert!(copies.lock().bytes <= MAX_COPIED_BYTES);
+        assert!(copies.last(&place("large 0"), &seek).is_none());
+    }
+}

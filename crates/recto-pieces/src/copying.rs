@@ -1,0 +1,174 @@
+//! Rows are copied from one bucket to another, each whole at its own stamp, with what remains of its time and its sample; and
+//! deleted where they were left.
+
+use std::sync::Arc;
+
+use recto_buckets::{Bucket, Copying, Sampling, Span};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp};
+
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::limits::{MAX_COPIED_ROW_BYTES, MAX_COPIED_ROWS, MAX_STEP_TIME};
+use crate::place::{PieceStore, Place, Undone};
+use crate::samples::{self, Became};
+use crate::tables::{counted, mutation};
+
+/// Bytes that a mutation takes beside its cells, at most.
+const MUTATION_BYTES: usize = 256;
+
+/// What is written of a row that is copied.
+struct Copied {
+    row: Mutation,
+    sample: Option<Mutation>,
+    bytes: usize,
+}
+
+impl PieceStore {
+    /// Copies all rows of a span, a few at a time, so that others have their turn.
+    ///
+    /// # Errors
+    /// Some of them cannot be read or written in time.
+    pub(crate) async fn copy(&self, place: &Place, copying: &Copying, sampling: Sampling) -> Result<()> {
+        let (from, to) = place.pieced.bounds(&copying.span)?;
+        let mut slice = Slice {
+            table: Arc::clone(&place.pieced.table),
+            partition: place.bucket_partition(copying.from),
+            from,
+            to,
+            direction: ReadDirection::Forward,
+            limit: MAX_COPIED_ROWS,
+        };
+        loop {
+            // It is closed never.
+            let _turn = self.copying.acquire().await;
+            let read = self.read_rows(&slice).await?;
+            self.put_rows(place, copying.to, sampling, &read).await?;
+            let last = read.rows.iter().next_back();
+            match last.filter(|_| !read.exhausted) {
+                Some(last) => slice.from = Bound::After(clustering_of(place, last)),
+                None => return Ok(()),
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn read_rows(&self, slice: &Slice) -> Result<RowsRead> {
+        self.again(self.deadline(MAX_STEP_TIME), |timeout| async move {
+            let options = ReadOptions {
+                timeout,
+                stamps: true,
+                max_bytes: MAX_COPIED_ROW_BYTES,
+                ..ReadOptions::default()
+            };
+            Ok(self.store.snapshot()?.slice(slice, &options).await?)
+        })
+        .await
+    }
+
+    /// Puts rows that were read, as many by one request as it may hold; their samples first.
+    async fn put_rows(&self, place: &Place, to: Bucket, sampling: Sampling, read: &RowsRead) -> Result<()> {
+        let times = read.stamps.iter().zip(&read.ends_in_seconds);
+        let most = self.store.limits().mutation_bytes / 2;
+        let (mut copied, mut bytes) = (Vec::new(), 0);
+        for (row, (stamp, ends)) in read.rows.iter().zip(times) {
+            let one = copied_row(place, row, Stamp(*stamp), *ends, sampling)?;
+            if bytes + one.bytes > most && !copied.is_empty() {
+                self.put(place, to, std::mem::take(&mut copied)).await?;
+                bytes = 0;
+            }
+            bytes += one.bytes;
+            copied.push(one);
+        }
+        self.put(place, to, copied).await
+    }
+
+    async fn put(&self, place: &Place, to: Bucket, copied: Vec<Copied>) -> Result<()> {
+        let (mut rows, mut samples) = (Vec::new(), Vec::new());
+        for one in copied {
+            rows.push(one.row);
+            samples.extend(one.sample);
+        }
+        if !samples.is_empty() {
+            self.write_step(self.samples_write(place, to, samples)).await?;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.write_step(rows_write(place, to, rows)).await
+    }
+
+    /// Deletes what a bucket has of a span, samples too: nobody reads it there any more.
+    ///
+    /// # Errors
+    /// It is not known to be done in time.
+    pub(crate) async fn delete(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<()> {
+        let stamp = (self.stamps)();
+        let (from, to) = place.pieced.bounds(span)?;
+        let rows = mutation(Operation::DeleteRange { from, to }, stamp, None);
+        let edge = |key: &[u8]| Bound::Before(std::iter::once(Some(key)).collect());
+        let range = Operation::DeleteRange {
+            from: edge(&span.start),
+            to: span.end.as_deref().map_or(Bound::end(), edge),
+        };
+        let samples = mutation(range, stamp, None);
+        self.write_step(rows_write(place, bucket, vec![rows])).await?;
+        self.write_step(self.samples_write(place, bucket, vec![samples]))
+            .await
+    }
+
+    /// Writes what belongs to a step of a cut.
+    pub(crate) async fn write_step(&self, write: PartitionWrite) -> Result<()> {
+        let written = self.write(write, self.deadline(MAX_STEP_TIME)).await;
+        written.map_err(|Undone { error, .. }| error)
+    }
+}
+
+fn rows_write(place: &Place, bucket: Bucket, mutations: Vec<Mutation>) -> PartitionWrite {
+    PartitionWrite {
+        table: Arc::clone(&place.pieced.table),
+        partition: place.bucket_partition(bucket),
+        mutations,
+    }
+}
+
+fn clustering_of(place: &Place, row: RowRef<'_>) -> Cells {
+    let table = &place.pieced.table;
+    let clustering = table.partition().len()..table.key_len();
+    clustering.map(|column| row.get(column)).collect()
+}
+
+fn copied_row(
+    place: &Place,
+    row: RowRef<'_>,
+    stamp: Stamp,
+    ttl_seconds: Option<u32>,
+    sampling: Sampling,
+) -> Result<Copied> {
+    let pieced = &place.pieced;
+    let clustering = clustering_of(place, row);
+    let regular = pieced.table.columns().len() - pieced.table.regular().len()..pieced.table.columns().len();
+    let cells: Cells = regular.map(|column| row.get(column)).collect();
+    if stamp.0 == 0 {
+        let message = format!("a row of table {} has nothing in it", pieced.table.name());
+        return Err(PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
+            "something else than Recto wrote to this table: delete the row, or restore the table",
+        ));
+    }
+    let bytes = match pieced.counted_of(row) {
+        Some(bytes) => bytes,
+        None => counted(&clustering, cells.iter()).0,
+    };
+    let key = pieced.key(clustering.as_row())?;
+    let sample = samples::change(&key, Became::Put(bytes), sampling, stamp, ttl_seconds);
+    let sample_bytes = sample.as_ref().map_or(0, |_| key.len());
+    let bytes = cells.byte_len() + clustering.byte_len() + sample_bytes + MUTATION_BYTES;
+    let put = Operation::Put {
+        clustering,
+        cells,
+        // What is null is so by the same write.
+        replace: true,
+    };
+    let row = mutation(put, stamp, ttl_seconds);
+    Ok(Copied { row, sample, bytes })
+}

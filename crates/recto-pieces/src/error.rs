@@ -1,0 +1,147 @@
+//! Why a request to a partition that is kept in pieces failed.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use recto_buckets::StoredError;
+use recto_model::key::KeyError;
+use recto_store::{StoreError, StoreErrorKind};
+
+/// What a request ends with.
+pub type Result<T> = std::result::Result<T, PiecesError>;
+
+/// What kind of failure it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PiecesErrorKind {
+    /// The table, or a key, is not right. Nothing was done.
+    InvalidArgument,
+    /// Rows there are not kept any more. Nothing was done.
+    BelowFloor,
+    /// Another row is there. Nothing was done.
+    Conflict,
+    /// The store cannot be reached. Nothing was done.
+    Unavailable,
+    /// The store was closed here. Nothing was done.
+    Closed,
+    /// It took too long. Nothing was done.
+    Timeout,
+    /// It may have been done, or be done later.
+    OutcomeUnknown,
+    /// What is stored is damaged, or of a newer release.
+    Corrupt,
+    /// The store refused it.
+    Store,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone)]
+pub struct PiecesError {
+    kind: PiecesErrorKind,
+    message: String,
+    hint: Option<String>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl fmt::Display for PiecesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for PiecesError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl PiecesError {
+    pub(crate) fn new(kind: PiecesErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+            source: None,
+        }
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What kind of failure it was.
+    pub fn kind(&self) -> PiecesErrorKind {
+        self.kind
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The time was over; what the store said last, if it said anything.
+    pub(crate) fn out_of_time(last: Option<Self>) -> Self {
+        let message = "the store did not answer in time: nothing was done";
+        let error = Self::new(PiecesErrorKind::Timeout, message);
+        match last {
+            Some(last) => error.with_source(last),
+            None => error,
+        }
+    }
+
+    /// Part of it is done, or may be.
+    pub(crate) fn in_doubt(self) -> Self {
+        if self.kind == PiecesErrorKind::OutcomeUnknown {
+            return self;
+        }
+        let message = format!("{self}: some of it may be done, now or later");
+        let hint = self.hint.clone();
+        let error = Self::new(PiecesErrorKind::OutcomeUnknown, message);
+        Self { hint, ..error }.with_source(self)
+    }
+
+    /// Whether the same may succeed when it is asked again.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(
+            self.kind,
+            PiecesErrorKind::Unavailable | PiecesErrorKind::Timeout | PiecesErrorKind::OutcomeUnknown
+        )
+    }
+}
+
+impl From<StoreError> for PiecesError {
+    fn from(error: StoreError) -> Self {
+        let kind = match error.kind() {
+            StoreErrorKind::Unavailable => PiecesErrorKind::Unavailable,
+            StoreErrorKind::Closed => PiecesErrorKind::Closed,
+            StoreErrorKind::Timeout => PiecesErrorKind::Timeout,
+            StoreErrorKind::Corrupt => PiecesErrorKind::Corrupt,
+            StoreErrorKind::Invalid => PiecesErrorKind::InvalidArgument,
+            _ => PiecesErrorKind::Store,
+        };
+        let hint = error.hint().map(str::to_owned);
+        let made = Self::new(kind, error.to_string());
+        Self { hint, ..made }.with_source(error)
+    }
+}
+
+impl From<StoredError> for PiecesError {
+    fn from(error: StoredError) -> Self {
+        Self::new(PiecesErrorKind::Corrupt, error.to_string())
+            .with_hint(error.hint())
+            .with_source(error)
+    }
+}
+
+impl From<KeyError> for PiecesError {
+    fn from(error: KeyError) -> Self {
+        Self::new(PiecesErrorKind::InvalidArgument, error.to_string()).with_source(error)
+    }
+}

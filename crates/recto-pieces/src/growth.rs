@@ -1,0 +1,169 @@
+//! By its samples, whether a bucket is to be cut, and where.
+
+use recto_buckets::limits::{MAX_CUT_EDGES, MAX_EDGE_BYTES};
+use recto_buckets::{
+    Arrival, Bucket, Cut, Directory, Due, Figures, Growth, Key, Protocol, Sample, Sampling, Span, Stays,
+    position_ahead,
+};
+
+use crate::limits::MAX_ARRIVALS;
+use crate::samples::Dated;
+use crate::tables::PiecedTable;
+
+/// At how many times the samples it is to have a bucket is full wherever its rows lie: it is not cut ahead where it ends before that.
+const FULL: f64 = 1.5;
+
+/// A cut that is due.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Wanted {
+    pub(crate) cut: Cut,
+    /// Whether the partition will be cut again soon.
+    pub(crate) is_hot: bool,
+}
+
+/// What there is to say of a bucket.
+pub(crate) struct Bucketful<'b> {
+    pub(crate) pieced: &'b PiecedTable,
+    pub(crate) span: &'b Span,
+    pub(crate) sampling: Sampling,
+    /// In the order of their keys.
+    pub(crate) samples: &'b [Dated],
+    pub(crate) now_ms: i64,
+    /// How many bytes the edges of a cut may have together.
+    pub(crate) max_edges_bytes: usize,
+    pub(crate) growth: Growth,
+}
+
+/// Where a bucket is read: none if it is not, or if that is being cut.
+pub(crate) fn span_of(directory: &Directory, bucket: Bucket) -> Option<(Span, Sampling)> {
+    let mut found: Option<(Span, Sampling)> = None;
+    for (span, piece) in directory.spans().filter(|(_, piece)| piece.roles.read == bucket) {
+        if !piece.roles.is_at_rest() {
+            return None;
+        }
+        match &mut found {
+            Some((whole, _)) => whole.end = span.end,
+            None => found = Some((span, piece.sampling)),
+        }
+    }
+    found
+}
+
+/// How fast a bucket grows by its newest samples, and how long a cut takes.
+pub(crate) fn growth_of(
+    pieced: &PiecedTable,
+    samples: &[Dated],
+    sampling: Sampling,
+    directory: &Directory,
+    now_ms: i64,
+    protocol: Protocol,
+) -> Growth {
+    let newest = newest(samples);
+    let took_ms = newest.first().map_or(0, |first| {
+        now_ms.max(newest.last().map_or(0, |last| last.at_ms)) - first.at_ms
+    });
+    let came = newest.len().saturating_sub(1) as f64 * sampling.unit as f64;
+    let waits_ms = directory.longest_ms + 2 * protocol.short_life_ms + 3 * protocol.standstill_ms;
+    Growth {
+        samples: pieced.samples,
+        bytes_per_second: came * 1_000.0 / (took_ms.max(1) as f64),
+        lead_seconds: waits_ms as f64 / 1_000.0,
+    }
+}
+
+/// In the order in which they came.
+fn newest(samples: &[Dated]) -> Vec<&Dated> {
+    let mut newest: Vec<_> = samples.iter().collect();
+    newest.sort_by_key(|dated| dated.at_ms);
+    newest.split_off(newest.len().saturating_sub(MAX_ARRIVALS))
+}
+
+impl Bucketful<'_> {
+    /// The cut that is due, if one is.
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
+        let (edges, stays) = match self.growth.due(self.sampling, self.samples.len()) {
+            Due::No => return None,
+            Due::Ahead => self.ahead()?,
+            Due::Now => (self.quantiles(), Stays::First),
+        };
+        let first = edges.first()?;
+        let last = edges.last()?;
+        let stays_here = |key: &Key| match stays {
+            Stays::First => key < first,
+            Stays::Last => key >= last,
+        };
+        let all = self.samples.iter().map(|dated| &dated.sample);
+        let staying = all.clone().filter(|sample| stays_here(&sample.key));
+        let figures = self.sampling.estimate(staying);
+        Some(Wanted {
+            is_hot: self.growth.is_hot(self.sampling),
+            cut: Cut {
+                stays,
+                sampling: self.next_sampling(self.sampling.estimate(all)),
+                figures: Some(figures),
+                edges,
+            },
+        })
+    }
+
+    /// The same unit as long as the table says so; the mean row is that of this bucket.
+    fn next_sampling(&self, figures: Figures) -> Sampling {
+        let mean = figures
+            .bytes
+            .checked_div(figures.rows)
+            .unwrap_or(self.sampling.mean);
+        Sampling {
+            unit: self.pieced.sampling.unit,
+            mean: mean.max(1),
+        }
+    }
+
+    fn quantiles(&self) -> Vec<Key> {
+        let samples: Vec<Sample> = self.samples.iter().map(|dated| dated.sample.clone()).collect();
+        let mut edges = self.growth.quantiles(&samples);
+        edges.retain(|edge| self.is_inside(edge) && edge.len() <= MAX_EDGE_BYTES);
+        // Those in the middle are left out first: what is cut has about as much on both sides, and is cut again.
+        while edges.len() > 1 && edges.iter().map(Vec::len).sum::<usize>() > self.max_edges_bytes {
+            let halves = edges.iter().skip(1).step_by(2).cloned();
+            edges = halves.collect();
+        }
+        edges.truncate(MAX_CUT_EDGES);
+        edges
+    }
+
+    /// Where the newest rows will be when a cut is done, if keys run with arrival, and go on into what would be too much for
+    /// this bucket.
+    fn ahead(&self) -> Option<(Vec<Key>, Stays)> {
+        let newest = newest(self.samples);
+        let arrival = |dated: &&Dated| {
+            let position = self.pieced.position(&dated.sample.key)?;
+            let at_ms = dated.at_ms;
+            Some(Arrival { at_ms, position })
+        };
+        let arrivals: Option<Vec<_>> = newest.iter().map(arrival).collect();
+        let arrivals = arrivals?;
+        let since_ms = self.now_ms - arrivals.last()?.at_ms;
+        let edge_after = |seconds: f64| {
+            let ms = since_ms.max(0) + (seconds * 1_000.0) as i64;
+            let edge = self.pieced.edge_at(position_ahead(&arrivals, ms)?)?;
+            self.is_inside(&edge).then_some(edge)
+        };
+        let edge = edge_after(self.growth.lead_seconds)?;
+        let room = FULL * f64::from(self.pieced.samples) - self.samples.len() as f64;
+        let seconds = room.max(0.0) * self.sampling.unit as f64 / self.growth.bytes_per_second.max(1e-3);
+        edge_after(seconds.max(self.growth.lead_seconds))?;
+        let mut keys = self.samples.iter().map(|dated| &dated.sample.key);
+        let stays = if keys.all(|key| *key < edge) {
+            Stays::First
+        } else if self.samples.iter().all(|dated| dated.sample.key >= edge) {
+            Stays::Last
+        } else {
+            return None;
+        };
+        Some((vec![edge], stays))
+    }
+
+    fn is_inside(&self, edge: &Key) -> bool {
+        self.span.start < *edge && self.span.has(edge)
+    }
+}

@@ -1,0 +1,45 @@
+//! Partitions that never grow without bound, on a store: what runs the protocol of `recto-buckets`.
+//!
+//! The protocol says what is to be done, and this does it: it reads directories and changes them by conditional writes, keeps
+//! copies of them, writes rows to the buckets that take them and reads them from those that have them, samples them, and cuts what
+//! has grown. A *piece* is what lies between two edges of a partition's order; which bucket has it is nobody's business above. Why
+//! it is so stands in `docs/design/buckets.md`.
+//!
+//! This is for stores without transactions.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`error`] | [`PiecesError`] |
+//! | [`limits`] | how much there may be of everything |
+//! | [`tables`] | [`PiecedTable`], and the tables of directories and samples |
+//! | [`place`] | [`PieceStore`]: the store and its clocks; [`Partition`]: one that a query names |
+//! | `directory` | directories are read and changed |
+//! | `copies` | what is known of them, and for how long |
+//! | `samples` | samples are written and read |
+//! | [`writer`] | [`RowChange`]: a row is written |
+//! | `reader` | rows are read |
+//! | `notices` | what is noticed of partitions, for who cuts |
+//! | `growth` | whether a bucket is to be cut, and where |
+//! | `copying` | rows go from one bucket to another |
+//! | `splitter` | cuts are made, gone on with, and cleared |
+
+mod copies;
+mod copying;
+mod directory;
+pub mod error;
+mod growth;
+pub mod limits;
+mod notices;
+pub mod place;
+mod reader;
+mod samples;
+mod splitter;
+pub mod tables;
+#[cfg(test)]
+mod tests;
+pub mod writer;
+
+pub use error::{PiecesError, PiecesErrorKind, Result};
+pub use place::{Partition, PieceStore, Stamps};
+pub use tables::PiecedTable;
+pub use writer::{Change, RowChange};

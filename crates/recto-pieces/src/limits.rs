@@ -1,0 +1,39 @@
+//! How much there may be of everything.
+
+use std::time::Duration;
+
+/// Pieces of directories of which a process keeps copies, all partitions together; those go first that were read first.
+pub const MAX_COPIED_PIECES: usize = 131_072;
+/// Bytes of directories of which a process keeps copies.
+pub const MAX_COPIED_BYTES: usize = 64 << 20;
+/// Pieces that are read side by side.
+pub const MAX_PIECES_AT_ONCE: usize = 16;
+/// Samples of a bucket that are looked at, by which it is cut.
+pub const MAX_SAMPLES_READ: u32 = 2_048;
+/// Newest samples of a bucket by which it is said how fast it grows, and whether keys run with arrival.
+pub const MAX_ARRIVALS: usize = 16;
+/// Rows that are copied by one request.
+pub const MAX_COPIED_ROWS: u32 = 512;
+/// About as many bytes of rows are copied by one request; one row at least.
+pub const MAX_COPIED_ROW_BYTES: u64 = 1 << 20;
+/// Requests that copy rows at once, in a process.
+pub const MAX_COPIES_AT_ONCE: usize = 2;
+/// Cuts and clearings that a process is at, those that wait included.
+pub const MAX_JOBS: usize = 1_024;
+/// Clearings among them, which wait for an hour.
+pub const MAX_CLEARINGS: usize = 768;
+/// What is noticed of partitions and not looked at yet. What is noticed then is forgotten, and noticed again when somebody
+/// comes there again.
+pub const MAX_NOTICES: usize = 8_192;
+/// How often a directory is read that changes meanwhile.
+pub const MAX_TORN_READS: u32 = 8;
+/// How often who finds a cut half done lets others go on with it first.
+pub const MAX_PATIENCE: u32 = 64;
+/// How long one request to the store may take, if there is so much time.
+pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(5);
+/// For how long one step of a cut is tried in vain; who comes there later goes on with it.
+pub const MAX_STEP_TIME: Duration = Duration::from_secs(120);
+/// The longest pause before a request that failed is sent again.
+pub const MAX_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause, drawn, before somebody goes on with a cut that was left half done, or clears what one left.
+pub const MAX_PATIENT_PAUSE: Duration = Duration::from_secs(30);

@@ -1,0 +1,178 @@
+//! What is noticed of partitions by whoever comes there, for who cuts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use recto_buckets::limits::LONG_LIFE_MS;
+use recto_buckets::{Bucket, Directory, Key};
+use tokio::sync::Notify;
+
+use crate::limits::{MAX_CLEARINGS, MAX_NOTICES};
+use crate::place::{Place, PlaceId};
+
+/// What was noticed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Notice {
+    /// A bucket got a sample, or may be too large for another reason.
+    Grown(Bucket),
+    /// A cut is under way.
+    HalfDone,
+    /// Buckets were left.
+    ToClear,
+    /// Copies are short-lived, and nothing is being cut.
+    Calm,
+}
+
+/// Of each kind a process does one at a time in a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Cutting,
+    Clearing,
+    Calming,
+}
+
+impl Notice {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Grown(_) | Self::HalfDone => Kind::Cutting,
+            Self::ToClear => Kind::Clearing,
+            Self::Calm => Kind::Calming,
+        }
+    }
+}
+
+/// Something to be looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct Noticed {
+    pub(crate) place: Arc<Place>,
+    pub(crate) notice: Notice,
+    /// A key of the piece that it is of.
+    pub(crate) key: Key,
+}
+
+/// What was noticed and is not done with.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    inner: Mutex<Inner>,
+    came: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    waiting: BTreeMap<(PlaceId, Notice), Noticed>,
+    /// Partitions where something of a kind is being done.
+    busy: BTreeSet<(PlaceId, Kind)>,
+    /// From where on it is looked for the next one, so that each has its turn.
+    after: Option<(PlaceId, Notice)>,
+}
+
+impl Notices {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, place: &Arc<Place>, notice: Notice, key: &[u8]) {
+        let mut inner = self.lock();
+        let address = (Arc::clone(&place.id), notice.clone());
+        if inner.waiting.len() >= MAX_NOTICES || inner.waiting.contains_key(&address) {
+            return;
+        }
+        let noticed = Noticed {
+            place: Arc::clone(place),
+            notice,
+            key: key.to_vec(),
+        };
+        inner.waiting.insert(address, noticed);
+        drop(inner);
+        self.came.notify_one();
+    }
+
+    /// Whoever has read a directory sees whether something was left half done.
+    pub(crate) fn look(&self, place: &Arc<Place>, directory: &Directory) {
+        let is_hot = directory.version > 0 && directory.life_ms < LONG_LIFE_MS;
+        if is_hot && !directory.is_being_cut() {
+            self.add(place, Notice::Calm, &[]);
+        }
+        let first = |is: fn(&recto_buckets::Piece) -> bool| directory.pieces.iter().find(|piece| is(piece));
+        if let Some(piece) = first(|piece| !piece.roles.is_at_rest()) {
+            self.add(place, Notice::HalfDone, &piece.start);
+        }
+        if let Some(piece) = first(|piece| piece.roles.is_at_rest() && !piece.roles.old.is_empty()) {
+            self.add(place, Notice::ToClear, &piece.start);
+        }
+    }
+
+    /// The next thing to be done; it is being done until somebody says that it is [over](Self::is_over).
+    pub(crate) async fn next(&self) -> Noticed {
+        loop {
+            if let Some(noticed) = self.lock().next() {
+                return noticed;
+            }
+            self.came.notified().await;
+        }
+    }
+
+    pub(crate) fn is_over(&self, noticed: &Noticed) {
+        let place = Arc::clone(&noticed.place.id);
+        self.lock().busy.remove(&(place, noticed.notice.kind()));
+        self.came.notify_one();
+    }
+}
+
+impl Inner {
+    fn next(&mut self) -> Option<Noticed> {
+        let clearings = self
+            .busy
+            .iter()
+            .filter(|(_, kind)| *kind == Kind::Clearing)
+            .count();
+        let is_free = |address: &&(PlaceId, Notice)| {
+            let (place, notice) = address;
+            // They wait for an hour, and others come first.
+            let is_too_much = notice.kind() == Kind::Clearing && clearings >= MAX_CLEARINGS;
+            !is_too_much && !self.busy.contains(&(Arc::clone(place), notice.kind()))
+        };
+        let later = self
+            .waiting
+            .keys()
+            .filter(|address| self.after.as_ref() < Some(*address));
+        let address = later.chain(self.waiting.keys()).find(is_free)?.clone();
+        let noticed = self.waiting.remove(&address)?;
+        self.busy.insert((Arc::clone(&address.0), address.1.kind()));
+        self.after = Some(address);
+        Some(noticed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::place;
+
+    #[test]
+    fn one_thing_at_a_time_is_done_in_a_partition() {
+        let (notices, one, other) = (Notices::default(), place(1), place(2));
+        for place in [&one, &other] {
+            notices.add(place, Notice::Grown(Bucket(1)), b"a");
+            notices.add(place, Notice::Grown(Bucket(1)), b"b");
+            notices.add(place, Notice::HalfDone, b"c");
+        }
+        notices.add(&one, Notice::ToClear, b"d");
+        let next = || notices.lock().next();
+        let taken: Vec<_> = std::iter::from_fn(next).collect();
+        let keys: Vec<_> = taken.iter().map(|noticed| noticed.key.as_slice()).collect();
+        assert_eq!(keys, [b"a", b"d", b"a"], "clearing goes beside cutting");
+        notices.is_over(&taken[0]);
+        let next = next().expect("the partition is free");
+        assert_eq!((next.notice, next.key.as_slice()), (Notice::HalfDone, &b"c"[..]));
+    }
+
+    #[test]
+    fn what_is_too_much_is_forgotten() {
+        let (notices, place) = (Notices::default(), place(1));
+        for bucket in 0..=MAX_NOTICES as u64 {
+            notices.add(&place, Notice::Grown(Bucket(bucket)), b"");
+        }
+        assert_eq!(notices.lock().waiting.len(), MAX_NOTICES);
+    }
+}

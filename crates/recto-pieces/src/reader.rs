@@ -1,0 +1,217 @@
+//! Rows of a slice of a partition, from as many buckets as it lies in: what `recto_buckets::Reading` says is done here.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use recto_buckets::{DirectoryCopy, ReadAction, ReadEvent, Reading, Span};
+use recto_model::table::ReadDirection;
+use recto_model::{RowSet, Slice};
+use recto_store::{ReadOptions, RowsRead, Snapshot, StoreError};
+
+use crate::directory::Seek;
+use crate::error::{PiecesError, Result};
+use crate::limits::MAX_PIECES_AT_ONCE;
+use crate::place::{Deadline, Partition, PieceStore};
+use crate::tables::PiecedTable;
+
+/// A reading on its way.
+struct Way<'r> {
+    partition: Partition,
+    snapshot: &'r dyn Snapshot,
+    /// In the partition as a query names it.
+    slice: &'r Slice,
+    span: Span,
+    options: &'r ReadOptions,
+    deadline: Deadline,
+}
+
+impl PieceStore {
+    /// The rows of a slice of a partition as a query names it: `slice.partition` is without the bucket. As
+    /// [`Snapshot::slice`] returns them, of whichever buckets they lie in, each once; `snapshot` must not stand still.
+    ///
+    /// # Errors
+    /// It cannot be read in time, or is damaged.
+    pub async fn slice(
+        &self,
+        pieced: &Arc<PiecedTable>,
+        snapshot: &dyn Snapshot,
+        slice: &Slice,
+        options: &ReadOptions,
+    ) -> Result<RowsRead> {
+        let partition = self.partition(pieced, slice.partition.clone())?;
+        let mut read = nothing(pieced);
+        let Some(span) = pieced.span(&slice.from, &slice.to)? else {
+            return Ok(read);
+        };
+        let deadline = self.deadline(options.timeout);
+        let mut way = Way {
+            partition,
+            snapshot,
+            slice,
+            span: span.clone(),
+            options,
+            deadline,
+        };
+        let mut rest = Some(span);
+        while let Some(span) = rest {
+            way.span = span;
+            let (window, behind) = way.window(&read).await?;
+            append(&mut read, window, slice.limit);
+            rest = behind.filter(|_| read.exhausted);
+        }
+        Ok(read)
+    }
+}
+
+impl Way<'_> {
+    /// What is read by one window of the directory, and what another one has; `read` is what was read by others.
+    async fn window(&self, read: &RowsRead) -> Result<(RowsRead, Option<Span>)> {
+        let pieces = &self.partition.pieces;
+        let is_backward = self.slice.direction == ReadDirection::Backward;
+        let seek = if is_backward {
+            Seek::Before(self.span.end.clone())
+        } else {
+            Seek::At(self.span.start.clone())
+        };
+        let mut machine = Reading::new(self.span.clone(), is_backward, pieces.protocol);
+        let (mut event, mut copy) = (ReadEvent::Begin, None);
+        let (mut found, mut behind) = (nothing(&self.partition.place.pieced), None);
+        let mut round_trips = 0;
+        loop {
+            let taken = match machine.step(event, pieces.clock()) {
+                ReadAction::Take => self.partition.take(&seek, self.deadline).await?,
+                ReadAction::Read => self.partition.read_copy(&seek, self.deadline).await?,
+                ReadAction::Slices { slices, rest } => {
+                    let (of_slices, count) = self.slices(&slices, copy.as_ref(), read).await?;
+                    round_trips += of_slices.round_trips;
+                    (found, behind) = (of_slices, rest);
+                    event = ReadEvent::Read(count);
+                    continue;
+                }
+                ReadAction::Done => {
+                    found.round_trips = round_trips;
+                    return Ok((found, behind));
+                }
+            };
+            copy = Some(taken.clone());
+            event = ReadEvent::Copy(taken);
+        }
+    }
+
+    /// Reads these slices one behind the other, as many as are needed, and how many those are. Several are asked side by side
+    /// where what is known of the first ones says that they do not have as many rows.
+    async fn slices(
+        &self,
+        slices: &[recto_buckets::Slice],
+        copy: Option<&DirectoryCopy>,
+        before: &RowsRead,
+    ) -> Result<(RowsRead, usize)> {
+        let pieced = &self.partition.place.pieced;
+        let (mut read, mut count, mut least) = (nothing(pieced), 0, 1);
+        while read.exhausted && count < slices.len() {
+            let missing = self.slice.limit - (before.rows.len() + read.rows.len()) as u32;
+            let bytes = before.bytes + read.bytes;
+            if missing == 0 || (bytes >= self.options.max_bytes && bytes > 0) {
+                read.exhausted = false;
+                break;
+            }
+            let left = &slices[count..];
+            let at_once = side_by_side(left, copy, missing.into())
+                .max(least)
+                .min(left.len());
+            let Some(timeout) = self.partition.pieces.request_time(self.deadline) else {
+                return Err(PiecesError::out_of_time(None));
+            };
+            let options = ReadOptions {
+                timeout,
+                max_bytes: self.options.max_bytes.saturating_sub(bytes).max(1),
+                ..*self.options
+            };
+            let asked: Result<Vec<Slice>> = left[..at_once]
+                .iter()
+                .map(|one| pieced.slice_of(self.slice, one, missing))
+                .collect();
+            let asked = asked?;
+            let answers = join_all(asked.iter().map(|one| self.snapshot.slice(one, &options))).await;
+            let (rows, round_trips) = (read.rows.len(), read.round_trips);
+            count += self.take_all(&mut read, answers, before)?;
+            read.round_trips = round_trips + 1;
+            least = if read.rows.len() == rows {
+                (least * 2).min(MAX_PIECES_AT_ONCE)
+            } else {
+                1
+            };
+        }
+        Ok((read, count))
+    }
+
+    /// Appends what was read until that is enough: of how many.
+    fn take_all(
+        &self,
+        read: &mut RowsRead,
+        answers: Vec<std::result::Result<RowsRead, StoreError>>,
+        before: &RowsRead,
+    ) -> Result<usize> {
+        let limit = self.slice.limit - before.rows.len() as u32;
+        let mut count = 0;
+        for answer in answers {
+            let answer = answer?;
+            if read.exhausted {
+                count += 1;
+                append(read, answer, limit);
+            } else {
+                read.statements += answer.statements;
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// How many of these slices are asked at once: those before have fewer rows together than are missing, as far as that is known.
+fn side_by_side(slices: &[recto_buckets::Slice], copy: Option<&DirectoryCopy>, missing: u64) -> usize {
+    let (mut expected, mut count) = (0_u64, 0);
+    for slice in slices.iter().take(MAX_PIECES_AT_ONCE) {
+        count += 1;
+        let rows = copy.and_then(|copy| rows_of(copy, &slice.span));
+        expected = rows.map_or(u64::MAX, |rows| expected.saturating_add(rows));
+        if expected >= missing {
+            break;
+        }
+    }
+    count
+}
+
+/// How many rows lie there, if that is known of all pieces.
+fn rows_of(copy: &DirectoryCopy, span: &Span) -> Option<u64> {
+    let mut rows = 0_u64;
+    for (of, piece) in copy.directory().spans() {
+        if of.common(span).is_some() {
+            rows = rows.saturating_add(piece.figures?.rows);
+        }
+    }
+    Some(rows)
+}
+
+fn nothing(pieced: &PiecedTable) -> RowsRead {
+    RowsRead {
+        rows: RowSet::new(pieced.table.columns().len()),
+        exhausted: true,
+        ..RowsRead::default()
+    }
+}
+
+/// Adds what was read behind it, as many rows as `limit` leaves room for.
+fn append(read: &mut RowsRead, more: RowsRead, limit: u32) {
+    let room = (limit as usize).saturating_sub(read.rows.len());
+    for row in more.rows.iter().take(room) {
+        read.rows.push_row(row);
+    }
+    read.exhausted &= more.exhausted && more.rows.len() <= room;
+    read.bytes += more.bytes;
+    read.round_trips += more.round_trips;
+    read.statements += more.statements;
+    read.tombstones += more.tombstones;
+    read.stamps.extend(more.stamps.into_iter().take(room));
+    read.ends_in_seconds
+        .extend(more.ends_in_seconds.into_iter().take(room));
+}

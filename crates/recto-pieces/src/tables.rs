@@ -1,0 +1,343 @@
+//! The tables of directories and samples, and what a table is like whose partitions are kept in pieces.
+
+use std::sync::Arc;
+
+use recto_buckets::sizing::{ROW_BYTES, Sizing, counted_bytes};
+use recto_buckets::{Bucket, Key, Sampling, Span};
+use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
+use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
+
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+
+const DIRECTORIES: &str = "recto_buckets";
+const SAMPLES: &str = "recto_samples";
+/// The last column of the partition key of a table whose partitions are kept in pieces.
+pub const BUCKET_COLUMN: &str = "recto_bucket";
+/// What a row counts as: never null, so that the time at which it was written is the row's, whatever its other columns hold.
+pub const ROW_COLUMN: &str = "recto_row";
+/// In bucket 0: there is the partition, whatever rows are there.
+pub const ROOT_COLUMN: &str = "recto_root";
+/// The version of the form of [`ROW_COLUMN`].
+pub const ROW_FORMAT_VERSION: u8 = 1;
+
+/// The tables beside those of rows.
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    pub(crate) directories: Arc<Table>,
+    pub(crate) samples: Arc<Table>,
+}
+
+impl Tables {
+    /// Columns stand in the order of their names, as Cassandra lists them.
+    pub(crate) fn new() -> Self {
+        let of_all = ColumnKind::Static(WriteKind::Cas);
+        let decided = ColumnKind::Regular(WriteKind::Cas);
+        let plain = ColumnKind::Regular(WriteKind::Plain);
+        let directories = vec![
+            column("table_name", Type::Text, ColumnKind::Partition),
+            column("partition", Type::Blob, ColumnKind::Partition),
+            column("start", Type::Blob, ASCENDING),
+            column("floor", Type::Blob, of_all),
+            column("life_ms", Type::BigInt, of_all),
+            column("longest_ms", Type::BigInt, of_all),
+            column("next_bucket", Type::BigInt, of_all),
+            column("version", Type::BigInt, of_all),
+            column("bucket", Type::BigInt, decided),
+            column("bytes", Type::BigInt, decided),
+            column("bytes_variance", Type::BigInt, decided),
+            column("further", Type::Blob, decided),
+            column("mean", Type::BigInt, decided),
+            column("next_mean", Type::BigInt, decided),
+            column("next_unit", Type::BigInt, decided),
+            column("rows", Type::BigInt, decided),
+            column("rows_variance", Type::BigInt, decided),
+            column("unit", Type::BigInt, decided),
+        ];
+        let samples = vec![
+            column("table_name", Type::Text, ColumnKind::Partition),
+            column("partition", Type::Blob, ColumnKind::Partition),
+            column("bucket", Type::BigInt, ColumnKind::Partition),
+            column("key", Type::Blob, ASCENDING),
+            column("bytes", Type::Int, plain),
+            column("gone", Type::Boolean, plain),
+        ];
+        Self {
+            directories: Arc::new(made(DIRECTORIES, directories)),
+            samples: Arc::new(made(SAMPLES, samples)),
+        }
+    }
+}
+
+const ASCENDING: ColumnKind = ColumnKind::Clustering(Direction::Ascending);
+
+fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
+    Column {
+        name: name.into(),
+        ty,
+        kind,
+    }
+}
+
+fn made(name: &str, columns: Vec<Column>) -> Table {
+    Table::new(name, columns, TableOptions::default()).expect("these columns are a table")
+}
+
+/// A table whose partitions are kept in pieces: the last column of its partition key is [`BUCKET_COLUMN`], a bigint;
+/// [`ROW_COLUMN`], a blob, is one of its regular columns, and [`ROOT_COLUMN`], a boolean, a static one.
+#[derive(Debug, Clone)]
+pub struct PiecedTable {
+    pub(crate) table: Arc<Table>,
+    /// Where [`ROW_COLUMN`] stands among the regular columns.
+    row_column: usize,
+    root_column: u16,
+    /// How many samples a bucket is to have.
+    pub(crate) samples: u32,
+    /// By what rows are sampled before the first cut.
+    pub(crate) sampling: Sampling,
+}
+
+impl PiecedTable {
+    /// A table with buckets of this size.
+    ///
+    /// # Errors
+    /// A column is missing, or is another one than it should be.
+    pub fn new(table: Arc<Table>, sizing: Sizing) -> Result<Self> {
+        let missing = |name, what| {
+            let message = format!("table {} has no column {name}: {what}", table.name());
+            PiecesError::new(PiecesErrorKind::InvalidArgument, message)
+        };
+        let is = |column: &Column, name: &str, ty: &Type| column.name == name && column.ty == *ty;
+        let is_bucket = |column: &Column| is(column, BUCKET_COLUMN, &Type::BigInt);
+        if !table.partition().last().is_some_and(is_bucket) || table.partition().len() < 2 {
+            return Err(missing(BUCKET_COLUMN, "a bigint, the last of its partition key"));
+        }
+        let is_plain = |column: &Column| {
+            let kind = column.kind;
+            kind == ColumnKind::Regular(WriteKind::Plain) || kind == ColumnKind::Static(WriteKind::Plain)
+        };
+        let find = |columns: &[Column], name, ty| {
+            let found = |column: &Column| is(column, name, &ty) && is_plain(column);
+            columns.iter().position(found)
+        };
+        let row_column = find(table.regular(), ROW_COLUMN, Type::Blob)
+            .ok_or_else(|| missing(ROW_COLUMN, "a blob outside its key, of plain writes"))?;
+        let root_column = find(table.statics(), ROOT_COLUMN, Type::Boolean)
+            .ok_or_else(|| missing(ROOT_COLUMN, "a static boolean, of plain writes"))?;
+        let sampling = Sampling {
+            unit: whole(sizing.bytes_per_sample()).max(1),
+            mean: ROW_BYTES,
+        };
+        Ok(Self {
+            row_column,
+            root_column: u16::try_from(root_column).unwrap_or(u16::MAX),
+            samples: sizing.samples(),
+            sampling,
+            table,
+        })
+    }
+
+    /// The encoded key of the partition that a query names.
+    pub(crate) fn partition_key(&self, partition: &Cells) -> Result<Vec<u8>> {
+        let columns = &self.table.partition()[..self.table.partition().len() - 1];
+        if partition.len() != columns.len() {
+            let (expected, found) = (columns.len(), partition.len());
+            return Err(key::KeyError::WrongLength { expected, found }.into());
+        }
+        let mut encoded = Vec::new();
+        for (column, cell) in columns.iter().zip(partition.iter()) {
+            let cell = cell.ok_or(key::KeyError::Null)?;
+            key::encode(&column.ty, Direction::Ascending, cell, &mut encoded)?;
+        }
+        Ok(encoded)
+    }
+
+    /// The encoded form of a prefix of a clustering key.
+    pub(crate) fn key(&self, clustering: RowRef<'_>) -> Result<Key> {
+        let mut encoded = Key::new();
+        key::encode_clustering(&self.table, clustering, &mut encoded)?;
+        Ok(encoded)
+    }
+
+    /// The edge before all keys that begin with these encoded cells.
+    pub(crate) fn bound(&self, edge: &[u8]) -> Result<Bound> {
+        let (mut rest, mut cells) = (edge, Cells::new());
+        for column in self.table.clustering() {
+            if rest.is_empty() {
+                break;
+            }
+            let direction = direction_of(column);
+            let decoded = cells.try_push_with(|out| key::decode(&column.ty, direction, &mut rest, out));
+            decoded.map_err(|error| self.not_an_edge(&error.to_string()))?;
+        }
+        if !rest.is_empty() {
+            return Err(self.not_an_edge("something follows the key"));
+        }
+        Ok(Bound::Before(cells))
+    }
+
+    fn not_an_edge(&self, reason: &str) -> PiecesError {
+        let table = self.table.name();
+        let message =
+            format!("an edge between pieces of a partition of table {table} is none of its keys: {reason}");
+        PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
+            "something else than Recto wrote to recto_buckets: restore this partition of it from a backup",
+        )
+    }
+
+    /// The keys between two edges; none: there are none.
+    pub(crate) fn span(&self, from: &Bound, to: &Bound) -> Result<Option<Span>> {
+        let end_of_all = |bound: &Bound| matches!(bound, Bound::After(cells) if cells.is_empty());
+        if end_of_all(from) {
+            return Ok(None);
+        }
+        let Some(start) = self.edge(from)? else {
+            return Ok(None);
+        };
+        let end = if end_of_all(to) { None } else { self.edge(to)? };
+        let is_some = end.as_ref().is_none_or(|end| start < *end);
+        Ok(is_some.then_some(Span { start, end }))
+    }
+
+    /// An edge between rows as an edge between encoded keys; none: behind all of them.
+    fn edge(&self, bound: &Bound) -> Result<Option<Key>> {
+        let mut encoded = self.key(bound.cells().as_row())?;
+        let is_some = match bound {
+            Bound::Before(_) => true,
+            Bound::After(_) => key::prefix_successor(&mut encoded),
+        };
+        Ok(is_some.then_some(encoded))
+    }
+
+    /// What of a logical slice lies in a piece of it, with the slice's own edges where it begins and ends there.
+    pub(crate) fn slice_of(&self, whole: &Slice, piece: &recto_buckets::Slice, limit: u32) -> Result<Slice> {
+        let from = match self.edge(&whole.from)? {
+            Some(edge) if edge == piece.span.start => whole.from.clone(),
+            _ => self.bound(&piece.span.start)?,
+        };
+        let to = match &piece.span.end {
+            end if *end == self.edge(&whole.to)? => whole.to.clone(),
+            Some(end) => self.bound(end)?,
+            None => Bound::end(),
+        };
+        Ok(Slice {
+            table: Arc::clone(&self.table),
+            partition: bucket_partition(&whole.partition, piece.bucket),
+            from,
+            to,
+            direction: whole.direction,
+            limit,
+        })
+    }
+
+    /// Both edges of a span.
+    pub(crate) fn bounds(&self, span: &Span) -> Result<(Bound, Bound)> {
+        let to = match &span.end {
+            Some(end) => self.bound(end)?,
+            None => Bound::end(),
+        };
+        Ok((self.bound(&span.start)?, to))
+    }
+
+    /// Where what a row counts as stands among its regular columns.
+    pub(crate) fn row_column(&self) -> usize {
+        self.row_column
+    }
+
+    /// What a row that was read counts as; none: it does not say so.
+    pub(crate) fn counted_of(&self, row: RowRef<'_>) -> Option<u64> {
+        let cell = row.get(self.table.columns().len() - self.table.regular().len() + self.row_column)?;
+        read_row_cell(cell)
+    }
+
+    /// What marks in bucket 0 that there is the partition.
+    pub(crate) fn mark_root(&self, partition: &Cells, stamp: Stamp) -> PartitionWrite {
+        let mark = Operation::PatchStatic {
+            columns: vec![self.root_column],
+            cells: std::iter::once(Some(&[1_u8][..])).collect(),
+        };
+        PartitionWrite {
+            table: Arc::clone(&self.table),
+            partition: bucket_partition(partition, Bucket(0)),
+            mutations: vec![mutation(mark, stamp, None)],
+        }
+    }
+
+    /// Where a key lies among others as a number, if the order's first column is one or a time.
+    pub(crate) fn position(&self, key: &[u8]) -> Option<i64> {
+        let column = &self.table.clustering()[0];
+        let (mut rest, mut cell) = (key, Vec::new());
+        key::decode(&column.ty, direction_of(column), &mut rest, &mut cell).ok()?;
+        match column.ty {
+            Type::TinyInt => cell.try_into().ok().map(i8::from_be_bytes).map(i64::from),
+            Type::SmallInt => cell.try_into().ok().map(i16::from_be_bytes).map(i64::from),
+            Type::Int => cell.try_into().ok().map(i32::from_be_bytes).map(i64::from),
+            Type::BigInt | Type::Timestamp | Type::Time => cell.try_into().ok().map(i64::from_be_bytes),
+            _ => None,
+        }
+    }
+
+    /// The edge before all keys at such a number; none: there can be none.
+    pub(crate) fn edge_at(&self, position: i64) -> Option<Key> {
+        let column = &self.table.clustering()[0];
+        let cell = match column.ty {
+            Type::TinyInt => i8::try_from(position).ok()?.to_be_bytes().to_vec(),
+            Type::SmallInt => i16::try_from(position).ok()?.to_be_bytes().to_vec(),
+            Type::Int => i32::try_from(position).ok()?.to_be_bytes().to_vec(),
+            _ => position.to_be_bytes().to_vec(),
+        };
+        let mut edge = Key::new();
+        key::encode(&column.ty, direction_of(column), &cell, &mut edge).ok()?;
+        Some(edge)
+    }
+}
+
+/// What a row counts as that has such a key and these cells, and how that is written.
+pub(crate) fn counted<'c>(
+    clustering: &Cells,
+    cells: impl Iterator<Item = Option<&'c [u8]>>,
+) -> (u64, Vec<u8>) {
+    let bytes: usize = cells.flatten().map(<[u8]>::len).sum();
+    let counted = counted_bytes((clustering.byte_len() + bytes) as u64);
+    (counted, row_cell(counted))
+}
+
+pub(crate) fn row_cell(counted: u64) -> Vec<u8> {
+    let mut cell = vec![ROW_FORMAT_VERSION];
+    cell.extend(counted.to_be_bytes());
+    cell
+}
+
+/// None: it is of another version, or none.
+pub(crate) fn read_row_cell(cell: &[u8]) -> Option<u64> {
+    let (version, rest) = cell.split_first()?;
+    let bytes: [u8; 8] = rest.try_into().ok()?;
+    (*version == ROW_FORMAT_VERSION).then(|| u64::from_be_bytes(bytes))
+}
+
+fn direction_of(column: &Column) -> Direction {
+    match column.kind {
+        ColumnKind::Clustering(direction) => direction,
+        _ => Direction::Ascending,
+    }
+}
+
+/// The key of the partition of the store that is a bucket of one that a query names.
+pub(crate) fn bucket_partition(partition: &Cells, bucket: Bucket) -> Cells {
+    let number = bucket.0.to_be_bytes();
+    let hidden = std::iter::once(Some(&number[..]));
+    partition.iter().chain(hidden).collect()
+}
+
+pub(crate) fn mutation(operation: Operation, stamp: Stamp, ttl_seconds: Option<u32>) -> Mutation {
+    Mutation {
+        operation,
+        stamp: Some(stamp),
+        ttl_seconds,
+    }
+}
+
+#[expect(clippy::cast_sign_loss, reason = "bytes are not less than none")]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}

@@ -1,0 +1,192 @@
+//! What was said to those who wrote and read, and whether that can be.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// Something that happened, counted from 1.
+pub(crate) type Moment = u64;
+/// Which write it is.
+pub(crate) type Number = usize;
+
+#[derive(Default)]
+pub(crate) struct History(Mutex<Said>);
+
+#[derive(Default)]
+struct Said {
+    moment: Moment,
+    writes: Vec<Write>,
+    /// The writes of each key.
+    of_key: BTreeMap<i64, Vec<Number>>,
+    pages: u64,
+    rows: u64,
+    wrong: Option<String>,
+}
+
+/// A row is put, or deleted.
+struct Write {
+    is_put: bool,
+    begun: Moment,
+    /// When it was acknowledged, and at which stamp.
+    acknowledged: Option<(Moment, i64)>,
+    /// No attempt of it has a later stamp.
+    newest_stamp: i64,
+    /// When whoever tried it was told what became of it, or was gone.
+    ended: Moment,
+}
+
+/// A page that was read.
+pub(crate) struct Page {
+    pub(crate) begun: Moment,
+    pub(crate) is_backward: bool,
+    /// From which key on, in its direction; none: from the first.
+    pub(crate) after: Option<i64>,
+    /// Where it went to: none: to the end.
+    pub(crate) to: Option<i64>,
+    /// The keys, and by which write each row is there.
+    pub(crate) rows: Vec<(i64, Number)>,
+}
+
+impl History {
+    fn said(&self) -> std::sync::MutexGuard<'_, Said> {
+        self.0.lock().unwrap()
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        let mut said = self.said();
+        said.moment += 1;
+        said.moment
+    }
+
+    /// Somebody tries to write.
+    pub(crate) fn tries(&self, key: i64, is_put: bool) -> Number {
+        let begun = self.now();
+        let mut said = self.said();
+        let number = said.writes.len();
+        said.writes.push(Write {
+            is_put,
+            begun,
+            acknowledged: None,
+            newest_stamp: i64::MAX,
+            ended: Moment::MAX,
+        });
+        said.of_key.entry(key).or_default().push(number);
+        number
+    }
+
+    pub(crate) fn acknowledges(&self, number: Number, stamp: i64) {
+        let moment = self.now();
+        let write = &mut self.said().writes[number];
+        write.acknowledged = Some((moment, stamp));
+        (write.newest_stamp, write.ended) = (stamp, moment);
+    }
+
+    /// It may be done, or not; by no later stamp.
+    pub(crate) fn gives_up(&self, number: Number, newest_stamp: i64) {
+        let moment = self.now();
+        let write = &mut self.said().writes[number];
+        (write.newest_stamp, write.ended) = (newest_stamp, moment);
+    }
+
+    pub(crate) fn fails(&self, wrong: String) {
+        self.said().wrong.get_or_insert(wrong);
+    }
+
+    /// A page is as it may be.
+    pub(crate) fn reads(&self, page: &Page) {
+        let ended = self.now();
+        let mut said = self.said();
+        said.pages += 1;
+        said.rows += page.rows.len() as u64;
+        if let Some(wrong) = said.wrong_with(page, ended) {
+            said.wrong.get_or_insert(wrong);
+        }
+    }
+
+    /// What all came to.
+    pub(crate) fn end(&self) -> Result<String, String> {
+        let said = self.said();
+        if let Some(wrong) = &said.wrong {
+            return Err(wrong.clone());
+        }
+        let acknowledged = said.writes.iter().filter(|write| write.acknowledged.is_some());
+        Ok(format!(
+            "{} writes, {} acknowledged, {} pages of {} rows, {} moments",
+            said.writes.len(),
+            acknowledged.count(),
+            said.pages,
+            said.rows,
+            said.moment
+        ))
+    }
+
+    pub(crate) fn is_wrong(&self) -> bool {
+        self.said().wrong.is_some()
+    }
+}
+
+impl Said {
+    fn wrong_with(&self, page: &Page, ended: Moment) -> Option<String> {
+        let follows = |key: i64, before: i64| {
+            if page.is_backward {
+                key < before
+            } else {
+                key > before
+            }
+        };
+        let mut before = page.after;
+        for (key, _) in &page.rows {
+            if before.is_some_and(|before| !follows(*key, before)) {
+                return Some(format!("B3: {key} was read behind {before:?}"));
+            }
+            before = Some(*key);
+        }
+        let rows: BTreeMap<i64, Number> = page.rows.iter().copied().collect();
+        let is_within = |key: i64| {
+            let begins = page.after.is_none_or(|after| follows(key, after));
+            begins && page.to.is_none_or(|to| !follows(key, to))
+        };
+        if let Some(key) = rows.keys().find(|key| !self.of_key.contains_key(key)) {
+            return Some(format!("{key} was read, and nobody wrote it"));
+        }
+        let mut keys = self.of_key.keys().filter(|key| is_within(**key));
+        keys.find_map(|key| self.wrong_at(*key, rows.get(key).copied(), page.begun, ended))
+    }
+
+    /// Whether a key may be as it was read. What is there is not older than any put that was acknowledged before, nor than a deletion
+    /// of what had ended before that: where clocks are apart, a put may have an older stamp than a deletion before it, and is
+    /// there or not. Nothing is there if nothing was, or if a deletion may be newer than all puts that were acknowledged.
+    fn wrong_at(&self, key: i64, read: Option<Number>, begun: Moment, ended: Moment) -> Option<String> {
+        let all = self.of_key.get(&key)?;
+        let all = || all.iter().map(|number| (*number, &self.writes[*number]));
+        let known = all().filter_map(|(number, write)| {
+            let (moment, stamp) = write.acknowledged?;
+            (moment < begun).then_some((number, write, stamp))
+        });
+        let may_be_gone = |stamp: i64| {
+            let mut deletions = all().filter(|(_, write)| !write.is_put && write.begun < ended);
+            deletions.any(|(_, write)| write.newest_stamp > stamp)
+        };
+        let Some(read) = read else {
+            let puts = known.filter(|(_, write, _)| write.is_put);
+            let (stamp, number) = puts.map(|(number, _, stamp)| (stamp, number)).max()?;
+            let is_wrong = !may_be_gone(stamp);
+            return is_wrong.then(|| format!("B1: {key} is not there, though {number} was put at {stamp}"));
+        };
+        let write = &self.writes[read];
+        if all().all(|(number, _)| number != read) || !write.is_put || write.begun > ended {
+            return Some(format!("{key} was read as {read}, which nobody wrote there"));
+        }
+        let mut newer = known.filter(|(number, _, stamp)| *number != read && *stamp > write.newest_stamp);
+        let wrong = newer.find(|(_, other, stamp)| {
+            if other.is_put {
+                !may_be_gone(*stamp)
+            } else {
+                other.begun > write.ended
+            }
+        });
+        wrong.map(|(number, other, stamp)| {
+            let rule = if other.is_put { "B1" } else { "B2" };
+            format!("{rule}: {key} was read as {read}, though {number} was there before, at {stamp}")
+        })
+    }
+}

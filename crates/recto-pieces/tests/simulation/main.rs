@@ -1,0 +1,111 @@
+//! The product's own engine in virtual time: several processes that write, delete, page and cut, whose clocks are apart, are set,
+//! and stand still for less than they may, which are paused and crash, on one store without transactions that loses, delays and
+//! repeats requests, all drawn from a seed. Each page that is begun when a write was acknowledged shows that, or a later one, once
+//! and in its order; and when all is over the directory is whole, what was cut is cleared, and no bucket is too large.
+//!
+//! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod clock;
+mod history;
+mod process;
+mod world;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Builder;
+
+use crate::world::{Broken, run};
+
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+/// How many seeds are run, unless it is said otherwise.
+const SEEDS: u64 = 100;
+/// With how many of them it is noticed at the latest that something is left out.
+const MAX_SEEDS_TO_NOTICE: u64 = 100;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {text}")),
+    )
+}
+
+fn in_virtual_time(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(run(seed, broken))
+}
+
+#[test]
+fn each_page_shows_what_was_acknowledged_before_it() {
+    let seeds = match number(SEED_VARIABLE) {
+        Some(seed) => seed..seed + 1,
+        None => 0..SEEDS * number(SCALE_VARIABLE).unwrap_or(1),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(seeds.start);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let seed = next.fetch_add(1, Ordering::Relaxed)
+                    && seeds.contains(&seed)
+                {
+                    match in_virtual_time(seed, None) {
+                        Ok(told) if seeds.end - seeds.start == 1 => println!("{told}"),
+                        Ok(_) => {}
+                        Err(wrong) => panic!("seed {seed}: {wrong}\n{SEED_VARIABLE}={seed} runs it again"),
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for seed in 0..3 {
+        assert_eq!(in_virtual_time(seed, None), in_virtual_time(seed, None));
+    }
+}
+
+/// The simulation says what is wrong if something is left out that the protocol rests on.
+fn notices(broken: Broken, says: &[&str]) {
+    for seed in 0..MAX_SEEDS_TO_NOTICE {
+        if let Err(wrong) = in_virtual_time(seed, Some(broken))
+            && says.iter().any(|says| wrong.starts_with(says))
+        {
+            println!("{broken:?} with seed {seed}: {wrong}");
+            return;
+        }
+    }
+    panic!("{broken:?} is not noticed with {MAX_SEEDS_TO_NOTICE} seeds");
+}
+
+#[test]
+fn who_cuts_and_does_not_wait_is_noticed() {
+    notices(Broken::Waits, &["B1", "B2"]);
+}
+
+#[test]
+fn who_cuts_and_does_not_copy_is_noticed() {
+    notices(Broken::Copies, &["B1"]);
+}
+
+#[test]
+fn who_copies_at_another_stamp_is_noticed() {
+    notices(Broken::Stamps, &["B1", "B2"]);
+}
+
+#[test]
+fn who_goes_by_a_copy_that_is_over_is_noticed() {
+    notices(Broken::Lives, &["B1", "B2"]);
+}
+
+#[test]
+fn conditions_that_are_not_looked_at_are_noticed() {
+    notices(Broken::Conditions, &[""]);
+}

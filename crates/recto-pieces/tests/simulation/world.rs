@@ -1,0 +1,280 @@
+//! One run: processes on a store that fails, which come, crash and are gone; and what is left when all is calm.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use recto_buckets::sampling::hash;
+use recto_buckets::sizing::counted_bytes;
+use recto_model::Environment;
+use recto_model::Slice;
+use recto_store::faults::{FaultRates, FaultyStore};
+use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto_store::{
+    Atomicity, Cas, CasOutcome, Limits, Operation, PartitionWrite, ReadOptions, RowsRead, Snapshot, Stamp,
+    Store, StoreError, WriteOptions, WriteOutcome,
+};
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use crate::clock::{Clocks, Random};
+use crate::history::History;
+use crate::process::{Process, Role, SAMPLES, Setting, key_of};
+
+const PROCESSES: u64 = 3;
+/// As much as wall clocks are off at most.
+const OFF_MICROS: u64 = 60_000_000;
+/// For how long clocks stand still at most, every now and then: less than is waited for.
+const STANDSTILL_MILLIS: u64 = 2_900;
+/// For how long there are faults.
+const STORM: Duration = Duration::from_secs(100);
+/// How long a request takes at most that was sent when its process crashed.
+const ENDED: Duration = Duration::from_secs(1);
+/// For how long a process is paused at most.
+const PAUSE_MILLIS: u64 = 15_000;
+/// How often it is looked whether all is done, and how long it takes until then.
+const CALM_ROUNDS: u32 = 60;
+const CALM: Duration = Duration::from_secs(600);
+
+/// What is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Who cuts waits by a clock that is a thousand times too fast.
+    Waits,
+    /// Rows that are copied are not written.
+    Copies,
+    /// Rows are copied at the stamp that is now.
+    Stamps,
+    /// Clocks of those who write and read stand still for longer than they may.
+    Lives,
+    /// Conditional writes are applied whatever is there.
+    Conditions,
+}
+
+/// One run by a seed: what it came to, to be compared, or why it is wrong.
+pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+    LocalSet::new().run_until(storm(seed, broken)).await
+}
+
+async fn storm(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+    let (start, random) = (Instant::now(), Random::new(seed));
+    let limits = Limits {
+        remote: true,
+        leaves_tombstones: true,
+        sees_conflicts: false,
+        transactions: false,
+        ..DEFAULT_LIMITS
+    };
+    let memory = MemoryStore::with_limits(Environment::new(Clocks::right(start, seed)), limits);
+    let faulty = FaultyStore::new(Arc::new(memory), seed, FaultRates::NONE);
+    let setting = Rc::new(Setting::drawn(&random));
+    let history = Rc::new(History::default());
+    faulty
+        .create_table(&setting.pieced.table())
+        .await
+        .expect("there are no faults yet");
+    let begin = async |index: u64| {
+        // Where something is left out one process alone cuts.
+        let role = match broken {
+            // Two who cut at once are what conditions are for.
+            None | Some(Broken::Conditions) => Role::All,
+            Some(_) if index == 0 => Role::Cuts,
+            Some(_) => Role::Uses,
+        };
+        let clocks = clocks(start, &random, role, broken);
+        let inner: Arc<dyn Store> = Arc::new(faulty.clone());
+        let environment = Environment::new(clocks);
+        let paused = Arc::new(Paused {
+            inner,
+            until: Arc::new(Mutex::new(start)),
+            broken: broken.filter(|_| role != Role::Uses),
+            environment: environment.clone(),
+        });
+        let until = Arc::clone(&paused.until);
+        let process = Process::start(paused, environment, &setting, &history, random.bits(), role).await;
+        process.map(|process| (process, until))
+    };
+    let mut processes = Vec::new();
+    for index in 0..PROCESSES {
+        processes.push(begin(index).await.expect("there are no faults yet"));
+    }
+    let mut rates = FaultRates::all(0.01 + 0.01 * random.below(3) as f64);
+    rates.delay = 0.3;
+    rates.max_delay = Duration::from_millis(200);
+    faulty.set_rates(rates);
+    for (process, _) in &mut processes {
+        process.work();
+    }
+    while start.elapsed() < STORM && !history.is_wrong() {
+        tokio::time::sleep(Duration::from_millis(500) + random.millis(6_000)).await;
+        let index = random.below(PROCESSES);
+        let (process, until) = &mut processes[usize::try_from(index).unwrap()];
+        if random.one_in(2) {
+            *until.lock().unwrap() = Instant::now() + random.millis(PAUSE_MILLIS);
+            continue;
+        }
+        process.crash();
+        if let Some(mut begun) = begin(index).await {
+            begun.0.work();
+            processes[usize::try_from(index).unwrap()] = begun;
+        }
+    }
+    for (process, _) in &mut processes {
+        process.crash();
+    }
+    tokio::time::sleep(ENDED).await;
+    if history.is_wrong() {
+        return history.end();
+    }
+    // What is on its way comes, or not; a call a time.
+    faulty.set_rates(FaultRates {
+        arrive: 0.5,
+        ..FaultRates::NONE
+    });
+    let (mut last, _) = begin(0).await.ok_or("the store can be opened when it is calm")?;
+    last.cuts();
+    settle(&last, &setting).await?;
+    last.page_through(false).await;
+    last.page_through(true).await;
+    let told = history.end()?;
+    Ok(format!("{told}; {} pieces", last.directory().await?.pieces.len()))
+}
+
+fn clocks(start: Instant, random: &Random, role: Role, broken: Option<Broken>) -> Clocks {
+    let sign = |micros: u64| {
+        let micros = i64::try_from(micros).unwrap();
+        if random.one_in(2) { micros } else { -micros }
+    };
+    let mut clocks = Clocks {
+        off_micros: sign(random.below(OFF_MICROS)),
+        set: (random.millis(200_000), sign(random.below(OFF_MICROS))),
+        standstill: random.millis(STANDSTILL_MILLIS),
+        ..Clocks::right(start, random.bits())
+    };
+    match (broken, role) {
+        (Some(Broken::Waits), Role::Cuts) => clocks.speed = 1_000,
+        (Some(Broken::Lives), Role::Uses) => {
+            clocks.standstill = Duration::from_secs(29);
+            clocks.set = (Duration::MAX, 0);
+        }
+        _ => {}
+    }
+    clocks
+}
+
+/// In the end no cut is half done, what was left is cleared, and no bucket has as many samples as would have it cut.
+async fn settle(last: &Process, setting: &Setting) -> Result<(), String> {
+    let mut stands = String::new();
+    for _ in 0..CALM_ROUNDS {
+        last.look().await?;
+        tokio::time::sleep(CALM).await;
+        let directory = last.directory().await?;
+        if directory.is_being_cut() || directory.is_to_be_cleared() {
+            stands = format!("{directory:?}");
+            continue;
+        }
+        let (rows, mut fullest) = (last.rows().await?, 0);
+        for (span, piece) in directory.spans() {
+            let sampled = rows.iter().filter(|(at, bytes)| {
+                let key = key_of(setting, *at);
+                let counted = counted_bytes(8 + bytes);
+                span.has(&key) && piece.sampling.is_sampled(hash(&key), counted)
+            });
+            fullest = fullest.max(sampled.count());
+        }
+        if fullest * 2 < SAMPLES as usize * 3 {
+            return Ok(());
+        }
+        stands = format!("{fullest} samples in a bucket of {directory:?}");
+    }
+    Err(format!("not all is cut, or cleared: {stands}"))
+}
+
+/// The store as one process has it, which is paused every now and then: what it has sent is on its way then, and what comes waits
+/// for it.
+struct Paused {
+    inner: Arc<dyn Store>,
+    until: Arc<Mutex<Instant>>,
+    broken: Option<Broken>,
+    environment: Environment,
+}
+
+struct PausedSnapshot {
+    inner: Arc<dyn Snapshot>,
+    until: Arc<Mutex<Instant>>,
+}
+
+async fn pass(until: &Mutex<Instant>) {
+    loop {
+        let until = *until.lock().unwrap();
+        if until <= Instant::now() {
+            return;
+        }
+        tokio::time::sleep_until(until).await;
+    }
+}
+
+#[async_trait::async_trait]
+impl StoreWrapper for Paused {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    async fn pass(&self) {
+        pass(&self.until).await;
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(PausedSnapshot {
+            inner: snapshot,
+            until: Arc::clone(&self.until),
+        })
+    }
+
+    async fn on_cas(&self, mut cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        let outcome = self.inner.cas(cas.clone(), options).await?;
+        if let (Some(Broken::Conditions), CasOutcome::NotApplied { current }) = (self.broken, &outcome) {
+            for (condition, current) in cas.conditions.iter_mut().zip(current) {
+                condition.expected.clone_from(current);
+            }
+            return self.inner.cas(cas, options).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn on_writes(
+        &self,
+        mut writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let mut puts = writes.iter_mut().flat_map(|write| &mut write.mutations);
+        match self.broken {
+            Some(Broken::Copies) if puts.any(|one| matches!(one.operation, Operation::Put { .. })) => {
+                Ok(WriteOutcome::Done)
+            }
+            Some(Broken::Stamps) => {
+                let now = Stamp(self.environment.now_micros());
+                puts.for_each(|one| one.stamp = Some(now));
+                self.inner.write_many(writes, atomicity, options).await
+            }
+            _ => self.inner.write_many(writes, atomicity, options).await,
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl SnapshotWrapper for PausedSnapshot {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.inner.slice(slice, options).await
+    }
+
+    async fn pass(&self) {
+        pass(&self.until).await;
+    }
+}
