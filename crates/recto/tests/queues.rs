@@ -400,7 +400,7 @@ async fn a_work_unit_is_a_queue_that_ends(kind: Kind) {
     let ring = queues.ring().await.unwrap();
     assert_eq!(ring.is_needed, kind == Kind::Cassandra);
     let own = ring.tables.iter().find(|table| table.phase == RingPhase::Unit);
-    let said = own.map(|table| (table.unit.as_deref(), table.bytes, table.is_bytes_exact));
+    let said = own.map(|table| (table.unit.as_deref(), table.bytes, table.is_exact));
     assert_eq!(said, ring.is_needed.then_some((Some("jobs/night"), 1, true)));
     jobs.send(NewMessage::new(vec![b'x'; 1_000])).await.unwrap();
     let ring = queues.ring().await.unwrap();

@@ -33,14 +33,13 @@ pub struct TableView {
     pub unit: Option<String>,
     /// How many live segments have bodies there.
     pub segments: usize,
-    /// How many messages those have, done with or not; of an open one, none.
+    /// How many messages were sent to those segments, done with or not.
     pub messages: u64,
-    /// How many bytes the messages have that were sent to those segments, done with or not, open ones too: bodies and attributes, as they were
-    /// sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
+    /// How many bytes they have: bodies and attributes, as they were sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
     pub bytes: u64,
     /// Whether all of those segments were looked at: a look asks 1,024 logs at most, and remembers of those that are sealed. Else it is that
     /// much at least.
-    pub is_bytes_exact: bool,
+    pub is_exact: bool,
 }
 
 impl TableView {
@@ -58,8 +57,7 @@ impl TableView {
 }
 
 impl Queues {
-    /// How the tables of bodies stand. Reads the head of every queue, and asks logs of live segments how many bytes they have: 1,024 at
-    /// most.
+    /// How the tables of bodies stand. Reads the head of every queue, and asks logs of live segments how much they have: 1,024 at most.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -99,7 +97,6 @@ impl Queues {
             let references = survey.references(*number);
             let share = sizes::share(survey.tables());
             let size = keeper.sizes.of(&keeper.queues, references, share).await?;
-            let counts = references.iter().filter_map(|(.., live)| live.count);
             tables.push(TableView {
                 number: *number,
                 name: keeper.queues.tables.bodies(*number).name().to_owned(),
@@ -109,9 +106,9 @@ impl Queues {
                     _ => None,
                 },
                 segments: references.len(),
-                messages: counts.map(u64::from).sum(),
+                messages: size.messages,
                 bytes: size.bytes,
-                is_bytes_exact: is_surveyed && size.is_exact,
+                is_exact: is_surveyed && size.is_exact,
             });
         }
         let options = registry.options();

@@ -169,7 +169,7 @@ pub(crate) async fn a_work_unit_ends_at_once(bed: Bed) {
         .unwrap()
         .clone();
     assert_eq!((own.segments, bed.count_rows(&own.name).await), (1, 3));
-    assert_eq!((own.bytes, own.is_bytes_exact), (3, true));
+    assert_eq!((own.messages, own.bytes, own.is_exact), (3, 3, true));
     assert_eq!(own.unit.as_deref(), Some("jobs/night"));
     let found = queues.find("jobs/night").await.unwrap();
     assert_eq!(bodies(&receive(&found.shards, 2).await), ["a", "b"]);
@@ -292,18 +292,19 @@ pub(crate) async fn who_waits_for_nothing_reads_little(bed: Bed) {
     assert!(all[0].receive(1, None, NOW).await.unwrap().is_empty());
 }
 
-/// Bytes are those of what was sent to live segments, whatever became of it, and are not asked for again of what is sealed.
+/// Messages and bytes are those that were sent to live segments, whatever became of them, and are not asked for again of what is sealed.
 pub(crate) async fn what_tables_have_is_told_in_bytes(bed: Bed) {
     let queues = bed
         .open_queues_with(|protocol| protocol.with_segments_of(2))
         .await;
     let jobs = made(&queues, "jobs", QueueOptions::default()).await.shards;
-    let bytes = async || {
+    let sizes = async || {
         let ring = queues.ring().await.unwrap();
-        assert!(ring.tables.iter().all(|table| table.is_bytes_exact));
-        ring.tables.iter().map(|table| table.bytes).sum::<u64>()
+        assert!(ring.tables.iter().all(|table| table.is_exact));
+        let sizes = ring.tables.iter().map(|table| (table.messages, table.bytes));
+        sizes.reduce(|(a, b), (c, d)| (a + c, b + d)).unwrap()
     };
-    assert_eq!(bytes().await, 0);
+    assert_eq!(sizes().await, (0, 0));
     let of = |size: usize| NewMessage {
         group: Some("g".to_owned()),
         ..NewMessage::new(vec![b'x'; size])
@@ -312,17 +313,17 @@ pub(crate) async fn what_tables_have_is_told_in_bytes(bed: Bed) {
         send(&jobs, of(size)).await;
     }
     // With a group's name each.
-    assert_eq!(bytes().await, 1_234 + 4);
+    assert_eq!(sizes().await, (4, 1_234 + 4));
     let received = jobs.receive(1, None, NOW).await.unwrap();
     jobs.ack(&[received[0].receipt]).await.unwrap();
-    assert_eq!(bytes().await, 1_234 + 4, "it is done with, and stays");
+    assert_eq!(sizes().await, (4, 1_234 + 4), "it is done with, and stays");
     let received = jobs.receive(1, None, NOW).await.unwrap();
     jobs.ack(&[received[0].receipt]).await.unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(bytes().await, 34 + 2, "its segment was released");
+    assert_eq!(sizes().await, (2, 34 + 2), "its segment was released");
     // The heads of four shards, ring and registry, and the log of the segment that is open.
     let before = bed.watch.reads.load(Ordering::Relaxed);
-    assert_eq!(bytes().await, 34 + 2);
+    assert_eq!(sizes().await, (2, 34 + 2));
     let read = bed.watch.reads.load(Ordering::Relaxed) - before;
     assert!(read <= 7, "{read} reads");
     let glance = queues.ring_at_a_glance().await.unwrap();
@@ -330,6 +331,6 @@ pub(crate) async fn what_tables_have_is_told_in_bytes(bed: Bed) {
         glance
             .tables
             .iter()
-            .all(|table| table.bytes == 0 && !table.is_bytes_exact)
+            .all(|table| table.bytes == 0 && !table.is_exact)
     );
 }

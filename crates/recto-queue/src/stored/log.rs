@@ -145,9 +145,9 @@ impl LogHeader {
         self.rows
     }
 
-    /// How many bytes the messages of a segment have, if it is that one's log.
-    pub fn bytes_of(&self, segment: Segment) -> Option<u64> {
-        (self.segment == segment).then_some(self.bytes)
+    /// How many messages were sent to a segment, and how many bytes they have, if it is that one's log.
+    pub fn sent_to(&self, segment: Segment) -> Option<(Seq, u64)> {
+        (self.segment == segment).then_some((self.next, self.bytes))
     }
 
     /// From which row on, by number, rows are needed beside those of a copy that was read before. If they were not read together

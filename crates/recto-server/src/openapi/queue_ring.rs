@@ -69,10 +69,9 @@ fn ring() -> Json {
 fn table() -> Json {
     let phases = RingPhase::ALL.map(RingPhase::name);
     let age = "For how long it has been so; null of one that is free or retired.";
-    let messages = "How many messages those had sent to them, done with or not; those of segments that are open are not counted.";
-    let bytes = "How many bytes the messages have that were sent to those segments, done with or not, those of open ones too: bodies and \
-                 attributes, as they were sent. Not what the store's files take: there lies what was done with, too, until the table is emptied.";
-    let exact = "Whether all of those segments were looked at: of many a look asks 1,024. Else it is that much at least.";
+    let messages = "How many messages were sent to those segments, done with or not.";
+    let bytes = "How many bytes they have: bodies and attributes, as they were sent. Not what the store's files take: there lies what was done with, too, until the table is emptied.";
+    let exact = "Whether all of those segments were looked at: of many a look asks 1,024. Else there are so many messages and bytes at least.";
     let mut unit = full_name();
     unit["description"] = "Of which work unit it is, if it is of one that has not ended.".into();
     of(
@@ -91,7 +90,7 @@ fn table() -> Json {
             ),
             ("messages", count(messages)),
             ("bytes", count(bytes)),
-            ("bytes_exact", json!({ "type": "boolean", "description": exact })),
+            ("exact", json!({ "type": "boolean", "description": exact })),
         ],
         &[
             "number",
@@ -101,7 +100,7 @@ fn table() -> Json {
             "segments",
             "messages",
             "bytes",
-            "bytes_exact",
+            "exact",
         ],
     )
 }

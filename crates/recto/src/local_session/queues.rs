@@ -228,7 +228,7 @@ impl LocalTools {
             segments: u64::try_from(table.segments).unwrap_or(u64::MAX),
             messages: table.messages,
             bytes: table.bytes,
-            bytes_exact: table.is_bytes_exact,
+            exact: table.is_exact,
         };
         QueueRing {
             needed: ring.is_needed,

@@ -31,14 +31,13 @@ pub struct RingTable {
     pub unit: Option<String>,
     /// How many segments, of 4,096 messages at most, have bodies there that may still be needed.
     pub segments: usize,
-    /// How many messages those had sent to them, done with or not; those of segments that are open are not counted.
+    /// How many messages were sent to those segments, done with or not.
     pub messages: u64,
-    /// How many bytes the messages have that were sent to those segments, done with or not, open ones too: bodies and attributes, as they were
-    /// sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
+    /// How many bytes they have: bodies and attributes, as they were sent. Not what the store's files take: there lies what was done with, too, until the table is emptied, and each copy counts.
     pub bytes: u64,
-    /// Whether all of those segments were looked at: a look asks 1,024 of them at most, and remembers what sealed ones have. Else it is
-    /// that much at least.
-    pub is_bytes_exact: bool,
+    /// Whether all of those segments were looked at: a look asks 1,024 of them at most, and remembers what sealed ones have. Else there are
+    /// so many messages and bytes at least.
+    pub is_exact: bool,
 }
 
 /// How a table stands. It goes from one to the next, and from being emptied to being free again.
@@ -108,7 +107,7 @@ impl From<TableView> for RingTable {
             segments: view.segments,
             messages: view.messages,
             bytes: view.bytes,
-            is_bytes_exact: view.is_bytes_exact,
+            is_exact: view.is_exact,
         }
     }
 }

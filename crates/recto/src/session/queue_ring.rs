@@ -94,13 +94,12 @@ pub struct RingTable {
     pub unit: Option<String>,
     /// How many segments have bodies there that may still be needed.
     pub segments: u64,
-    /// How many messages those had sent to them, done with or not; those of segments that are open are not counted.
+    /// How many messages were sent to those segments, done with or not.
     pub messages: u64,
-    /// How many bytes the messages have that were sent to those segments, done with or not, open ones too: bodies and attributes, as they were
-    /// sent. Not what the store's files take.
+    /// How many bytes they have: bodies and attributes, as they were sent. Not what the store's files take.
     #[serde(default)]
     pub bytes: u64,
-    /// Whether all of those segments were looked at: of many a look asks 1,024. Else it is that much at least.
+    /// Whether all of those segments were looked at: of many a look asks 1,024. Else there are so many messages and bytes at least.
     #[serde(default)]
-    pub bytes_exact: bool,
+    pub exact: bool,
 }

@@ -23,7 +23,7 @@ Examples:
 
 On Cassandra bodies lie in tables. What is sent goes to the one that is open, for a slice of time; then the next one is \
 open, and the one before is emptied whole when nothing in it has been needed for the margin. So nothing is deleted row by \
-row. Bytes are those of the messages that were sent to the segments which a table has, done with or not, and not of the store's files. \
+row. Messages and bytes are those that were sent to the segments which a table has, done with or not, and bytes not of the store's files. \
 An embedded store needs no such tables. Options that are not said stay as they are.";
 
 /// Arguments of `recto queue ring`.
@@ -114,8 +114,16 @@ pub(super) fn tables(ring: &QueueRing, console: &Console) -> Vec<String> {
         ("phase", false, cells(ring, phase)),
         ("for", true, cells(ring, age)),
         ("segments", true, cells(ring, |table| grouped(table.segments))),
-        ("messages", true, cells(ring, |table| grouped(table.messages))),
-        ("bytes", true, cells(ring, size)),
+        (
+            "messages",
+            true,
+            cells(ring, |table| at_least(table, grouped(table.messages))),
+        ),
+        (
+            "bytes",
+            true,
+            cells(ring, |table| at_least(table, bytes(table.bytes))),
+        ),
         (
             "work unit",
             false,
@@ -168,14 +176,9 @@ fn phase(table: &RingTable) -> String {
     format!("{sign} {}", table.phase)
 }
 
-/// What the messages have that refer to a table.
-fn size(table: &RingTable) -> String {
-    let said = bytes(table.bytes);
-    if table.bytes_exact {
-        said
-    } else {
-        format!("≥ {said}")
-    }
+/// How much refers to a table.
+fn at_least(table: &RingTable, said: String) -> String {
+    if table.exact { said } else { format!("≥ {said}") }
 }
 
 fn age(table: &RingTable) -> String {
@@ -196,7 +199,7 @@ mod tests {
             name: format!("recto_queue_body_{number}"),
             phase: phase.to_owned(),
             age_seconds: age,
-            bytes_exact: true,
+            exact: true,
             ..RingTable::default()
         };
         let ring = QueueRing {
@@ -218,7 +221,7 @@ mod tests {
                 RingTable {
                     unit: Some("mails/night".to_owned()),
                     bytes: 1_200,
-                    bytes_exact: false,
+                    exact: false,
                     ..table(7, "unit", Some(30.0))
                 },
                 table(9, "retired", None),

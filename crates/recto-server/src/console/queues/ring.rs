@@ -133,8 +133,8 @@ fn table(tables: &[RingTable]) -> Markup {
                             td { (table.phase) }
                             td.number { (age(table)) }
                             td.number { (grouped(table.segments)) }
-                            td.number { (grouped(table.messages)) }
-                            td.number { (bytes(table)) }
+                            td.number { (at_least(table, grouped(table.messages))) }
+                            td.number { (at_least(table, recto::text::bytes(table.bytes))) }
                             td { @if let Some(unit) = &table.unit { a href=(href(unit)) { (unit) } } }
                         }
                     }
@@ -150,14 +150,9 @@ fn age(table: &RingTable) -> String {
     age.unwrap_or_else(|| "–".to_owned())
 }
 
-/// What the messages have that refer to a table.
-fn bytes(table: &RingTable) -> String {
-    let said = recto::text::bytes(table.bytes);
-    if table.bytes_exact {
-        said
-    } else {
-        format!("{said} and more")
-    }
+/// How much refers to a table.
+fn at_least(table: &RingTable, said: String) -> String {
+    if table.exact { said } else { format!("≥ {said}") }
 }
 
 fn options(is_needed: bool, options: &RingSettings) -> Markup {
@@ -192,7 +187,7 @@ mod tests {
                 RingTable {
                     age_seconds: Some(125.0),
                     bytes: 12_345_678,
-                    bytes_exact: true,
+                    exact: true,
                     ..table(1, "open")
                 },
                 RingTable {
@@ -210,7 +205,7 @@ mod tests {
             "<g class=\"unit\"><title>Table 9: unit</title><circle cx=\"100.0\" cy=\"180.0\"",
             "open for 2 min 05 s",
             "<td class=\"number\">12.3 MB</td>",
-            "<td class=\"number\">0 B and more</td>",
+            "<td class=\"number\">≥ 0 B</td>",
             "href=\"/queues/mails%2Fnight\"",
             "no table &lt;is&gt; free",
             "hx-get=\"/queue-ring\"",
