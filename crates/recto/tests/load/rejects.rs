@@ -204,6 +204,7 @@ async fn what_only_the_store_refuses_is_rejected_and_the_rest_loads() {
         leaves_tombstones: true,
         sees_conflicts: false,
         transactions: false,
+        counts_partitions: false,
     };
     let bench = Bench::with_store(MemoryStore::with_limits(Environment::system(), limits)).await;
     let mut text = "note,sensor,at\n".to_owned();
