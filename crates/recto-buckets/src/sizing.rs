@@ -23,6 +23,9 @@ pub const MIN_EPSILON: f64 = 1e-15;
 pub const MAX_EPSILON: f64 = 0.1;
 /// The most samples of a bucket.
 pub const MAX_SAMPLES: u32 = 1_024;
+/// The least chance of a row to be sampled. Seldomer ones have buckets of so many rows that floating point does not
+/// hold what is said of them.
+pub const MIN_CHANCE: f64 = 1e-9;
 /// The chance at which a bucket may be larger than its target, if nobody says another.
 pub const DEFAULT_EPSILON: f64 = 1e-6;
 
@@ -53,8 +56,8 @@ pub enum SizingError {
         /// How many.
         said: u32,
     },
-    /// A chance to be sampled that is none.
-    #[error("`chance` is {said}, and must be more than 0 and at most 1")]
+    /// A chance to be sampled that is none, or so small that nothing can be said of it.
+    #[error("`chance` is {said:e}, and must be from {MIN_CHANCE:e} to 1")]
     Chance {
         /// What it is.
         said: f64,
@@ -162,6 +165,9 @@ impl Sizing {
 
 /// How many rows a bucket has that is cut at a sample, if each row is sampled with the same chance: negatively binomial.
 ///
+/// Chances are exact to nine digits, however small they are, where buckets have a million rows or fewer; each
+/// tenfold more takes a digit.
+///
 /// As in article 004, where each 512th row is sampled, and the 40th sample cuts:
 ///
 /// ```
@@ -182,10 +188,10 @@ impl RowsPerBucket {
     /// A bucket that is cut at so many samples, of rows each of which is one with this chance.
     ///
     /// # Errors
-    /// Too few samples or too many; a chance that is none.
+    /// Too few samples or too many; a chance that is none, or less than [`MIN_CHANCE`].
     pub fn new(samples: u32, chance: f64) -> Result<Self, SizingError> {
         check_samples(samples)?;
-        if !(chance > 0.0 && chance <= 1.0) {
+        if !(MIN_CHANCE..=1.0).contains(&chance) {
             return Err(SizingError::Chance { said: chance });
         }
         Ok(Self { samples, chance })

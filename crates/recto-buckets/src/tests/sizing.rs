@@ -1,9 +1,12 @@
 //! The arithmetic beside exact sums, and beside buckets that were drawn.
 
-use bigdecimal::{BigDecimal, ToPrimitive};
+use bigdecimal::ToPrimitive;
 use num_bigint::BigInt;
 
-use crate::sizing::{MAX_EPSILON, MIN_EPSILON, MIN_TARGET_BYTES, RowsPerBucket, Sizing, SizingError};
+use crate::sizing::{
+    MAX_EPSILON, MAX_SAMPLES, MAX_TARGET_BYTES, MIN_CHANCE, MIN_EPSILON, MIN_TARGET_BYTES, RowsPerBucket,
+    Sizing, SizingError,
+};
 
 /// Relative errors that are taken.
 const NEAR: f64 = 1e-9;
@@ -15,38 +18,26 @@ fn assert_near(seen: f64, exact: f64) {
     );
 }
 
-/// Chances of how many of `rows` rows are sampled of which each is the `of`th: whole numbers, of `of`^`rows`.
-struct Exact {
-    ways: Vec<BigInt>,
-    all: BigInt,
+/// Of `rows` rows of which each is sampled with the chance 1/`of`: in how many of `of`^`rows` cases fewer than
+/// `samples` are, and in how many as many or more. Whole numbers, so that both are exact however small they are.
+fn cases(rows: u32, samples: u32, of: u32) -> (BigInt, BigInt) {
+    let mut ways = BigInt::from(of - 1).pow(rows);
+    let mut fewer = BigInt::from(0);
+    for sampled in 0..samples.min(rows + 1) {
+        fewer += &ways;
+        ways = ways * (rows - sampled) / ((sampled + 1) * (of - 1));
+    }
+    let as_many = BigInt::from(of).pow(rows) - &fewer;
+    (fewer, as_many)
 }
 
-impl Exact {
-    fn new(rows: u32, of: u32) -> Self {
-        let others: Vec<BigInt> = powers(of - 1, rows);
-        let mut binomial = BigInt::from(1);
-        let mut ways = Vec::new();
-        for sampled in 0..=rows {
-            ways.push(&binomial * &others[(rows - sampled) as usize]);
-            binomial = binomial * (rows - sampled) / (sampled + 1);
-        }
-        Self {
-            ways,
-            all: powers(of, rows).pop().unwrap(),
-        }
-    }
-
-    fn chance(&self, sampled: std::ops::Range<usize>) -> f64 {
-        let ways: BigInt = self.ways[sampled].iter().sum();
-        let share = BigDecimal::from(ways).with_prec(40) / BigDecimal::from(self.all.clone()).with_prec(40);
-        share.to_f64().unwrap()
-    }
-}
-
-fn powers(base: u32, most: u32) -> Vec<BigInt> {
-    std::iter::successors(Some(BigInt::from(1)), |power| Some(power * base))
-        .take(most as usize + 1)
-        .collect()
+/// The share of these in both, with all the digits of floating point.
+fn share(these: &BigInt, others: &BigInt) -> f64 {
+    let all = these + others;
+    let digits = i32::try_from(64 + all.bits() - these.bits()).unwrap();
+    let scaled: BigInt = (these << digits) / all;
+    // In two steps: the whole power may be less than floating point has.
+    scaled.to_f64().unwrap() * 2f64.powi(-digits / 2) * 2f64.powi(digits / 2 - digits)
 }
 
 #[test]
@@ -54,21 +45,29 @@ fn tails_are_exact_sums_as_far_as_they_reach() {
     for (samples, of, rows) in [
         (1, 2, 30),
         (2, 8, 9),
+        (3, 7, 100),
         (16, 32, 100),
         (16, 32, 2_000),
         (40, 64, 41),
         (40, 64, 3_000),
+        // Chances that floating point does not hold exactly.
+        (16, 999, 3_000),
+        (16, 10_007, 500_000),
+        (5, 1_000_003, 200),
+        // Far beyond what is ever asked for: 1e-227, 1e-75, 1e-213, 1e-274.
+        (1_024, 64, 20_000),
+        (1_024, 64, 110_000),
+        (1_024, 2, 1_100),
+        (40, 512, 400_000),
     ] {
-        let exact = Exact::new(rows, of);
+        let (fewer, as_many) = cases(rows, samples, of);
         let buckets = RowsPerBucket::new(samples, 1.0 / f64::from(of)).unwrap();
-        let samples = samples as usize;
-        assert_near(buckets.more_than(rows.into()), exact.chance(0..samples));
-        assert_near(
-            buckets.fewer_than(u64::from(rows) + 1),
-            exact.chance(samples..rows as usize + 1),
-        );
-        let one_more = buckets.more_than(u64::from(rows) - 1) - buckets.more_than(rows.into());
-        assert!((buckets.exactly(rows.into()) - one_more).abs() < 1e-12);
+        assert_near(buckets.more_than(rows.into()), share(&fewer, &as_many));
+        assert_near(buckets.fewer_than(u64::from(rows) + 1), share(&as_many, &fewer));
+        // The last of them is the sample: it is not yet there one row before.
+        let last = cases(rows - 1, samples, of).0 * of - &fewer;
+        let exactly = share(&last, &(fewer + as_many - &last));
+        assert_near(buckets.exactly(rows.into()), exactly);
     }
 }
 
@@ -83,16 +82,22 @@ fn the_numbers_of_article_004_are_what_is_said_of_them() {
     assert_eq!(format!("{:.2e}", buckets.fewer_than(12_000)), "1.13e-3");
     assert_eq!(format!("{:.2e}", buckets.more_than(32_000)), "9.60e-4");
     assert_eq!(format!("{:.5}", buckets.more_than(20_000)), "0.53846");
+    for rows in [4_199, 11_999, 20_000, 32_000, 58_000] {
+        let (fewer, as_many) = cases(rows, 40, 512);
+        assert_near(buckets.more_than(rows.into()), share(&fewer, &as_many));
+        assert_near(buckets.fewer_than(u64::from(rows) + 1), share(&as_many, &fewer));
+    }
 }
 
-/// P(Gamma(k, 1) > x) for whole k: that fewer than k events of a Poisson process are seen until x.
+/// P(Gamma(k, 1) > x) for whole k: that fewer than k events of a Poisson process are seen until x. Summed from the last
+/// term, which is the largest, down.
 fn gamma_tail(samples: u32, x: f64) -> f64 {
-    let terms = (0..samples).scan((-x).exp(), |term, event| {
-        let now = *term;
-        *term *= x / f64::from(event + 1);
-        Some(now)
+    let last: f64 = (1..samples).map(|event| (x / f64::from(event)).ln()).sum();
+    let shares = (1..samples).rev().scan(1.0, |term, event| {
+        *term *= f64::from(event) / x;
+        Some(*term)
     });
-    terms.sum()
+    (last - x).exp() * (1.0 + shares.sum::<f64>())
 }
 
 #[test]
@@ -101,6 +106,11 @@ fn a_bucket_is_larger_than_its_target_with_the_chance_that_was_asked_for() {
         let sizing = Sizing::new(100_000_000, 100, epsilon).unwrap();
         let quantile = (100_000_000.0 - 100.0) / sizing.bytes_per_sample();
         assert_near(gamma_tail(sizing.samples(), quantile), epsilon);
+        for samples in [1, 2, 3, 300, MAX_SAMPLES] {
+            let sizing = Sizing::with_samples(1 << 30, 100, epsilon, samples).unwrap();
+            let quantile = f64::from((1 << 30) - 100) / sizing.bytes_per_sample();
+            assert_near(gamma_tail(samples, quantile), epsilon);
+        }
         // Rows that are small beside B are as bytes.
         let more = sizing.rows(100).unwrap().more_than(1_000_000);
         assert!(
@@ -166,7 +176,7 @@ fn what_cannot_be_is_refused_by_name() {
             Err(SizingError::Samples { said: samples })
         );
     }
-    for chance in [0.0, -0.5, 1.5, f64::NAN] {
+    for chance in [0.0, -0.5, 1.5, MIN_CHANCE / 2.0, f64::NAN] {
         assert!(matches!(
             RowsPerBucket::new(40, chance),
             Err(SizingError::Chance { .. })
@@ -177,4 +187,7 @@ fn what_cannot_be_is_refused_by_name() {
     };
     assert!(Sizing::new(least, 300_000, 1e-6).is_ok());
     assert!(Sizing::new(least - 1, 300_000, 1e-6).is_err());
+    // Whatever a sizing gives can be asked for its rows.
+    let fewest = Sizing::with_samples(MAX_TARGET_BYTES, 0, MAX_EPSILON, 1).unwrap();
+    assert!(fewest.rows(1).is_ok());
 }
