@@ -373,14 +373,26 @@ fn explain_and_upkeep() {
 #[test]
 fn buckets_are_sized_by_rows_that_are_there() {
     let place = Place::with_rows();
-    let said = json(&place.run(&["tune", "--collection", "flights", "--json"]).done());
-    assert_eq!(said["rows_measured"], 30);
+    let note = "x".repeat(40);
+    let record = format!(r#"{{"carrier": "UA", "day": "2013-01-01", "flight": 9999, "note": "{note}"}}"#);
+    place.run(&["put", "flights", &record]).done();
+    let said = json(&place.run(&["tune", "flights", "--json"]).done());
+    assert_eq!(said["rows_measured"], 31);
     let [mean, largest] = ["row_bytes", "largest_row_bytes"].map(|name| said[name].as_u64().unwrap());
-    assert!(mean > 0 && mean <= largest && largest < 100, "{said}");
+    assert!(mean > 0 && mean + 20 < largest && largest < 100, "{said}");
     assert_eq!(said["counted_row_bytes"], mean + 64);
-    let missing = place.run(&["tune", "--collection", "trains"]);
+    let deviation = said["row_deviation_bytes"].as_f64().unwrap();
+    assert!(deviation > 5.0 && deviation < 10.0, "{said}");
+    let shown = place.run(&["tune", "flights"]).done();
+    assert!(
+        shown.contains(&format!("the largest {largest} B; 31 measured")),
+        "{shown}"
+    );
+    let twice = place.run(&["tune", "flights", "--row", "1kB"]);
+    assert!(twice.code == 2 && twice.err.contains("--row"), "{}", twice.err);
+    let missing = place.run(&["tune", "trains"]);
     assert_eq!(missing.code, 3, "{}", missing.err);
-    let empty = Place::with_store().run(&["tune", "--collection", "flights"]);
+    let empty = Place::with_store().run(&["tune", "flights"]);
     assert!(
         empty.code == 2 && empty.err.contains("has no rows"),
         "{}",

@@ -95,9 +95,7 @@ pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
     });
     while let Some(part) = parts.try_next().await? {
         for bytes in part.items {
-            sizes.rows += 1;
-            sizes.bytes += bytes;
-            sizes.largest_bytes = sizes.largest_bytes.max(bytes);
+            sizes.add(bytes);
         }
         if sizes.rows >= MAX_ROWS_MEASURED {
             break;

@@ -517,6 +517,7 @@ impl Tools for FakeSession {
         Ok(RowSizes {
             rows: 336_776,
             bytes: 44_454_432,
+            squared_bytes: 5_871_013_000,
             largest_bytes: 139,
         })
     }

@@ -29,11 +29,45 @@ async fn what_follows_of_a_target_is_said_and_drawn() {
     insta::assert_snapshot!(all);
 }
 
+/// Without the drawing.
+fn words(shown: &str) -> String {
+    let is_drawn = |character| ('\u{2800}'..='\u{28ff}').contains(&character);
+    let lines = shown.lines().filter(|line| !line.contains(is_drawn));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[tokio::test]
+async fn what_is_hardly_ever_so_is_not_said_to_be_never_so() {
+    let mut all = String::new();
+    for line in [
+        // Buckets of less than a tenth: too seldom for floating point; none, as one has more samples.
+        &["tune", "--target", "1GB", "--row", "20", "--samples", "1024"][..],
+        &["tune", "--target", "64KiB", "--row", "40", "--samples", "500"],
+        &["tune", "--chance", "1e-9", "--samples", "1024"],
+        &["tune", "--chance", "1", "--samples", "3"],
+        &["tune", "--chance", "1/2", "--samples", "1"],
+    ] {
+        all.push_str(&words(&run(FakeSession::new(), console(), line).await));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[tokio::test]
+async fn it_fits_a_narrow_terminal() {
+    for width in [80, 40, 20, 1] {
+        let line = ["tune", "--chance", "1/512", "--samples", "40"];
+        let shown = run(FakeSession::new(), Console::captured(width), &line).await;
+        let is_wide = |line: &&str| line.chars().count() > usize::from(width).max(80);
+        assert_eq!(shown.lines().find(is_wide), None, "in {width}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let mut all = String::new();
     for line in [
         &["tune", "--row", "1MB"][..],
+        &["tune", "--row", "100MB"],
         &["tune", "--row", "1kB", "--target", "10kB"],
         &["tune", "--row", "1kB", "--target", "2GB"],
         &["tune", "--row", "1kB", "--epsilon", "0.5"],
@@ -41,6 +75,7 @@ async fn what_cannot_be_is_refused() {
         &["tune", "--row", "1kB", "--samples", "0"],
         &["tune", "--chance", "0", "--samples", "40"],
         &["tune", "--chance", "3/2", "--samples", "40"],
+        &["tune", "--chance", "1e-10", "--samples", "40"],
         &["tune", "--chance", "1/0", "--samples", "40"],
     ] {
         all.push_str(&run(FakeSession::new(), console(), line).await);
@@ -57,7 +92,16 @@ async fn a_drawing_is_a_document_that_names_mean_and_target() {
     let image = std::fs::read_to_string(file).unwrap();
     assert!(image.starts_with("<svg") && image.trim_end().ends_with("</svg>"));
     assert!(
-        image.contains("mean 3.75") && image.contains("target 10.00"),
+        image.contains("mean 3.8 MB") && image.contains("target 10.0 MB"),
+        "{image}"
+    );
+    // It is as large as it says, and has no ground of its own, neither a light one nor a dark one.
+    assert!(
+        image.contains(r#"width="860" height="420" viewBox="0 0 3440 1680""#),
+        "{image}"
+    );
+    assert!(
+        !image.contains("#FFFFFF") && !image.contains("#000000"),
         "{image}"
     );
     let nowhere = folder.path().join("none/buckets.svg");

@@ -64,6 +64,8 @@ pub struct RowSizes {
     pub rows: u64,
     /// The bytes of all of them together.
     pub bytes: u64,
+    /// The squares of the bytes of each, together.
+    pub squared_bytes: u128,
     /// The bytes of the largest.
     pub largest_bytes: u64,
 }
@@ -72,6 +74,22 @@ impl RowSizes {
     /// Bytes in the mean; 0 where there are no rows.
     pub fn mean_bytes(&self) -> u64 {
         self.bytes.checked_div(self.rows).unwrap_or(0)
+    }
+
+    /// The standard deviation of the bytes of a row; 0 where there are no rows.
+    pub fn deviation_bytes(&self) -> f64 {
+        let (rows, bytes) = (u128::from(self.rows), u128::from(self.bytes));
+        // In whole numbers: of rows that are nearly of one size nothing would be left of the difference in floating point.
+        let scaled = (rows * self.squared_bytes).saturating_sub(bytes * bytes);
+        (scaled as f64).sqrt() / self.rows.max(1) as f64
+    }
+
+    /// Counts a row.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.rows += 1;
+        self.bytes += bytes;
+        self.squared_bytes += u128::from(bytes).pow(2);
+        self.largest_bytes = self.largest_bytes.max(bytes);
     }
 }
 
@@ -366,4 +384,32 @@ pub trait Tools: Send + Sync {
     async fn row_sizes(&self, collection: &str) -> Result<RowSizes>;
     /// Checks every row of an embedded store.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rows_differ_by_is_told_of_few_bytes_in_large_rows_too() {
+        let measured = |sizes: &[u64]| {
+            let mut all = RowSizes::default();
+            for bytes in sizes {
+                all.add(*bytes);
+            }
+            all
+        };
+        let none = measured(&[]);
+        assert_eq!((none.mean_bytes(), none.deviation_bytes()), (0, 0.0));
+        let some = measured(&[2, 4, 4, 4, 5, 5, 7, 9]);
+        assert_eq!(
+            (some.mean_bytes(), some.deviation_bytes(), some.largest_bytes),
+            (5, 2.0, 9)
+        );
+        let large = measured(&[1_000_000_000_000_000, 1_000_000_000_000_002]);
+        assert_eq!(
+            (large.mean_bytes(), large.deviation_bytes()),
+            (1_000_000_000_000_001, 1.0)
+        );
+    }
 }

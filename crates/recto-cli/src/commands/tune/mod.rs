@@ -7,19 +7,19 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use recto::buckets::{DEFAULT_EPSILON, RowsPerBucket, Sizing, SizingError, counted_bytes};
+use recto::buckets::{DEFAULT_EPSILON, MAX_TARGET_BYTES, RowsPerBucket, Sizing, SizingError, counted_bytes};
 
 use super::print_json;
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
 use crate::text::{byte_count, printable};
-use report::{Report, Rows, Target};
+use report::{Measured, Report, Rows, Target};
 
 const EXAMPLES: &str = "\
 Examples:
   recto tune --target 10MB --row 1kB
-  recto tune --target 100MB --collection flights --epsilon 1e-9
+  recto tune flights --target 100MB --epsilon 1e-9
   recto tune --target 10MB --row 300B --largest-row 20kB --svg buckets.svg
   recto tune --chance 1/512 --samples 40
 
@@ -35,6 +35,9 @@ the method is from; of its numbers (1/512, 40) it is shown what the article says
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TuneArgs {
+    /// Measure the rows of this collection: of the first million
+    #[arg(value_name = "COLLECTION", conflicts_with = "chance")]
+    collection: Option<String>,
     /// How large a bucket is to be at most: 64KiB to 1GiB
     #[arg(long, value_name = "BYTES", value_parser = byte_count, default_value = "10MB", conflicts_with = "chance")]
     target: u64,
@@ -45,9 +48,6 @@ pub(crate) struct TuneArgs {
     /// How large the largest are, if they are not all of one size
     #[arg(long, value_name = "BYTES", value_parser = byte_count, conflicts_with_all = ["collection", "chance"])]
     largest_row: Option<u64>,
-    /// Measure the rows of this collection: of the first million
-    #[arg(long, value_name = "NAME", conflicts_with = "chance")]
-    collection: Option<String>,
     /// The chance at which a bucket may be larger than the target: 1e-15 to 0.1
     #[arg(long, value_name = "CHANCE", default_value_t = DEFAULT_EPSILON, conflicts_with = "chance")]
     epsilon: f64,
@@ -100,9 +100,9 @@ async fn rows_of(args: &TuneArgs) -> Result<Rows> {
         let bytes = args.row.unwrap_or_default();
         let largest_bytes = args.largest_row.unwrap_or(bytes).max(bytes);
         return Ok(Rows {
-            measured: None,
             bytes,
             largest_bytes,
+            measured: None,
         });
     };
     let session = args.store.open_to_read().await?;
@@ -112,9 +112,12 @@ async fn rows_of(args: &TuneArgs) -> Result<Rows> {
         return Err(Failure::new(Exit::Refused, message).with_hint("say how large they will be: --row"));
     }
     Ok(Rows {
-        measured: Some(sizes.rows),
         bytes: sizes.mean_bytes(),
         largest_bytes: sizes.largest_bytes,
+        measured: Some(Measured {
+            rows: sizes.rows,
+            deviation_bytes: sizes.deviation_bytes(),
+        }),
     })
 }
 
@@ -139,10 +142,18 @@ fn sized(args: &TuneArgs, rows: Rows) -> std::result::Result<Report, SizingError
 
 fn refused(error: SizingError) -> Failure {
     let failure = Failure::new(Exit::Refused, error.to_string());
-    match error {
-        SizingError::Row { least, .. } => failure.with_hint(format!("--target {least}B, or fewer samples")),
-        _ => failure,
-    }
+    let hint = match error {
+        SizingError::Row { least, .. } if least <= MAX_TARGET_BYTES => {
+            format!("--target {least}B, or fewer --samples")
+        }
+        SizingError::Row { .. } => "no target would do: rows so large are buckets of their own".to_owned(),
+        SizingError::Target { .. } => "--target 10MB".to_owned(),
+        SizingError::Epsilon { .. } => format!("--epsilon {DEFAULT_EPSILON:e}"),
+        SizingError::Samples { .. } => "--samples 16".to_owned(),
+        SizingError::Chance { .. } => "--chance 1/512".to_owned(),
+        _ => return failure,
+    };
+    failure.with_hint(hint)
 }
 
 /// A chance as people write it: `1/512`, `0.002`, `2e-3`.

@@ -5,7 +5,7 @@ use std::io;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use textplots::{Chart, Plot, Shape};
+use textplots::{Chart, LabelBuilder, LabelFormat, Plot, Shape};
 
 use super::report::{Report, whole};
 
@@ -13,40 +13,54 @@ use super::report::{Report, whole};
 const POINTS: u32 = 400;
 /// Dots of the drawing in a terminal: two beside each other and four above each other a character.
 const DOTS: (u32, u32) = (120, 48);
+/// The fewest dots beside each other that can be drawn on.
+const MIN_DOTS: u32 = 32;
 /// Columns that the numbers beside the drawing take.
 const FIGURES: usize = 12;
+/// How many dots lie between those of a line that marks a size.
+const GAP_OF_MARKS: u32 = 4;
 /// Pixels of the drawing in a file.
 const PIXELS: (u32, u32) = (860, 420);
+/// Of how many points a pixel is: what is drawn lies on whole ones.
+const FINE: u32 = 4;
 
-/// The drawing: sizes in MB, or in rows, and how likely they are, the likeliest as 1.
+/// Colours that can be read on light and on dark ground: the image has none of its own.
+const GREY: RGBColor = RGBColor(124, 128, 134);
+const BLUE: RGBColor = RGBColor(58, 134, 214);
+const RED: RGBColor = RGBColor(222, 82, 76);
+
+/// The drawing: sizes in bytes, or in rows, and how likely they are, the likeliest as 1.
 struct Curve {
     points: Vec<(f64, f64)>,
-    unit: &'static str,
     most: f64,
-    mean: f64,
-    target: Option<f64>,
+    marks: Vec<Mark>,
+}
+
+/// A size that is shown.
+struct Mark {
+    name: &'static str,
+    at: f64,
+    colour: RGBColor,
 }
 
 impl Curve {
     fn new(report: &Report) -> Self {
-        let (scale, unit) = match report.target {
-            Some(_) => (report.unit() as f64 / 1e6, "MB"),
-            None => (1.0, "rows"),
-        };
         let buckets = &report.buckets;
-        let target = report.target.map(|target| target.bytes as f64 / 1e6);
-        let most = (buckets.quantile(0.999_999) as f64 * scale).max(target.unwrap_or(0.0)) * 1.05;
+        let unit = report.unit() as f64;
+        let target = report.target.map(|target| target.bytes as f64);
+        let most = (buckets.quantile(0.999_999) as f64 * unit).max(target.unwrap_or(0.0)) * 1.05;
         let likeliest = buckets.exactly(likeliest_rows(report)).max(f64::MIN_POSITIVE);
         let point = |index: u32| {
             let size = most * f64::from(index) / f64::from(POINTS);
-            (size, buckets.exactly(whole(size / scale)) / likeliest)
+            (size, buckets.exactly(whole(size / unit)) / likeliest)
         };
+        let mark = |name, at, colour| Mark { name, at, colour };
+        let mut marks = vec![mark("mean", buckets.mean() * unit, BLUE)];
+        marks.extend(target.map(|target| mark("target", target, RED)));
         Self {
             points: (0..=POINTS).map(point).collect(),
-            unit,
             most,
-            mean: buckets.mean() * scale,
-            target,
+            marks,
         }
     }
 }
@@ -62,72 +76,98 @@ pub(super) fn text(report: &Report, width: Option<usize>) -> String {
     let curve = Curve::new(report);
     let room = width.map_or(DOTS.0, |width| (width.saturating_sub(FIGURES) * 2) as u32);
     let points: Vec<(f32, f32)> = curve.points.iter().map(|(x, y)| (*x as f32, *y as f32)).collect();
-    let shape = Shape::Lines(&points);
-    let mut chart =
-        Chart::new_with_y_range(DOTS.0.min(room).max(32), DOTS.1, 0.0, curve.most as f32, 0.0, 1.0);
-    let chart = chart.lineplot(&shape);
+    let marked = |mark: &Mark| {
+        let dot = |dot: u32| (mark.at as f32, dot as f32 / DOTS.1 as f32);
+        (0..DOTS.1)
+            .step_by(GAP_OF_MARKS as usize)
+            .map(dot)
+            .collect::<Vec<_>>()
+    };
+    let (line, marks) = (
+        Shape::Lines(&points),
+        curve.marks.iter().flat_map(marked).collect::<Vec<_>>(),
+    );
+    let marks = Shape::Points(&marks);
+    let most = report.shown_size(curve.most);
+    let label = move |x: f32| if x > 0.0 { most.clone() } else { "0".to_owned() };
+    let mut chart = Chart::new_with_y_range(
+        DOTS.0.min(room).max(MIN_DOTS),
+        DOTS.1,
+        0.0,
+        curve.most as f32,
+        0.0,
+        1.0,
+    );
+    let chart = chart
+        .x_label_format(LabelFormat::Custom(Box::new(label)))
+        .lineplot(&line)
+        .lineplot(&marks);
     chart.axis();
     chart.figures();
-    let marks = match curve.target {
-        Some(target) => format!("mean {:.2}, target {target:.2}", curve.mean),
-        None => format!("mean {:.0}", curve.mean),
-    };
+    let names: Vec<String> = curve.marks.iter().map(|mark| label_of(report, mark)).collect();
     format!(
-        "{chart}how likely buckets are of so many {}, the likeliest as 1 ({marks})\n",
-        curve.unit
+        "{chart}how likely each size is, the likeliest as 1 ({})
+",
+        names.join(", ")
     )
+}
+
+fn label_of(report: &Report, mark: &Mark) -> String {
+    format!("{} {}", mark.name, report.shown_size(mark.at))
 }
 
 /// Drawn as an SVG document.
 pub(super) fn svg(report: &Report) -> io::Result<String> {
     let mut image = String::new();
     draw(report, &mut image).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(image)
+    let size = |scale: u32| format!("width=\"{}\" height=\"{}\"", PIXELS.0 * scale, PIXELS.1 * scale);
+    Ok(image.replacen(&size(FINE), &size(1), 1))
+}
+
+/// So many pixels.
+fn fine(pixels: u32) -> u32 {
+    pixels * FINE
 }
 
 fn draw(report: &Report, image: &mut String) -> Result<(), Box<dyn StdError>> {
     let curve = Curve::new(report);
-    let root = SVGBackend::with_string(image, PIXELS).into_drawing_area();
-    root.fill(&WHITE)?;
+    let size = (fine(PIXELS.0), fine(PIXELS.1));
+    let root = SVGBackend::with_string(image, size).into_drawing_area();
+    let words = |pixels: u32| ("sans-serif", fine(pixels)).into_font().color(&GREY);
     let mut chart = ChartBuilder::on(&root)
-        .margin(16)
-        .caption(
-            format!("Buckets cut at {} samples", report.buckets.samples()),
-            ("sans-serif", 20),
-        )
-        .x_label_area_size(44)
-        .y_label_area_size(52)
-        .build_cartesian_2d(0.0..curve.most, 0.0..1.1)?;
+        .margin(fine(16))
+        .caption(format!("Buckets cut at {}", report.shown_samples()), words(22))
+        .x_label_area_size(fine(44))
+        .y_label_area_size(fine(56))
+        .build_cartesian_2d(0.0..curve.most, 0.0..1.12)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .light_line_style(WHITE)
-        .x_desc(curve.unit)
+        .max_light_lines(0)
+        .bold_line_style(GREY.mix(0.3).stroke_width(fine(1)))
+        .axis_style(GREY.stroke_width(fine(1)))
+        .set_all_tick_mark_size(fine(5))
+        .label_style(words(14))
+        .axis_desc_style(words(14))
+        .x_labels(8)
+        .y_labels(6)
+        .x_label_formatter(&|x| report.shown_size(*x))
+        .x_desc("size of a bucket")
         .y_desc("how likely, the likeliest as 1")
         .draw()?;
-    let blue = RGBColor(31, 95, 174);
-    let area =
-        AreaSeries::new(curve.points.iter().copied(), 0.0, blue.mix(0.15)).border_style(blue.stroke_width(2));
-    chart.draw_series(area)?;
-    let mut marks = vec![("mean", curve.mean, blue)];
-    marks.extend(
-        curve
-            .target
-            .map(|target| ("target", target, RGBColor(180, 40, 40))),
-    );
-    for (name, at, colour) in marks {
-        chart.draw_series(LineSeries::new([(at, 0.0), (at, 1.05)], colour.stroke_width(1)))?;
-        let label = format!(" {name} {at:.*} ", if curve.unit == "rows" { 0 } else { 2 });
-        let side = if at > curve.most / 2.0 {
+    let area = AreaSeries::new(curve.points.iter().copied(), 0.0, BLUE.mix(0.18));
+    chart.draw_series(area.border_style(BLUE.stroke_width(fine(2))))?;
+    for mark in &curve.marks {
+        let line = [(mark.at, 0.0), (mark.at, 1.06)];
+        chart.draw_series(LineSeries::new(line, mark.colour.stroke_width(fine(1))))?;
+        let side = if mark.at > curve.most / 2.0 {
             HPos::Right
         } else {
             HPos::Left
         };
-        let style = ("sans-serif", 14)
-            .into_font()
-            .color(&colour)
-            .pos(Pos::new(side, VPos::Top));
-        chart.draw_series([Text::new(label, (at, 1.09), style)])?;
+        let style = words(15).color(&mark.colour).pos(Pos::new(side, VPos::Top));
+        let label = format!(" {} ", label_of(report, mark));
+        chart.draw_series([Text::new(label, (mark.at, 1.11), style)])?;
     }
     root.present()?;
     Ok(())

@@ -5,10 +5,14 @@ use serde_json::{Value as Json, json};
 
 use crate::console::{Console, Tone};
 use crate::failure::Result;
-use crate::text::{bytes, grouped};
+use crate::table::Table;
+use crate::text::{bytes, counted, grouped, rows};
 
 /// Shares of all buckets of which it is shown how large those are.
 const SHARES: [f64; 5] = [0.001, 0.25, 0.5, 0.75, 0.999];
+
+/// Until what chance it is said how seldom something is, too: seldomer things nobody counts.
+const LEAST_COUNTED: f64 = 1e-12;
 
 /// What the article says of each 512th row and 40 samples (004), and in how many buckets it is so.
 const ARTICLE: (u32, f64) = (40, 1.0 / 512.0);
@@ -16,10 +20,18 @@ const ARTICLE: (u32, f64) = (40, 1.0 / 512.0);
 /// How large rows are: the bytes of their cells.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
-    /// Of how many that is known; none if somebody said it.
-    pub(super) measured: Option<u64>,
     pub(super) bytes: u64,
     pub(super) largest_bytes: u64,
+    /// None if somebody said it.
+    pub(super) measured: Option<Measured>,
+}
+
+/// What is known of rows that were measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    /// How many.
+    pub(super) rows: u64,
+    pub(super) deviation_bytes: f64,
 }
 
 /// How large buckets are to be.
@@ -39,11 +51,52 @@ pub(super) struct Report {
     pub(super) target: Option<Target>,
 }
 
-/// Something that the article says.
+/// Something that the article says: how likely a bucket has fewer rows than one number, or more than another.
 struct Claim {
-    what: &'static str,
-    claimed: &'static str,
-    is: f64,
+    fewer: Option<u64>,
+    more: u64,
+    said: &'static str,
+    chance: f64,
+}
+
+/// What it says.
+const CLAIMS: [Claim; 3] = [
+    Claim {
+        fewer: Some(4_200),
+        more: 58_000,
+        said: "about 1 in 1 quadrillion",
+        chance: 1e-15,
+    },
+    Claim {
+        fewer: Some(12_000),
+        more: 32_000,
+        said: "around 1 in 1,000",
+        chance: 1e-3,
+    },
+    Claim {
+        fewer: None,
+        more: 20_000,
+        said: "53.85 %",
+        chance: 0.5385,
+    },
+];
+
+impl Claim {
+    fn what(&self) -> String {
+        let more = grouped(self.more);
+        match self.fewer {
+            Some(fewer) => format!("< {} or > {more}", grouped(fewer)),
+            None => format!("> {more}"),
+        }
+    }
+
+    /// How likely that is: to have fewer, and to have more.
+    fn is(&self, buckets: &RowsPerBucket) -> (Option<f64>, f64) {
+        (
+            self.fewer.map(|fewer| buckets.fewer_than(fewer)),
+            buckets.more_than(self.more),
+        )
+    }
 }
 
 impl Report {
@@ -52,49 +105,42 @@ impl Report {
         self.target.map_or(1, |target| counted_bytes(target.rows.bytes))
     }
 
-    fn more_than_target(&self, target: &Target) -> f64 {
-        self.buckets.more_than(target.bytes / self.unit())
-    }
-
-    fn less_than_tenth(&self, target: &Target) -> f64 {
-        self.buckets.fewer_than((target.bytes / 10).div_ceil(self.unit()))
-    }
-
-    fn claims(&self) -> Vec<Claim> {
-        if (self.buckets.samples(), self.buckets.chance()) != ARTICLE || self.target.is_some() {
-            return Vec::new();
+    /// A size as people read it: bytes, or rows where those are counted.
+    pub(super) fn shown_size(&self, size: f64) -> String {
+        match self.target {
+            Some(_) => bytes(whole(size)),
+            None => rows(whole(size)),
         }
-        let outside = |least, most| self.buckets.fewer_than(least) + self.buckets.more_than(most);
-        vec![
-            Claim {
-                what: "fewer than 4,200 rows, or more than 58,000",
-                claimed: "about 1 in 1 quadrillion",
-                is: outside(4_200, 58_000),
-            },
-            Claim {
-                what: "fewer than 12,000 rows, or more than 32,000",
-                claimed: "around 1 in 1,000",
-                is: outside(12_000, 32_000),
-            },
-            Claim {
-                what: "more than 20,000 rows",
-                claimed: "53.85 %",
-                is: self.buckets.more_than(20_000),
-            },
-        ]
+    }
+
+    /// Of how many samples a bucket is.
+    pub(super) fn shown_samples(&self) -> String {
+        counted(self.buckets.samples().into(), "sample", "samples")
+    }
+
+    /// How large a bucket of so many rows is, as people read it.
+    fn shown(&self, rows: f64) -> String {
+        self.shown_size(rows * self.unit() as f64)
+    }
+
+    fn is_of_the_article(&self) -> bool {
+        (self.buckets.samples(), self.buckets.chance()) == ARTICLE && self.target.is_none()
     }
 
     /// The report as text.
     pub(super) fn write(&self, console: &mut Console) -> Result<()> {
-        if let Some(target) = &self.target {
-            console.line(console.paint(Tone::Strong, &title(target)))?;
-        } else {
-            let text = format!(
+        let title = match &self.target {
+            Some(target) => format!(
+                "Buckets of {} at most, but for {:e}",
+                bytes(target.bytes),
+                target.epsilon
+            ),
+            None => format!(
                 "Buckets of rows, each sampled with the chance {}",
                 shown_chance(self.buckets.chance())
-            );
-            console.line(console.paint(Tone::Strong, &text))?;
-        }
+            ),
+        };
+        console.line(console.paint(Tone::Strong, &title))?;
         let lines = self.lines();
         let width = lines
             .iter()
@@ -104,71 +150,104 @@ impl Report {
         for (name, value) in lines {
             console.line(format_args!("  {name:width$}  {value}"))?;
         }
-        let claims = self.claims();
-        if !claims.is_empty() {
-            console.line("")?;
-            console.line(console.paint(Tone::Strong, "What the article says of them, and what is so"))?;
+        if self.is_of_the_article() {
+            self.write_claims(console)?;
         }
-        for Claim { what, claimed, is } in claims {
-            console.line(format_args!("  {what:45} {claimed:26} {}", shown_probability(is)))?;
+        Ok(())
+    }
+
+    fn write_claims(&self, console: &mut Console) -> Result<()> {
+        console.line("")?;
+        console.line(console.paint(Tone::Strong, "What the article says of them, and what is so"))?;
+        let tails = CLAIMS.map(|claim| claim.is(&self.buckets));
+        let all = tails.map(|(fewer, more)| digits(fewer.unwrap_or(0.0) + more));
+        let fewer = tails.map(|(fewer, _)| fewer.map_or(String::new(), digits));
+        let columns = vec![
+            ("rows", false, CLAIMS.iter().map(Claim::what).collect()),
+            (
+                "the article",
+                true,
+                CLAIMS.map(|claim| claim.said.to_owned()).into(),
+            ),
+            ("is so", true, all.into()),
+            ("of that fewer", true, fewer.into()),
+            ("more", true, tails.map(|(_, more)| digits(more)).into()),
+        ];
+        for line in Table::of_columns(columns, console.width()).lines(console) {
+            console.line(format_args!("  {line}"))?;
         }
         Ok(())
     }
 
     fn lines(&self) -> Vec<(String, String)> {
         let buckets = &self.buckets;
-        let rows = |number: f64| format!("{} rows", grouped(whole(number)));
-        let mut lines = vec![("samples a bucket (k)".to_owned(), buckets.samples().to_string())];
+        let mut lines = Vec::new();
+        let mut line = |name: &str, value: String| lines.push((name.to_owned(), value));
         if let Some(target) = &self.target {
-            lines.push((
-                "bytes a sample (B)".to_owned(),
-                bytes(whole(target.bytes_per_sample)),
-            ));
+            line("a row", shown_row(&target.rows));
         }
-        lines.push((
-            "samples a million rows".to_owned(),
-            grouped(whole(1e6 * buckets.chance())),
-        ));
-        let mean = buckets.mean() * self.unit() as f64;
-        let spread = format!(
-            "{} ({:.0} %)",
-            self.shown(buckets.deviation()),
-            100.0 * buckets.deviation() / buckets.mean()
-        );
+        line("samples a bucket (k)", grouped(buckets.samples().into()));
         if let Some(target) = &self.target {
-            let share = 100.0 * mean / target.bytes as f64;
-            lines.push((
-                "a bucket, in the mean".to_owned(),
-                format!(
-                    "{}, {share:.0} % of the target: {}",
-                    self.shown(buckets.mean()),
-                    rows(buckets.mean())
-                ),
-            ));
-            lines.push(("standard deviation".to_owned(), spread));
-            let tenth = format!("less than {}", bytes(target.bytes / 10));
-            lines.push((tenth, shown_probability(self.less_than_tenth(target))));
-            let over = format!("more than {}", bytes(target.bytes));
-            lines.push((over, shown_probability(self.more_than_target(target))));
-        } else {
-            lines.push(("a bucket, in the mean".to_owned(), rows(buckets.mean())));
-            lines.push(("standard deviation".to_owned(), spread));
+            line("bytes a sample (B)", bytes(whole(target.bytes_per_sample)));
+        }
+        line("samples a million rows", shown_rate(1e6 * buckets.chance()));
+        line("a bucket, in the mean", self.shown_mean());
+        let share = 100.0 * buckets.deviation() / buckets.mean();
+        let deviation = format!("{} ({share:.0} %)", self.shown(buckets.deviation()));
+        line("standard deviation", deviation);
+        for (name, chance) in self.tails() {
+            line(&name, chance);
         }
         for share in SHARES {
             let name = match share {
                 0.5 => "half of them, at most".to_owned(),
                 _ => format!("{} % of them, at most", 100.0 * share),
             };
-            lines.push((name, self.shown(buckets.quantile(share) as f64)));
+            line(&name, self.shown(buckets.quantile(share) as f64));
         }
         lines
     }
 
-    fn shown(&self, rows: f64) -> String {
-        if self.target.is_some() {
-            bytes(whole(rows * self.unit() as f64))
-        } else {
-            format!("{} rows", grouped(whole(rows)))
+    fn shown_mean(&self) -> String {
+        let (mean, shown) = (self.buckets.mean(), self.shown(self.buckets.mean()));
+        let Some(target) = &self.target else {
+            return shown;
+        };
+        let share = 100.0 * mean * self.unit() as f64 / target.bytes as f64;
+        format!("{shown}, {share:.0} % of the target: {}", rows(whole(mean)))
+    }
+
+    /// How likely buckets are much smaller than they should be, and how likely larger.
+    fn tails(&self) -> [(String, String); 2] {
+        let buckets = &self.buckets;
+        let (fewer, more) = self.tail_rows();
+        let (small, large) = match &self.target {
+            Some(target) => (
+                format!("less than {}", bytes(target.bytes / 10)),
+                format!("more than {}", bytes(target.bytes)),
+            ),
+            None => (
+                format!("fewer than {}", grouped(fewer)),
+                format!("more than {}", grouped(more)),
+            ),
+        };
+        let may_be_small = fewer > buckets.samples().into();
+        let may_be_large = buckets.chance() < 1.0 || more < buckets.samples().into();
+        [
+            (small, shown_probability(buckets.fewer_than(fewer), may_be_small)),
+            (large, shown_probability(buckets.more_than(more), may_be_large)),
+        ]
+    }
+
+    /// Which buckets are called small, those of fewer rows, and which large: less than a tenth of the target and more than
+    /// it, or half the mean and double.
+    fn tail_rows(&self) -> (u64, u64) {
+        match &self.target {
+            Some(target) => (
+                (target.bytes / 10).div_ceil(self.unit()),
+                target.bytes / self.unit(),
+            ),
+            None => (whole(self.buckets.mean() / 2.0), whole(self.buckets.mean() * 2.0)),
         }
     }
 
@@ -190,71 +269,94 @@ impl Report {
             "deviation_rows": buckets.deviation(),
             "quantiles": quantiles,
         });
+        let (fewer, more) = self.tail_rows();
+        let (small, large) = match &self.target {
+            Some(_) => ("less_than_tenth", "more_than_target"),
+            None => ("less_than_half_mean", "more_than_double_mean"),
+        };
+        report[small] = json!(buckets.fewer_than(fewer));
+        report[large] = json!(buckets.more_than(more));
         if let Some(target) = &self.target {
             report["target_bytes"] = json!(target.bytes);
             report["epsilon"] = json!(target.epsilon);
             report["row_bytes"] = json!(target.rows.bytes);
+            report["row_deviation_bytes"] = json!(target.rows.measured.map(|known| known.deviation_bytes));
             report["largest_row_bytes"] = json!(target.rows.largest_bytes);
-            report["rows_measured"] = json!(target.rows.measured);
+            report["rows_measured"] = json!(target.rows.measured.map(|known| known.rows));
             report["counted_row_bytes"] = json!(unit);
             report["bytes_per_sample"] = json!(target.bytes_per_sample);
             report["mean_bytes"] = json!(buckets.mean() * unit as f64);
             report["deviation_bytes"] = json!(buckets.deviation() * unit as f64);
-            report["more_than_target"] = json!(self.more_than_target(target));
-            report["less_than_tenth"] = json!(self.less_than_tenth(target));
         }
-        let claims = self.claims();
-        if !claims.is_empty() {
-            let claims = claims
-                .iter()
-                .map(|claim| json!({ "what": claim.what, "claimed": claim.claimed, "is": claim.is }));
-            report["article"] = claims.collect();
+        if self.is_of_the_article() {
+            let claim = |claim: Claim| {
+                let (fewer, more) = claim.is(&buckets);
+                json!({
+                    "fewer_than_rows": claim.fewer, "more_than_rows": claim.more,
+                    "said": claim.said, "said_chance": claim.chance,
+                    "is": fewer.unwrap_or(0.0) + more, "is_fewer": fewer, "is_more": more,
+                })
+            };
+            report["article"] = json!(CLAIMS.map(claim));
         }
         report
     }
 }
 
-fn title(target: &Target) -> String {
-    let Rows {
-        measured,
-        bytes: row,
-        largest_bytes,
-    } = target.rows;
-    let known = match measured {
-        Some(rows) => format!(", measured of {} rows", grouped(rows)),
-        None => String::new(),
-    };
-    let largest = if largest_bytes > row {
-        format!(", the largest {}", bytes(largest_bytes))
+/// How large a row is, and how that is known.
+fn shown_row(rows: &Rows) -> String {
+    let mut shown = bytes(rows.bytes);
+    if let Some(known) = rows.measured {
+        shown.push_str(&format!(" ± {}", bytes(whole(known.deviation_bytes))));
+    }
+    if rows.largest_bytes > rows.bytes {
+        shown.push_str(&format!(", the largest {}", bytes(rows.largest_bytes)));
+    }
+    if let Some(known) = rows.measured {
+        shown.push_str(&format!("; {} measured", grouped(known.rows)));
+    }
+    shown
+}
+
+/// How many of a million, which may be fewer than one.
+fn shown_rate(rate: f64) -> String {
+    if rate < 10.0 {
+        format!("{rate:.3}")
     } else {
-        String::new()
-    };
-    format!(
-        "Buckets of {} at most, but for {:e}, of rows of {}{largest}{known}",
-        bytes(target.bytes),
-        target.epsilon,
-        bytes(row)
-    )
+        grouped(whole(rate))
+    }
 }
 
 fn shown_chance(chance: f64) -> String {
     let every = 1.0 / chance;
-    if (every - every.round()).abs() < 1e-9 {
-        format!("1/{}", every.round())
+    if (every - every.round()).abs() < 1e-9 * every {
+        format!("1/{}", grouped(whole(every)))
     } else {
         chance.to_string()
     }
 }
 
-/// A probability, and how seldom that is.
-fn shown_probability(probability: f64) -> String {
-    if probability == 0.0 {
-        return "never".to_owned();
+/// A probability, and how seldom that is. What can be may be too seldom for floating point.
+fn shown_probability(probability: f64, can_be: bool) -> String {
+    match probability {
+        _ if !can_be => "never".to_owned(),
+        0.0 => format!("less than {:.0e}", f64::MIN_POSITIVE),
+        LEAST_COUNTED..0.01 => format!(
+            "{}, 1 in {}",
+            digits(probability),
+            grouped(whole(1.0 / probability))
+        ),
+        _ => digits(probability),
     }
+}
+
+/// A probability alone.
+fn digits(probability: f64) -> String {
     if probability >= 0.01 {
-        return format!("{:.3} %", 100.0 * probability);
+        format!("{:.3} %", 100.0 * probability)
+    } else {
+        format!("{probability:.2e}")
     }
-    format!("{probability:.2e}, 1 in {}", grouped(whole(1.0 / probability)))
 }
 
 #[expect(
