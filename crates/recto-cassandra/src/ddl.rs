@@ -342,6 +342,7 @@ impl SchemaTable {
             gc_grace_seconds: self.gc_grace_seconds,
             automatic_snapshots: self.automatic_snapshots,
             counts_partitions: false,
+            buckets: None,
         };
         Table::new(self.name.as_str(), columns, options).map_err(|error| error.to_string())
     }
@@ -601,6 +602,7 @@ mod tests {
                 gc_grace_seconds: 14_400,
                 automatic_snapshots: false,
                 counts_partitions: false,
+                buckets: None,
             },
         )
         .unwrap()

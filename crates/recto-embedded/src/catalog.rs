@@ -215,6 +215,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
         gc_grace_seconds,
         automatic_snapshots: bits & WITHOUT_SNAPSHOTS_BIT == 0,
         counts_partitions: bits & COUNTS_BIT != 0,
+        buckets: None,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;
     Ok(StoredTable::new(id, Arc::new(table)))

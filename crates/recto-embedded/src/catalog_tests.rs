@@ -49,6 +49,7 @@ fn table(automatic_snapshots: bool, counts_partitions: bool) -> Table {
         gc_grace_seconds: 14_400,
         automatic_snapshots,
         counts_partitions,
+        buckets: None,
     };
     Table::new("every_type", columns, options).unwrap()
 }

@@ -405,6 +405,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        self.limits().check_table(table)?;
         self.ask_tables(Work::Create(Arc::new(table.clone()))).await
     }
 

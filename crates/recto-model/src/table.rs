@@ -100,6 +100,18 @@ pub struct TableOptions {
     /// Whether the store counts the rows of each partition and their bytes, exactly, where it can. What a table is made with
     /// holds as long as it is there.
     pub counts_partitions: bool,
+    /// In what its partitions are kept; none: each in one partition of the store. Such a table has no static columns, and it
+    /// may have no partition column: then it is one partition.
+    pub buckets: Option<Buckets>,
+}
+
+/// What bounds the partitions of the store that one of a table is kept in. Another bound holds from the next cut on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Buckets {
+    /// About as many bytes at most, each row counted as its cells and 64 bytes more.
+    Bytes(u64),
+    /// As many rows at most.
+    Rows(u64),
 }
 
 impl Default for TableOptions {
@@ -109,6 +121,7 @@ impl Default for TableOptions {
             gc_grace_seconds: 864_000,
             automatic_snapshots: true,
             counts_partitions: false,
+            buckets: None,
         }
     }
 }
@@ -153,6 +166,12 @@ pub enum TableError {
         /// The column.
         column: String,
     },
+    /// Its partitions are kept in buckets, and it has static columns, or none that rows are ordered by.
+    #[error("table {table} is kept in buckets: it needs a clustering column, and can have no static ones")]
+    NotBucketed {
+        /// The table.
+        table: String,
+    },
     /// Static columns need clustering columns.
     #[error("table {table} has static columns and no clustering column")]
     StaticWithoutClustering {
@@ -181,7 +200,10 @@ impl Table {
         let partition_len = count(|kind| matches!(kind, ColumnKind::Partition));
         let clustering_len = count(|kind| matches!(kind, ColumnKind::Clustering(_)));
         let static_len = count(|kind| matches!(kind, ColumnKind::Static(_)));
-        if partition_len == 0 {
+        if options.buckets.is_some() && (clustering_len == 0 || static_len > 0) {
+            return Err(TableError::NotBucketed { table });
+        }
+        if partition_len == 0 && options.buckets.is_none() {
             return Err(TableError::NoPartition { table });
         }
         if static_len > 0 && clustering_len == 0 {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use recto_buckets::{Clock, Directory, DirectoryCopy};
+use recto_store::Stamp;
 
 use crate::directory::Seek;
 use crate::error::Result;
@@ -12,6 +13,26 @@ use crate::place::{Deadline, Partition, PlaceId};
 
 /// Bytes that a piece takes beside its edge, about.
 const PIECE_BYTES: usize = 256;
+
+/// A copy of a directory, and when this process had it.
+#[derive(Debug, Clone)]
+pub(crate) struct Taken {
+    pub(crate) copy: DirectoryCopy,
+    /// Stamps that were taken since are greater.
+    pub(crate) stamp: Stamp,
+    /// By the clock that never goes back.
+    pub(crate) heard_nanos: u64,
+}
+
+impl Taken {
+    pub(crate) fn directory(&self) -> &Directory {
+        self.copy.directory()
+    }
+
+    pub(crate) fn lives(&self, now: Clock) -> bool {
+        self.copy.lives(now)
+    }
+}
 
 /// The copies of all partitions.
 #[derive(Debug, Default)]
@@ -39,7 +60,7 @@ struct Known {
 #[derive(Debug)]
 struct Kept {
     turn: u64,
-    copy: DirectoryCopy,
+    copy: Taken,
 }
 
 impl Copies {
@@ -48,27 +69,35 @@ impl Copies {
     }
 
     /// The copy that has this, if it lives.
-    fn living(&self, place: &PlaceId, seek: &Seek, now: Clock) -> Option<DirectoryCopy> {
+    fn living(&self, place: &PlaceId, seek: &Seek, now: Clock) -> Option<Taken> {
         self.find(place, seek, |copy| copy.lives(now))
     }
 
     /// What was known last, even if it is over.
-    pub(crate) fn last(&self, place: &PlaceId, seek: &Seek) -> Option<DirectoryCopy> {
+    pub(crate) fn last(&self, place: &PlaceId, seek: &Seek) -> Option<Taken> {
         self.find(place, seek, |_| true)
     }
 
-    fn find(
-        &self,
-        place: &PlaceId,
-        seek: &Seek,
-        is_good: impl Fn(&DirectoryCopy) -> bool,
-    ) -> Option<DirectoryCopy> {
+    fn find(&self, place: &PlaceId, seek: &Seek, is_good: impl Fn(&Taken) -> bool) -> Option<Taken> {
         let inner = self.lock();
         let windows = inner.known.get(place)?.windows.iter().rev();
         let mut copies = windows.map(|kept| &kept.copy);
         copies
             .find(|copy| seek.is_met(copy.directory()) && is_good(copy))
             .cloned()
+    }
+
+    /// Forgets all of a table.
+    pub(crate) fn forget(&self, table: &str) {
+        let mut inner = self.lock();
+        let places: Vec<PlaceId> = inner.known.keys().filter(|id| id.0 == table).cloned().collect();
+        for place in places {
+            let turns = inner.known.get(&place).map_or(&[][..], |known| &known.windows);
+            let turns: Vec<u64> = turns.iter().map(|kept| kept.turn).collect();
+            for turn in turns {
+                inner.forget(&place, turn);
+            }
+        }
     }
 
     fn gate(&self, place: &PlaceId) -> Arc<tokio::sync::Mutex<()>> {
@@ -87,7 +116,7 @@ impl Copies {
     }
 
     /// Keeps a copy in the place of those that it is newer than.
-    fn keep(&self, place: &PlaceId, copy: &DirectoryCopy) {
+    fn keep(&self, place: &PlaceId, copy: &Taken) {
         let mut inner = self.lock();
         let version = copy.directory().version;
         let known = inner.known.get(place).map_or(&[][..], |known| &known.windows);
@@ -117,7 +146,7 @@ impl Copies {
 }
 
 impl Inner {
-    fn add(&mut self, place: &PlaceId, copy: DirectoryCopy) {
+    fn add(&mut self, place: &PlaceId, copy: Taken) {
         self.turn += 1;
         let turn = self.turn;
         self.pieces += copy.directory().pieces.len();
@@ -161,19 +190,25 @@ fn bytes_of(directory: &Directory) -> usize {
 }
 
 impl Partition {
+    /// The copy that this process has, if it lives.
+    pub(crate) fn living(&self, seek: &Seek) -> Option<Taken> {
+        let pieces = &self.pieces;
+        pieces.copies.living(&self.place.id, seek, pieces.clock())
+    }
+
     /// The copy that this process has, if it lives; else one that is read.
     ///
     /// # Errors
     /// It cannot be read in time, or is damaged.
-    pub(crate) async fn take(&self, seek: &Seek, deadline: Deadline) -> Result<DirectoryCopy> {
+    pub(crate) async fn take(&self, seek: &Seek, deadline: Deadline) -> Result<Taken> {
         let (pieces, id) = (&self.pieces, &self.place.id);
-        if let Some(copy) = pieces.copies.living(id, seek, pieces.clock()) {
+        if let Some(copy) = self.living(seek) {
             return Ok(copy);
         }
         // Of those who come at once, one reads.
         let gate = pieces.copies.gate(id);
         let held = gate.lock().await;
-        let read = match pieces.copies.living(id, seek, pieces.clock()) {
+        let read = match self.living(seek) {
             Some(copy) => Ok(copy),
             None => self.read_copy(seek, deadline).await,
         };
@@ -187,14 +222,18 @@ impl Partition {
     ///
     /// # Errors
     /// It cannot be read in time, or is damaged.
-    pub(crate) async fn read_copy(&self, seek: &Seek, deadline: Deadline) -> Result<DirectoryCopy> {
+    pub(crate) async fn read_copy(&self, seek: &Seek, deadline: Deadline) -> Result<Taken> {
         let pieces = &self.pieces;
         let asked = pieces.clock();
         let directory = pieces.read_directory(&self.place, seek, false, deadline).await?;
-        let copy = DirectoryCopy::new(directory.into(), asked, pieces.clock(), pieces.protocol);
-        pieces.copies.keep(&self.place.id, &copy);
-        pieces.notices.look(&self.place, copy.directory());
-        Ok(copy)
+        let taken = Taken {
+            copy: DirectoryCopy::new(directory.into(), asked, pieces.clock(), pieces.protocol),
+            stamp: (pieces.stamps)(),
+            heard_nanos: pieces.environment.monotonic_nanos(),
+        };
+        pieces.copies.keep(&self.place.id, &taken);
+        pieces.notices.look(&self.place, taken.directory());
+        Ok(taken)
     }
 }
 
@@ -214,7 +253,7 @@ mod tests {
     }
 
     /// A copy of a directory of so many pieces.
-    fn copy(version: u64, pieces: u8, edge_bytes: usize) -> DirectoryCopy {
+    fn copy(version: u64, pieces: u8, edge_bytes: usize) -> Taken {
         let sampling = Sampling {
             unit: 1_000,
             mean: 64,
@@ -229,7 +268,11 @@ mod tests {
                 start: vec![number; edge_bytes],
                 ..first.clone()
             }));
-        DirectoryCopy::new(directory.into(), NOW, NOW, protocol)
+        Taken {
+            copy: DirectoryCopy::new(directory.into(), NOW, NOW, protocol),
+            stamp: Stamp(0),
+            heard_nanos: 0,
+        }
     }
 
     #[test]

@@ -18,11 +18,11 @@ use crate::limits::MAX_TORN_READS;
 use crate::place::{Deadline, PieceStore, Place};
 
 /// Where the columns of a row of the table stand.
-const START: usize = 2;
-const STATICS: usize = 3;
+pub(crate) const START: usize = 2;
+pub(crate) const STATICS: usize = 3;
 const REGULAR: usize = 8;
 /// Which static column conditional writes compare.
-const COMPARED: u16 = 4;
+pub(crate) const COMPARED: u16 = 4;
 
 /// Which window of a directory is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -96,6 +96,12 @@ impl PiecesError {
         }
     }
 
+    /// What the store said of it, if it was the store.
+    pub(crate) fn of_store(&self) -> Option<StoreErrorKind> {
+        let source = self.source.as_deref()?;
+        source.downcast_ref::<StoreError>().map(StoreError::kind)
+    }
+
     /// Part of it is done, or may be.
     pub(crate) fn in_doubt(self) -> Self {
         if self.kind == PiecesErrorKind::OutcomeUnknown {

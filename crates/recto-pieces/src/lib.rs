@@ -21,12 +21,16 @@
 //! | `notices` | what is noticed of partitions, for who cuts |
 //! | `growth` | whether a bucket is to be cut, and where |
 //! | `copying` | rows go from one bucket to another |
+//! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables show nothing of it |
+//! | `forget` | what goes with a table |
 //! | `splitter` | cuts are made, gone on with, and cleared |
 
+mod bucketed;
 mod copies;
 mod copying;
 mod directory;
 pub mod error;
+mod forget;
 mod growth;
 pub mod limits;
 mod notices;
@@ -39,6 +43,7 @@ pub mod tables;
 mod tests;
 pub mod writer;
 
+pub use bucketed::BucketedStore;
 pub use error::{PiecesError, PiecesErrorKind, Result};
 pub use place::{Partition, PieceStore, Stamps};
 pub use tables::PiecedTable;

@@ -37,3 +37,11 @@ pub const MAX_STEP_TIME: Duration = Duration::from_secs(120);
 pub const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause, drawn, before somebody goes on with a cut that was left half done, or clears what one left.
 pub const MAX_PATIENT_PAUSE: Duration = Duration::from_secs(30);
+/// Tables kept in buckets of which a process knows both forms; past that it begins anew.
+pub const MAX_KNOWN_TABLES: usize = 1_024;
+/// The largest row, in bytes, that samples are made for; a target that is small takes smaller ones.
+pub const MAX_SAMPLED_ROW_BYTES: u64 = 64 << 10;
+/// Partitions that a scan reads side by side.
+pub const MAX_SCANNED_PARTITIONS: u32 = 16;
+/// Partitions that are looked at by one request, when a table is forgotten.
+pub const MAX_FORGOTTEN_AT_ONCE: u32 = 1_024;

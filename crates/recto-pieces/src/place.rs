@@ -6,8 +6,8 @@ use std::time::Duration;
 use recto_buckets::{Bucket, Clock, Key, Protocol};
 use recto_model::{Cells, Environment, Table};
 use recto_store::{
-    ConsistencyLevel, PartitionWrite, ReadOptions, Stamp, Store, StoreError, TableOutcome, WriteOptions,
-    WriteOutcome,
+    Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, Stamp, Store, StoreError, TableOutcome,
+    WriteOptions, WriteOutcome,
 };
 use tokio::sync::Semaphore;
 
@@ -183,24 +183,38 @@ impl PieceStore {
         write: PartitionWrite,
         deadline: Deadline,
     ) -> std::result::Result<(), Undone> {
+        self.write_together(vec![write], (Atomicity::Each, WriteOptions::default()), deadline)
+            .await
+    }
+
+    /// Writes to several partitions, at the stamps they have, until it is done.
+    pub(crate) async fn write_together(
+        &self,
+        writes: Vec<PartitionWrite>,
+        (atomicity, options): (Atomicity, WriteOptions),
+        deadline: Deadline,
+    ) -> std::result::Result<(), Undone> {
         let (mut attempt, mut may_be_done, mut last) = (1, false, None);
         loop {
             let Some(timeout) = self.request_time(deadline) else {
                 let error = PiecesError::out_of_time(last);
                 return Err(Undone { error, may_be_done });
             };
-            let options = WriteOptions {
-                timeout,
-                ..WriteOptions::default()
+            let options = WriteOptions { timeout, ..options };
+            let sent = match writes.as_slice() {
+                [one] => self.store.write(one.clone(), options).await,
+                _ => self.store.write_many(writes.clone(), atomicity, options).await,
             };
-            let error: PiecesError = match self.store.write(write.clone(), options).await {
+            let error: PiecesError = match sent {
                 Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => return Ok(()),
                 Ok(WriteOutcome::Unknown(error)) => {
                     may_be_done = true;
                     error.into()
                 }
                 Ok(WriteOutcome::Conflict(_)) => {
-                    PiecesError::new(PiecesErrorKind::Conflict, "another row of this key is there")
+                    let error =
+                        PiecesError::new(PiecesErrorKind::Conflict, "another row of this key is there");
+                    return Err(Undone { error, may_be_done });
                 }
                 Ok(WriteOutcome::Refused(error)) | Err(error) => {
                     let error = PiecesError::from(error);
@@ -210,9 +224,6 @@ impl PieceStore {
                     error
                 }
             };
-            if error.kind() == PiecesErrorKind::Conflict {
-                return Err(Undone { error, may_be_done });
-            }
             last = Some(error);
             self.pause(attempt).await;
             attempt += 1;

@@ -93,8 +93,8 @@ impl Way<'_> {
                     return Ok((found, behind));
                 }
             };
-            copy = Some(taken.clone());
-            event = ReadEvent::Copy(taken);
+            copy = Some(taken.copy.clone());
+            event = ReadEvent::Copy(taken.copy);
         }
     }
 

@@ -109,7 +109,7 @@ impl PiecedTable {
         };
         let is = |column: &Column, name: &str, ty: &Type| column.name == name && column.ty == *ty;
         let is_bucket = |column: &Column| is(column, BUCKET_COLUMN, &Type::BigInt);
-        if !table.partition().last().is_some_and(is_bucket) || table.partition().len() < 2 {
+        if !table.partition().last().is_some_and(is_bucket) {
             return Err(missing(BUCKET_COLUMN, "a bigint, the last of its partition key"));
         }
         let is_plain = |column: &Column| {
@@ -135,6 +135,11 @@ impl PiecedTable {
             sampling,
             table,
         })
+    }
+
+    /// As it lies in the store.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
     }
 
     /// The encoded key of the partition that a query names.

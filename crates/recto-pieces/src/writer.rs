@@ -1,24 +1,23 @@
-//! One write of a row, into the buckets that take it: what `recto_buckets::Writing` says is done here.
+//! Rows on their way into their buckets: what `recto_buckets::Writing` says is done here, for several rows at once.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
-use recto_buckets::{
-    Bucket, DirectoryCopy, Key, Operation as Kind, Sampling, Unrouted, WriteAction, WriteEvent, Writing,
-};
+use recto_buckets::{Bucket, Key, Operation as Kind, Sampling, Unrouted, WriteAction, WriteEvent, Writing};
 use recto_model::Cells;
-use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
+use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions};
 
+use crate::copies::Taken;
 use crate::directory::Seek;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::notices::Notice;
-use crate::place::{Deadline, Partition, Undone};
+use crate::place::{Deadline, Partition, PieceStore, PlaceId, Undone};
 use crate::samples::{self, Became};
-use crate::tables::{counted, mutation};
+use crate::tables::{PiecedTable, counted, mutation};
 
 /// What becomes of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,22 +54,155 @@ pub enum Change {
     Delete,
 }
 
-/// A write on its way.
-struct Way<'p> {
-    partition: &'p Partition,
-    key: Key,
-    operation: Operation,
-    became: Became,
-    ttl_seconds: Option<u32>,
-    /// By what rows are sampled in the bucket that was guessed.
-    guessed: Sampling,
-    deadline: Deadline,
+/// A row on its way.
+#[derive(Clone)]
+pub(crate) struct RowWrite {
+    pub(crate) partition: Partition,
+    pub(crate) key: Key,
+    pub(crate) operation: Operation,
+    pub(crate) became: Became,
+    pub(crate) stamp: Stamp,
+    pub(crate) ttl_seconds: Option<u32>,
 }
 
-/// What was asked for is there.
-enum Heard {
-    Copy(Result<DirectoryCopy>),
-    Written(std::result::Result<(), Undone>),
+/// What is written together.
+pub(crate) struct Group {
+    pub(crate) rows: Vec<RowWrite>,
+    /// Of tables that are not kept in pieces.
+    pub(crate) others: Vec<PartitionWrite>,
+    /// Of what goes to further buckets each partition is written for itself.
+    pub(crate) atomicity: Atomicity,
+    pub(crate) since: Since,
+    pub(crate) options: WriteOptions,
+}
+
+/// What a copy of a directory must be older than, for a write to go by it: a deletion that was acknowledged before the
+/// copy, and which the write is older than, may not have gone everywhere where the copy says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Since {
+    /// The stamps of the write.
+    Stamps,
+    /// When it was read, by the clock that never goes back, what the write rests on.
+    Looked(u64),
+    /// Nothing: the write is taken for one that is made when it is sent.
+    Sent,
+}
+
+/// How a write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All who read from now on see it.
+    Done,
+    /// It is to be begun again, at newer stamps.
+    Moved {
+        /// Whether any of it may be there, or come.
+        is_sent: bool,
+    },
+}
+
+impl RowWrite {
+    /// The row that becomes this, with what it counts as.
+    ///
+    /// # Errors
+    /// Its key is none of the table's.
+    pub(crate) fn new(partition: Partition, change: RowChange, stamp: Stamp) -> Result<Self> {
+        let key = partition.place.key(&change.clustering)?;
+        let (operation, became, ttl_seconds) = operation(&partition.place.pieced, change);
+        Ok(Self {
+            partition,
+            key,
+            operation,
+            became,
+            stamp,
+            ttl_seconds,
+        })
+    }
+
+    fn kind(&self) -> Kind {
+        match self.became {
+            Became::Put(_) => Kind::Put,
+            Became::Gone => Kind::Delete,
+        }
+    }
+
+    fn seek(&self) -> Seek {
+        Seek::At(self.key.clone())
+    }
+
+    /// The bucket that takes it, as far as it was known last, where no copy of the directory lives; and by what rows are sampled
+    /// there.
+    fn guess(&self) -> Option<(Bucket, Sampling)> {
+        let (pieces, place) = (&self.partition.pieces, &self.partition.place);
+        let Some(last) = pieces.copies.last(&place.id, &self.seek()) else {
+            // Most partitions were never cut.
+            return Some((Bucket(0), place.pieced.sampling));
+        };
+        if last.lives(pieces.clock()) {
+            return None;
+        }
+        let takers = last.directory().takers(&self.key, self.kind(), pieces.protocol);
+        let takers = takers.ok()?;
+        let piece = last.directory().piece_of(&self.key)?;
+        let only = takers.first().filter(|_| takers.len() == 1)?;
+        Some((*only, piece.sampling))
+    }
+
+    fn mutation(&self) -> Mutation {
+        mutation(self.operation.clone(), self.stamp, self.ttl_seconds)
+    }
+
+    fn write_to(&self, bucket: Bucket, mutation: Mutation) -> PartitionWrite {
+        let place = &self.partition.place;
+        PartitionWrite {
+            table: Arc::clone(&place.pieced.table),
+            partition: place.bucket_partition(bucket),
+            mutations: vec![mutation],
+        }
+    }
+}
+
+/// What is written to each bucket.
+fn operation(pieced: &PiecedTable, change: RowChange) -> (Operation, Became, Option<u32>) {
+    let clustering = change.clustering;
+    let row = pieced.row_column();
+    match change.change {
+        Change::Put {
+            cells,
+            replace,
+            ttl_seconds,
+        } => {
+            let others = cells.iter().enumerate().filter(|(index, _)| *index != row);
+            let (bytes, counted) = counted(&clustering, others.map(|(_, cell)| cell));
+            let each = cells.iter().enumerate();
+            let cells = each.map(|(index, cell)| if index == row { Some(&counted[..]) } else { cell });
+            let put = Operation::Put {
+                cells: cells.collect(),
+                clustering,
+                replace,
+            };
+            (put, Became::Put(bytes), ttl_seconds)
+        }
+        Change::Patch {
+            columns,
+            cells,
+            ttl_seconds,
+        } => {
+            let others = columns.iter().zip(cells.iter());
+            let others: Vec<_> = others
+                .filter(|(column, _)| usize::from(**column) != row)
+                .collect();
+            let kept = || others.iter().map(|(_, cell)| *cell);
+            let (bytes, counted) = counted(&clustering, kept());
+            let columns = others.iter().map(|(column, _)| **column);
+            let patch = Operation::Patch {
+                columns: columns.chain([row as u16]).collect(),
+                cells: kept().chain([Some(&counted[..])]).collect(),
+                clustering,
+            };
+            (patch, Became::Put(bytes), ttl_seconds)
+        }
+        Change::Delete => (Operation::DeleteRow { clustering }, Became::Gone, None),
+    }
 }
 
 impl Partition {
@@ -79,241 +211,305 @@ impl Partition {
     /// # Errors
     /// It is none of the table's; the store refuses it; it was not done in time, or is of unknown outcome, as the kind says.
     pub async fn write(&self, change: &RowChange, time: Duration) -> Result<Stamp> {
-        let key = self.place.key(&change.clustering)?;
-        let seek = Seek::At(key.clone());
-        let (operation, became, ttl_seconds) = self.operation(change);
-        let kind = match became {
-            Became::Put(_) => Kind::Put,
-            Became::Gone => Kind::Delete,
-        };
-        let guess = self.guess(&seek, &key, kind);
+        let deadline = self.pieces.deadline(time);
+        let mut may_be_there = false;
+        loop {
+            let stamp = (self.pieces.stamps)();
+            let group = Group {
+                rows: vec![RowWrite::new(self.clone(), change.clone(), stamp)?],
+                others: Vec::new(),
+                atomicity: Atomicity::Each,
+                since: Since::Stamps,
+                options: WriteOptions::default(),
+            };
+            match self.pieces.write_group(&group, deadline).await {
+                Ok(Ended::Done) => return Ok(stamp),
+                Ok(Ended::Moved { is_sent }) => may_be_there |= is_sent,
+                Err(error) if may_be_there => return Err(error.in_doubt()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl PieceStore {
+    /// Writes rows to all buckets that take them, and what else is to be written with them.
+    ///
+    /// # Errors
+    /// The store refuses it; it was not done in time, or is of unknown outcome, as the kind says.
+    pub(crate) async fn write_group(&self, group: &Group, deadline: Deadline) -> Result<Ended> {
+        let alone = group.rows.first().filter(|_| group.rows.len() == 1);
+        let guess = alone
+            .filter(|_| group.others.is_empty())
+            .and_then(RowWrite::guess);
         let way = Way {
-            partition: self,
-            key: key.clone(),
-            operation,
-            became,
-            ttl_seconds,
-            guessed: guess.map_or(self.place.pieced.sampling, |(_, sampling)| sampling),
-            deadline: self.pieces.deadline(time),
+            pieces: self,
+            group,
+            guessed: guess.map(|(_, sampling)| sampling),
+            deadline,
         };
-        let guess = guess.map(|(bucket, _)| bucket);
-        let machine = Writing::new(key, kind, guess, self.pieces.protocol);
-        way.drive(machine, guess.is_some(), &seek).await
-    }
-
-    /// What is written to each bucket.
-    fn operation(&self, change: &RowChange) -> (Operation, Became, Option<u32>) {
-        let (pieced, clustering) = (&self.place.pieced, change.clustering.clone());
-        let row = pieced.row_column();
-        match &change.change {
-            Change::Put {
-                cells,
-                replace,
-                ttl_seconds,
-            } => {
-                let others = cells.iter().enumerate().filter(|(index, _)| *index != row);
-                let (bytes, counted) = counted(&clustering, others.map(|(_, cell)| cell));
-                let each = cells.iter().enumerate();
-                let cells = each.map(|(index, cell)| if index == row { Some(&counted[..]) } else { cell });
-                let put = Operation::Put {
-                    cells: cells.collect(),
-                    clustering,
-                    replace: *replace,
-                };
-                (put, Became::Put(bytes), *ttl_seconds)
-            }
-            Change::Patch {
-                columns,
-                cells,
-                ttl_seconds,
-            } => {
-                let others = columns.iter().zip(cells.iter());
-                let others: Vec<_> = others
-                    .filter(|(column, _)| usize::from(**column) != row)
-                    .collect();
-                let kept = || others.iter().map(|(_, cell)| *cell);
-                let (bytes, counted) = counted(&clustering, kept());
-                let columns = others.iter().map(|(column, _)| **column);
-                let patch = Operation::Patch {
-                    columns: columns.chain([row as u16]).collect(),
-                    cells: kept().chain([Some(&counted[..])]).collect(),
-                    clustering,
-                };
-                (patch, Became::Put(bytes), *ttl_seconds)
-            }
-            Change::Delete => (Operation::DeleteRow { clustering }, Became::Gone, None),
-        }
-    }
-
-    /// The bucket that takes it, as far as it was known last, where no copy of the directory lives; and by what rows are sampled
-    /// there.
-    fn guess(&self, seek: &Seek, key: &[u8], kind: Kind) -> Option<(Bucket, Sampling)> {
-        let (pieces, id) = (&self.pieces, &self.place.id);
-        let Some(last) = pieces.copies.last(id, seek) else {
-            // Most partitions were never cut.
-            return Some((Bucket(0), self.place.pieced.sampling));
+        let machine = |row: &RowWrite| {
+            let guess = guess.map(|(bucket, _)| bucket);
+            Writing::new(row.key.clone(), row.kind(), guess, self.protocol)
         };
-        if last.lives(pieces.clock()) {
-            return None;
+        way.drive(group.rows.iter().map(machine).collect()).await
+    }
+}
+
+/// A group on its way.
+struct Way<'g> {
+    pieces: &'g PieceStore,
+    group: &'g Group,
+    /// By what rows are sampled in the bucket that was guessed.
+    guessed: Option<Sampling>,
+    deadline: Deadline,
+}
+
+/// What was asked for is there.
+enum Heard {
+    /// A copy for the row of this number.
+    Copy(usize, Result<Taken>),
+    Written(std::result::Result<(), Undone>),
+}
+
+/// What is sent to the store.
+#[derive(Default)]
+struct Sending {
+    samples: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
+    /// What is noticed when the samples are there: of which rows.
+    noticed: BTreeMap<(PlaceId, Bucket), usize>,
+    first: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
+    further: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
+}
+
+impl Sending {
+    fn add(
+        to: &mut BTreeMap<(PlaceId, Bucket), PartitionWrite>,
+        at: (PlaceId, Bucket),
+        write: PartitionWrite,
+    ) {
+        match to.entry(at) {
+            std::collections::btree_map::Entry::Vacant(there) => {
+                there.insert(write);
+            }
+            std::collections::btree_map::Entry::Occupied(mut there) => {
+                there.get_mut().mutations.extend(write.mutations);
+            }
         }
-        let takers = last.directory().takers(key, kind, pieces.protocol).ok()?;
-        let piece = last.directory().piece_of(key)?;
-        let only = takers.first().filter(|_| takers.len() == 1)?;
-        Some((*only, piece.sampling))
     }
 }
 
 impl Way<'_> {
-    async fn drive(&self, mut machine: Writing, is_guess: bool, seek: &Seek) -> Result<Stamp> {
-        let pieces = &self.partition.pieces;
-        let mut actions = VecDeque::from(machine.step(WriteEvent::Begin, pieces.clock()));
+    async fn drive(&self, mut machines: Vec<Writing>) -> Result<Ended> {
+        let rows = &self.group.rows;
+        let mut actions = VecDeque::new();
+        for (row, machine) in machines.iter_mut().enumerate() {
+            let begun = machine.step(WriteEvent::Begin, self.pieces.clock());
+            actions.extend(begun.into_iter().map(|action| (row, action)));
+        }
+        let mut copies: Vec<Option<Taken>> = vec![None; rows.len()];
+        let mut writes: Vec<(usize, BTreeSet<Bucket>)> = Vec::new();
         let mut asked: FuturesUnordered<BoxFuture<'_, Heard>> = FuturesUnordered::new();
-        let mut copy: Option<DirectoryCopy> = None;
         // Whether any of it may be there already, and is to be taken for that.
-        let (mut is_sent, mut is_first) = (false, true);
+        let (mut is_sent, mut is_on_its_way, mut done) = (false, rows.is_empty(), 0);
+        if rows.is_empty() {
+            asked.push(self.send(Sending::default()).map(Heard::Written).boxed());
+        }
         loop {
-            while let Some(action) = actions.pop_front() {
-                match action {
-                    WriteAction::Read if !(is_guess && is_first) => {
-                        asked.push(
-                            self.partition
-                                .read_copy(seek, self.deadline)
-                                .map(Heard::Copy)
-                                .boxed(),
-                        );
-                    }
+            while let Some((row, action)) = actions.pop_front() {
+                let event = match action {
                     // A copy of this process is as good, where it is the first one that is gone by.
+                    WriteAction::Take | WriteAction::Read if copies[row].is_none() => {
+                        let Some(taken) = rows[row].partition.living(&rows[row].seek()) else {
+                            asked.push(self.copy(row, false).boxed());
+                            continue;
+                        };
+                        heard(row, taken, &mut copies)
+                    }
                     WriteAction::Take | WriteAction::Read => {
-                        is_first = false;
-                        asked.push(self.partition.take(seek, self.deadline).map(Heard::Copy).boxed());
+                        asked.push(self.copy(row, true).boxed());
+                        continue;
                     }
-                    WriteAction::Stamp => {
-                        let stamped = WriteEvent::Stamped((pieces.stamps)().0);
-                        actions.extend(machine.step(stamped, pieces.clock()));
+                    WriteAction::Stamp if is_on_its_way || !self.is_older(row, copies[row].as_ref()) => {
+                        return Ok(Ended::Moved {
+                            is_sent: is_on_its_way,
+                        });
                     }
-                    WriteAction::Write { buckets, stamp } => {
-                        let sampled = self.sampled(copy.as_ref(), &buckets);
-                        let written = self.write(sampled, Stamp(stamp));
-                        asked.push(written.map(Heard::Written).boxed());
+                    WriteAction::Stamp => WriteEvent::Stamped(rows[row].stamp.0),
+                    WriteAction::Write { buckets, .. } => {
+                        writes.push((row, buckets));
+                        continue;
                     }
-                    WriteAction::Remove { bucket, stamp } => self.remove(bucket, Stamp(stamp)).await,
-                    WriteAction::Acknowledge(stamp) => return Ok(Stamp(stamp)),
+                    WriteAction::Remove { bucket, stamp } => {
+                        self.remove(&rows[row], bucket, Stamp(stamp)).await;
+                        continue;
+                    }
+                    WriteAction::Acknowledge(_) => {
+                        done += 1;
+                        continue;
+                    }
+                    WriteAction::Refuse(unrouted) if is_on_its_way => {
+                        return Err(refused(unrouted).in_doubt());
+                    }
                     WriteAction::Refuse(unrouted) => return Err(refused(unrouted)),
-                }
+                };
+                let further = machines[row].step(event, self.pieces.clock());
+                actions.extend(further.into_iter().map(|action| (row, action)));
             }
-            let event = match asked.next().await {
-                Some(Heard::Copy(Ok(read))) => {
-                    copy = Some(read.clone());
-                    WriteEvent::Copy(read)
+            if !is_on_its_way && writes.len() == rows.len() {
+                is_on_its_way = true;
+                let sending = self.sending(&writes, &copies);
+                asked.push(self.send(sending).map(Heard::Written).boxed());
+            }
+            if done == rows.len() && is_sent {
+                return Ok(Ended::Done);
+            }
+            match asked.next().await {
+                Some(Heard::Copy(row, Ok(taken))) => {
+                    let event = heard(row, taken, &mut copies);
+                    let further = machines[row].step(event, self.pieces.clock());
+                    actions.extend(further.into_iter().map(|action| (row, action)));
                 }
                 Some(Heard::Written(Ok(()))) => {
                     is_sent = true;
-                    WriteEvent::Written
+                    for (row, machine) in machines.iter_mut().enumerate() {
+                        let further = machine.step(WriteEvent::Written, self.pieces.clock());
+                        actions.extend(further.into_iter().map(|action| (row, action)));
+                    }
                 }
-                // What else is on its way is a write then.
-                Some(Heard::Copy(Err(error))) if is_sent || !asked.is_empty() => return Err(error.in_doubt()),
-                Some(Heard::Copy(Err(error))) => return Err(error),
-                Some(Heard::Written(Err(undone))) if is_sent || undone.may_be_done => {
+                Some(Heard::Copy(_, Err(error))) if is_on_its_way => return Err(error.in_doubt()),
+                Some(Heard::Copy(_, Err(error))) => return Err(error),
+                Some(Heard::Written(Err(undone))) if undone.may_be_done => {
                     return Err(undone.error.in_doubt());
                 }
                 Some(Heard::Written(Err(undone))) => return Err(undone.error),
                 None => return Err(PiecesError::out_of_time(None)),
-            };
-            actions.extend(machine.step(event, pieces.clock()));
-        }
-    }
-
-    /// By what rows are sampled in each bucket that it goes to.
-    fn sampled(
-        &self,
-        copy: Option<&DirectoryCopy>,
-        buckets: &BTreeSet<Bucket>,
-    ) -> Vec<(Bucket, Option<Sampling>)> {
-        let piece = copy.and_then(|copy| copy.directory().piece_of(&self.key));
-        let sampling = |bucket| match piece {
-            Some(piece) => samples::sampling_in(piece, bucket),
-            None => Some(self.guessed),
-        };
-        buckets
-            .iter()
-            .map(|bucket| (*bucket, sampling(*bucket)))
-            .collect()
-    }
-
-    /// Writes it to all of these buckets.
-    async fn write(
-        &self,
-        buckets: Vec<(Bucket, Option<Sampling>)>,
-        stamp: Stamp,
-    ) -> std::result::Result<(), Undone> {
-        let each = buckets
-            .into_iter()
-            .map(|(bucket, sampling)| self.write_to(bucket, sampling, stamp));
-        let ended = join_all(each).await;
-        let is_done_anywhere = ended.iter().any(std::result::Result::is_ok);
-        let undone = ended.into_iter().filter_map(std::result::Result::err);
-        // Which of several errors it is said with does not matter; what may be there does.
-        let undone = undone.max_by_key(|undone| undone.may_be_done);
-        undone.map_or(Ok(()), |undone| {
-            Err(Undone {
-                may_be_done: undone.may_be_done || is_done_anywhere,
-                ..undone
-            })
-        })
-    }
-
-    /// The sample comes before the row, so that none is there that was not counted.
-    async fn write_to(
-        &self,
-        bucket: Bucket,
-        sampling: Option<Sampling>,
-        stamp: Stamp,
-    ) -> std::result::Result<(), Undone> {
-        let (pieces, place) = (&self.partition.pieces, &self.partition.place);
-        let change = |sampling| samples::change(&self.key, self.became, sampling, stamp, self.ttl_seconds);
-        if let Some(change) = sampling.and_then(change) {
-            let write = pieces.samples_write(place, bucket, vec![change]);
-            pieces.write(write, self.deadline).await?;
-            if self.became != Became::Gone {
-                pieces.notices.add(place, Notice::Grown(bucket), &self.key);
             }
         }
-        let row = mutation(self.operation.clone(), stamp, self.ttl_seconds);
-        pieces.write(self.row_write(bucket, row), self.deadline).await
+    }
+
+    async fn copy(&self, row: usize, is_read: bool) -> Heard {
+        let partition = &self.group.rows[row].partition;
+        let seek = self.group.rows[row].seek();
+        let copy = if is_read {
+            partition.read_copy(&seek, self.deadline).await
+        } else {
+            partition.take(&seek, self.deadline).await
+        };
+        Heard::Copy(row, copy)
+    }
+
+    /// Whether a row may go by a copy. What was guessed is held to the directory when it is there.
+    fn is_older(&self, row: usize, copy: Option<&Taken>) -> bool {
+        let Some(copy) = copy else { return true };
+        match self.group.since {
+            Since::Stamps => copy.stamp < self.group.rows[row].stamp,
+            Since::Looked(nanos) => copy.heard_nanos <= nanos,
+            Since::Sent => true,
+        }
+    }
+
+    /// What goes where.
+    fn sending(&self, writes: &[(usize, BTreeSet<Bucket>)], copies: &[Option<Taken>]) -> Sending {
+        let mut sending = Sending::default();
+        // In their order, which is that of their stamps where one row is written twice.
+        for (number, buckets) in writes {
+            let row = &self.group.rows[*number];
+            let place = &row.partition.place;
+            let piece = copies[*number].as_ref();
+            let piece = piece.and_then(|copy| copy.directory().piece_of(&row.key));
+            for (index, bucket) in buckets.iter().enumerate() {
+                let at = (Arc::clone(&place.id), *bucket);
+                let sampling = match piece {
+                    Some(piece) => samples::sampling_in(piece, *bucket),
+                    None => self.guessed,
+                };
+                let change =
+                    |sampling| samples::change(&row.key, row.became, sampling, row.stamp, row.ttl_seconds);
+                if let Some(change) = sampling.and_then(change) {
+                    if row.became != Became::Gone {
+                        sending.noticed.insert(at.clone(), *number);
+                    }
+                    let write = self.pieces.samples_write(place, *bucket, vec![change]);
+                    Sending::add(&mut sending.samples, at.clone(), write);
+                }
+                let to = if index == 0 {
+                    &mut sending.first
+                } else {
+                    &mut sending.further
+                };
+                Sending::add(to, at, row.write_to(*bucket, row.mutation()));
+            }
+        }
+        sending
+    }
+
+    /// Samples come before rows, so that none is there that was not counted.
+    async fn send(&self, sending: Sending) -> std::result::Result<(), Undone> {
+        let write = |write| self.pieces.write(write, self.deadline);
+        all_done(sending.samples.into_values().map(write)).await?;
+        for ((_, bucket), row) in sending.noticed {
+            let row = &self.group.rows[row];
+            let place = &row.partition.place;
+            self.pieces.notices.add(place, Notice::Grown(bucket), &row.key);
+        }
+        let together = sending
+            .first
+            .into_values()
+            .chain(self.group.others.iter().cloned());
+        let how = (self.group.atomicity, self.group.options);
+        let together = self.pieces.write_together(together.collect(), how, self.deadline);
+        let further = sending.further.into_values().map(write).map(FutureExt::boxed);
+        all_done(std::iter::once(together.boxed()).chain(further)).await
     }
 
     /// Removes what lies where it does not belong, once: if that fails, it is hidden there.
-    async fn remove(&self, bucket: Bucket, stamp: Stamp) {
-        let (pieces, place) = (&self.partition.pieces, &self.partition.place);
-        let (Operation::Put { clustering, .. } | Operation::Patch { clustering, .. }) = &self.operation
-        else {
+    async fn remove(&self, row: &RowWrite, bucket: Bucket, stamp: Stamp) {
+        let (Operation::Put { clustering, .. } | Operation::Patch { clustering, .. }) = &row.operation else {
             return;
         };
         let delete = |clustering| mutation(Operation::DeleteRow { clustering }, stamp, None);
-        let sample = std::iter::once(Some(&self.key[..])).collect();
+        let sample = std::iter::once(Some(&row.key[..])).collect();
+        let place = &row.partition.place;
         let writes = [
-            self.row_write(bucket, delete(clustering.clone())),
-            pieces.samples_write(place, bucket, vec![delete(sample)]),
+            row.write_to(bucket, delete(clustering.clone())),
+            self.pieces.samples_write(place, bucket, vec![delete(sample)]),
         ];
-        let Some(timeout) = pieces.request_time(self.deadline) else {
+        let Some(timeout) = self.pieces.request_time(self.deadline) else {
             return;
         };
-        let options = recto_store::WriteOptions {
+        let options = WriteOptions {
             timeout,
-            ..recto_store::WriteOptions::default()
+            ..WriteOptions::default()
         };
-        let sent = writes.map(|write| pieces.store.write(write, options));
+        let sent = writes.map(|write| self.pieces.store.write(write, options));
         drop(join_all(sent).await);
     }
+}
 
-    fn row_write(&self, bucket: Bucket, mutation: Mutation) -> PartitionWrite {
-        let place = &self.partition.place;
-        PartitionWrite {
-            table: Arc::clone(&place.pieced.table),
-            partition: place.bucket_partition(bucket),
-            mutations: vec![mutation],
-        }
-    }
+/// The copy that a row goes by from now on.
+fn heard(row: usize, taken: Taken, copies: &mut [Option<Taken>]) -> WriteEvent {
+    let event = WriteEvent::Copy(taken.copy.clone());
+    copies[row] = Some(taken);
+    event
+}
+
+/// Waits for all; an error of them, which says whether any of it may be there.
+async fn all_done<F>(writes: impl Iterator<Item = F>) -> std::result::Result<(), Undone>
+where
+    F: Future<Output = std::result::Result<(), Undone>>,
+{
+    let ended = join_all(writes).await;
+    let is_done_anywhere = ended.iter().any(std::result::Result::is_ok);
+    let undone = ended.into_iter().filter_map(std::result::Result::err);
+    // Which of several errors it is said with does not matter; what may be there does.
+    let undone = undone.max_by_key(|undone| undone.may_be_done);
+    undone.map_or(Ok(()), |undone| {
+        Err(Undone {
+            may_be_done: undone.may_be_done || is_done_anywhere,
+            ..undone
+        })
+    })
 }
 
 fn refused(unrouted: Unrouted) -> PiecesError {

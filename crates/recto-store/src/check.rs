@@ -51,6 +51,12 @@ fn require(holds: bool, message: impl FnOnce() -> String) -> Result<(), StoreErr
 impl Limits {
     /// Checks what a table asks of the store that it is to be made in.
     pub fn check_table(&self, table: &Table) -> Result<(), StoreError> {
+        require(table.options().buckets.is_none(), || {
+            format!(
+                "table {} is kept in buckets, of which this store knows nothing",
+                table.name()
+            )
+        })?;
         require(
             self.counts_partitions || !table.options().counts_partitions,
             || {

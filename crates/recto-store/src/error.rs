@@ -15,6 +15,9 @@ pub enum StoreErrorKind {
     Timeout,
     /// The store is taken by another process, or the schema by another writer.
     Conflict,
+    /// Where rows of buckets lie was learned after the stamps of the write were taken, or after what it
+    /// [rests on](crate::WriteOptions::looked_nanos) was read: begin again, with newer ones.
+    Moved,
     /// Credentials are missing, wrong, or may not do this.
     Unauthorized,
     /// A read crossed more tombstones than the store allows.

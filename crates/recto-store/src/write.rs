@@ -107,6 +107,11 @@ pub struct WriteOptions {
     /// [`Counted`](WriteOutcome::Counted). Only for bulk loads. A store that does not
     /// [see conflicts](crate::Limits::sees_conflicts) ignores it.
     pub row_by_row: bool,
+    /// For who writes at stamps that are not new, by what they read before: when they began to read, by
+    /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). It matters to tables that are kept
+    /// in buckets, whose writes are else refused as [`Moved`](crate::StoreErrorKind::Moved) where their stamps are older than what is known
+    /// of the buckets; of relaxed writes it is not asked.
+    pub looked_nanos: Option<u64>,
 }
 
 impl Default for WriteOptions {
@@ -116,6 +121,7 @@ impl Default for WriteOptions {
             timeout: Duration::from_secs(10),
             relaxed: false,
             row_by_row: false,
+            looked_nanos: None,
         }
     }
 }

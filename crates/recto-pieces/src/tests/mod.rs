@@ -1,5 +1,6 @@
 //! What tests of several modules need: a table, a store as Cassandra is one, and rows.
 
+mod bucketed;
 mod cuts;
 mod directories;
 mod rows;

@@ -92,6 +92,7 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
         gc_grace_seconds: 14_400,
         automatic_snapshots: false,
         counts_partitions: store.limits().counts_partitions,
+        buckets: None,
     };
     let columns = vec![
         partition("p", Type::Uuid),

@@ -1,0 +1,252 @@
+//! Scans of tables that are kept in buckets: each partition once, met at its bucket 0, and its rows as pages read them. A scan of
+//! the rows as they lie would lose and double those of pieces that are being cut.
+
+use std::collections::VecDeque;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_model::{Bound, Cells, RowSet, Slice};
+use recto_store::{ReadOptions, RowsRead, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
+
+use super::snapshot::BucketedSnapshot;
+use super::tables::Bucketed;
+use crate::limits::MAX_SCANNED_PARTITIONS;
+
+/// The version of the form of positions.
+const POSITION_VERSION: u8 = 1;
+
+pub(super) struct Scan<'s> {
+    pub(super) snapshot: &'s BucketedSnapshot,
+    pub(super) bucketed: &'s Bucketed,
+    pub(super) range: &'s TokenRange,
+    pub(super) options: &'s ReadOptions,
+}
+
+/// Where a scan stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Position {
+    /// Partitions that were met and are to be read.
+    waiting: VecDeque<Cells>,
+    /// Behind which row of the first of them.
+    behind: Option<Cells>,
+    /// From where on further ones are met.
+    met: Met,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+enum Met {
+    #[default]
+    None,
+    UpTo(ScanPosition),
+    All,
+}
+
+impl Scan<'_> {
+    /// At most `limit` partitions.
+    pub(super) async fn partitions(
+        &self,
+        after: Option<&ScanPosition>,
+        limit: u32,
+    ) -> Result<ScanRead, StoreError> {
+        let (table, inner) = (self.bucketed.pieced.table(), &self.snapshot.inner);
+        let read = inner
+            .scan_partitions(table, self.range, after, limit, self.options)
+            .await?;
+        let keys = table.partition().len() - 1;
+        let mut roots = RowSet::new(keys);
+        for row in read.rows.iter() {
+            if row.get(keys) == Some(&0_i64.to_be_bytes()) {
+                (0..keys).for_each(|column| roots.push_cell(row.get(column)));
+            }
+        }
+        Ok(ScanRead { rows: roots, ..read })
+    }
+
+    /// At most `limit` rows.
+    pub(super) async fn rows(
+        &self,
+        after: Option<&ScanPosition>,
+        limit: u32,
+    ) -> Result<ScanRead, StoreError> {
+        let mut at = match after {
+            Some(position) => Position::read(&position.0).ok_or_else(damaged)?,
+            None => Position::default(),
+        };
+        let mut read = ScanRead {
+            rows: RowSet::new(self.bucketed.logical.columns().len()),
+            ..ScanRead::default()
+        };
+        while read.rows.len() < limit as usize
+            && (read.bytes < self.options.max_bytes || read.rows.is_empty())
+        {
+            if !at.waiting.is_empty() {
+                self.read_waiting(&mut at, &mut read, limit).await?;
+            } else if !self.meet(&mut at).await? {
+                return Ok(read);
+            }
+        }
+        if !(at.waiting.is_empty() && at.met == Met::All) {
+            read.next = Some(ScanPosition(at.written()));
+        }
+        Ok(read)
+    }
+
+    /// Meets further partitions; whether there may be any.
+    async fn meet(&self, at: &mut Position) -> Result<bool, StoreError> {
+        let after = match &at.met {
+            Met::None => None,
+            Met::UpTo(position) => Some(position.clone()),
+            Met::All => return Ok(false),
+        };
+        // Most of them may be further buckets of one that was met before.
+        let met = self.partitions(after.as_ref(), MAX_SCANNED_PARTITIONS).await?;
+        at.waiting = met.rows.iter().map(|row| row.to_cells()).collect();
+        at.met = met.next.map_or(Met::All, Met::UpTo);
+        Ok(true)
+    }
+
+    /// Reads partitions that were met, side by side: for as many rows as are wanted of all.
+    async fn read_waiting(
+        &self,
+        at: &mut Position,
+        read: &mut ScanRead,
+        limit: u32,
+    ) -> Result<(), StoreError> {
+        let missing = limit - read.rows.len() as u32;
+        let options = ReadOptions {
+            max_bytes: self.options.max_bytes.saturating_sub(read.bytes).max(1),
+            ..*self.options
+        };
+        // Of one that was begun there is more; of the others nobody knows, and most are small.
+        let at_once = if at.behind.is_some() { 1 } else { at.waiting.len() };
+        let slices = at.waiting.iter().take(at_once).map(|partition| Slice {
+            from: at.behind.clone().map_or_else(Bound::start, Bound::After),
+            ..Slice::from_start(&self.bucketed.logical, partition.clone(), missing)
+        });
+        let slices: Vec<Slice> = slices.collect();
+        let asked: Vec<_> = slices
+            .iter()
+            .map(|slice| self.snapshot.rows(self.bucketed, slice, &options))
+            .collect();
+        let mut answers = stream::iter(asked).buffered(at_once);
+        while let Some(answer) = answers.try_next().await? {
+            if !self.take(at, read, answer, limit) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what was read of the first partition that waits; whether there is room for more.
+    fn take(&self, at: &mut Position, read: &mut ScanRead, answer: RowsRead, limit: u32) -> bool {
+        let room = limit as usize - read.rows.len();
+        let table = &self.bucketed.logical;
+        let mut last = None;
+        for row in answer.rows.iter().take(room) {
+            read.rows.push_row(row);
+            last = Some(row);
+        }
+        let is_whole = answer.exhausted && answer.rows.len() <= room;
+        if is_whole {
+            at.waiting.pop_front();
+            at.behind = None;
+        } else if let Some(last) = last {
+            let clustering = table.partition().len()..table.key_len();
+            at.behind = Some(clustering.map(|column| last.get(column)).collect());
+        }
+        read.bytes += answer.bytes;
+        read.stamps.extend(answer.stamps.into_iter().take(room));
+        read.ends_in_seconds
+            .extend(answer.ends_in_seconds.into_iter().take(room));
+        is_whole && read.rows.len() < limit as usize && read.bytes < self.options.max_bytes
+    }
+}
+
+impl Position {
+    fn written(&self) -> Vec<u8> {
+        let mut to = vec![POSITION_VERSION];
+        match &self.met {
+            Met::None => to.push(0),
+            Met::All => to.push(1),
+            Met::UpTo(position) => {
+                to.push(2);
+                write_bytes(&position.0, &mut to);
+            }
+        }
+        to.extend((self.waiting.len() as u32).to_be_bytes());
+        self.waiting
+            .iter()
+            .for_each(|partition| write_cells(partition, &mut to));
+        match &self.behind {
+            None => to.push(0),
+            Some(behind) => {
+                to.push(1);
+                write_cells(behind, &mut to);
+            }
+        }
+        to
+    }
+
+    fn read(mut from: &[u8]) -> Option<Self> {
+        let from = &mut from;
+        if take(from, 1)? != [POSITION_VERSION] {
+            return None;
+        }
+        let met = match take(from, 1)? {
+            [0] => Met::None,
+            [1] => Met::All,
+            [2] => Met::UpTo(ScanPosition(read_bytes(from)?.to_vec())),
+            _ => return None,
+        };
+        let waiting = (0..read_length(from)?).map(|_| read_cells(from));
+        let waiting = waiting.collect::<Option<VecDeque<_>>>()?;
+        let behind = match take(from, 1)? {
+            [0] => None,
+            [1] => Some(read_cells(from)?),
+            _ => return None,
+        };
+        from.is_empty().then_some(Self { waiting, behind, met })
+    }
+}
+
+fn write_bytes(bytes: &[u8], to: &mut Vec<u8>) {
+    to.extend((bytes.len() as u32).to_be_bytes());
+    to.extend(bytes);
+}
+
+/// Cells of keys: none is null.
+fn write_cells(cells: &Cells, to: &mut Vec<u8>) {
+    to.extend((cells.len() as u32).to_be_bytes());
+    cells
+        .iter()
+        .for_each(|cell| write_bytes(cell.unwrap_or_default(), to));
+}
+
+fn take<'b>(from: &mut &'b [u8], count: usize) -> Option<&'b [u8]> {
+    let (taken, rest) = from.split_at_checked(count)?;
+    *from = rest;
+    Some(taken)
+}
+
+fn read_length(from: &mut &[u8]) -> Option<usize> {
+    let length = take(from, 4)?.try_into().ok()?;
+    usize::try_from(u32::from_be_bytes(length)).ok()
+}
+
+fn read_bytes<'b>(from: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let length = read_length(from)?;
+    take(from, length)
+}
+
+fn read_cells(from: &mut &[u8]) -> Option<Cells> {
+    let mut cells = Cells::new();
+    for _ in 0..read_length(from)? {
+        cells.push(Some(read_bytes(from)?));
+    }
+    Some(cells)
+}
+
+#[cold]
+fn damaged() -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, "the position of a scan is damaged")
+        .with_hint("begin the scan again")
+}

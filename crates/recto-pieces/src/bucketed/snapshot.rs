@@ -1,0 +1,216 @@
+//! Reads of tables that are kept in buckets.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_buckets::{Bucket, Key};
+use recto_model::{Bound, Cells, RowSet, Slice, Table};
+use recto_store::read::MAX_GETS;
+use recto_store::{
+    PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
+    TokenRange,
+};
+
+use super::scan::Scan;
+use super::tables::Bucketed;
+use super::{BucketedStore, not_in_buckets};
+use crate::directory::Seek;
+use crate::tables::bucket_partition;
+
+/// The most buckets whose reads are described.
+const MAX_DESCRIBED: usize = 4;
+
+pub(super) struct BucketedSnapshot {
+    pub(super) inner: Arc<dyn Snapshot>,
+    pub(super) store: BucketedStore,
+}
+
+impl BucketedSnapshot {
+    /// The rows of a slice, from as many buckets as they lie in.
+    pub(super) async fn rows(
+        &self,
+        bucketed: &Bucketed,
+        slice: &Slice,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        let pieces = self.store.pieces().await?;
+        let read = pieces
+            .slice(&bucketed.pieced, &*self.inner, slice, options)
+            .await?;
+        Ok(bucketed.shown(read))
+    }
+
+    async fn row(
+        &self,
+        bucketed: &Bucketed,
+        read: &PointRead,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        let slice = Slice {
+            from: Bound::Before(read.clustering.clone()),
+            to: Bound::After(read.clustering.clone()),
+            ..Slice::from_start(&read.table, read.partition.clone(), 1)
+        };
+        self.rows(bucketed, &slice, options).await
+    }
+}
+
+#[async_trait]
+impl Snapshot for BucketedSnapshot {
+    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        match self.store.bucketed(&slice.table)? {
+            Some(bucketed) => self.rows(&bucketed, slice, options).await,
+            None => self.inner.slice(slice, options).await,
+        }
+    }
+
+    fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
+        let is_bucketed = slice.table.options().buckets.is_some();
+        (!is_bucketed)
+            .then(|| self.inner.slice_now(slice, options))
+            .flatten()
+    }
+
+    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        match self.store.bucketed(&read.table)? {
+            Some(bucketed) => self.row(&bucketed, read, options).await,
+            None => self.inner.get(read, options).await,
+        }
+    }
+
+    async fn get_many(
+        &self,
+        reads: &[PointRead],
+        options: &ReadOptions,
+    ) -> Result<Vec<RowsRead>, StoreError> {
+        if reads.iter().all(|read| read.table.options().buckets.is_none()) {
+            return self.inner.get_many(reads, options).await;
+        }
+        let each: Vec<_> = reads.iter().map(|read| self.get(read, options)).collect();
+        stream::iter(each).buffered(MAX_GETS).try_collect().await
+    }
+
+    async fn get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        if table.options().buckets.is_some() {
+            return Ok(RowsRead {
+                rows: RowSet::new(0),
+                exhausted: true,
+                ..RowsRead::default()
+            });
+        }
+        self.inner.get_statics(table, partition, options).await
+    }
+
+    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
+        match self.store.bucketed(table)? {
+            Some(bucketed) => self.inner.token_ranges(bucketed.pieced.table(), pieces).await,
+            None => self.inner.token_ranges(table, pieces).await,
+        }
+    }
+
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        let Some(bucketed) = self.store.bucketed(table)? else {
+            return self.inner.scan(table, range, after, limit, options).await;
+        };
+        let scan = Scan {
+            snapshot: self,
+            bucketed: &bucketed,
+            range,
+            options,
+        };
+        scan.rows(after, limit).await
+    }
+
+    async fn scan_partitions(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        let Some(bucketed) = self.store.bucketed(table)? else {
+            let inner = &self.inner;
+            return inner.scan_partitions(table, range, after, limit, options).await;
+        };
+        let scan = Scan {
+            snapshot: self,
+            bucketed: &bucketed,
+            range,
+            options,
+        };
+        scan.partitions(after, limit).await
+    }
+
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        if table.options().buckets.is_some() {
+            return Err(not_in_buckets(table, "counts its buckets, not its partitions"));
+        }
+        self.inner.count_partitions(table, partitions, options).await
+    }
+}
+
+impl Bucketed {
+    /// A slice as if its partition were never cut.
+    pub(super) fn first_slice(&self, slice: &Slice) -> Slice {
+        Slice {
+            table: Arc::clone(self.pieced.table()),
+            partition: bucket_partition(&slice.partition, Bucket(0)),
+            ..slice.clone()
+        }
+    }
+}
+
+impl BucketedStore {
+    /// How a slice would be read: of the first buckets, as far as this process knows them.
+    pub(super) fn described(&self, bucketed: &Bucketed, slice: &Slice) -> Vec<String> {
+        let slices = self.known_slices(bucketed, slice);
+        let slices = slices.unwrap_or_else(|| vec![bucketed.first_slice(slice)]);
+        let described = slices.iter().flat_map(|slice| self.inner.describe_slice(slice));
+        described.collect()
+    }
+
+    fn known_slices(&self, bucketed: &Bucketed, slice: &Slice) -> Option<Vec<Slice>> {
+        let pieced = &bucketed.pieced;
+        let partition = self.shared.pieces.get()?;
+        let partition = partition.partition(pieced, slice.partition.clone()).ok()?;
+        let span = pieced.span(&slice.from, &slice.to).ok()??;
+        let is_backward = slice.direction == recto_model::table::ReadDirection::Backward;
+        let seek = match (is_backward, span.end.clone()) {
+            (true, end) => Seek::Before(end),
+            (false, _) => Seek::At(Key::clone(&span.start)),
+        };
+        let known = partition.pieces.copies.last(&partition.place.id, &seek)?;
+        let pieces = known.directory().spans().filter_map(|(of, piece)| {
+            let common = of.common(&span)?;
+            let bucket = piece.roles.read;
+            Some(recto_buckets::Slice { bucket, span: common })
+        });
+        let mut pieces: Vec<_> = pieces.collect();
+        if is_backward {
+            pieces.reverse();
+        }
+        let slices = pieces.iter().take(MAX_DESCRIBED);
+        slices
+            .map(|piece| pieced.slice_of(slice, piece, slice.limit).ok())
+            .collect()
+    }
+}

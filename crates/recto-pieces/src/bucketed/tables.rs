@@ -1,0 +1,171 @@
+//! A table whose partitions are kept in buckets, as who asks for it knows it and as it lies in the store.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use recto_buckets::sizing::{DEFAULT_EPSILON, Sizing};
+use recto_model::table::{Buckets, ColumnKind, TableOptions, WriteKind};
+use recto_model::{Cells, Column, RowRef, RowSet, Table, Type};
+use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
+
+use crate::limits::{MAX_KNOWN_TABLES, MAX_SAMPLED_ROW_BYTES};
+use crate::tables::{BUCKET_COLUMN, PiecedTable, ROOT_COLUMN, ROW_COLUMN};
+
+/// Of a target a row may be this part, for its bucket to be cut by samples.
+const ROW_PART: u64 = 160;
+
+/// Both forms of a table.
+#[derive(Debug)]
+pub(crate) struct Bucketed {
+    /// As it is asked for.
+    pub(crate) logical: Arc<Table>,
+    pub(crate) pieced: Arc<PiecedTable>,
+    /// Which columns of the table in the store make the one that is asked for.
+    columns: Vec<usize>,
+}
+
+/// The tables that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    by_name: RwLock<HashMap<String, Vec<Arc<Bucketed>>>>,
+}
+
+impl Known {
+    /// Both forms of a table; none if it is not kept in buckets.
+    ///
+    /// # Errors
+    /// There can be no such table.
+    pub(crate) fn bucketed(
+        &self,
+        table: &Arc<Table>,
+        limits: Limits,
+    ) -> Result<Option<Arc<Bucketed>>, StoreError> {
+        let Some(buckets) = table.options().buckets else {
+            return Ok(None);
+        };
+        let is_it = |one: &&Arc<Bucketed>| Arc::ptr_eq(&one.logical, table) || one.logical == *table;
+        let known = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let found = known.get(table.name());
+        if let Some(found) = found.and_then(|found| found.iter().find(is_it)) {
+            return Ok(Some(Arc::clone(found)));
+        }
+        drop(known);
+        let made = Arc::new(Bucketed::new(table, buckets, limits)?);
+        let mut known = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN_TABLES {
+            known.clear();
+        }
+        let of_name = known.entry(table.name().to_owned()).or_default();
+        // Those that it was before fields were added to it.
+        if of_name.len() >= MAX_KNOWN_TABLES {
+            of_name.clear();
+        }
+        of_name.push(Arc::clone(&made));
+        Ok(Some(made))
+    }
+}
+
+impl Bucketed {
+    fn new(logical: &Arc<Table>, buckets: Buckets, limits: Limits) -> Result<Self, StoreError> {
+        let table = Arc::new(in_store(logical, limits)?);
+        let keys = logical.partition().len();
+        // The bucket is behind the partition, the mark of the root behind the whole key, and what a row counts as behind that.
+        let columns = (0..table.columns().len())
+            .filter(|column| *column != keys && !(table.key_len()..table.key_len() + 2).contains(column));
+        Ok(Self {
+            columns: columns.collect(),
+            logical: Arc::clone(logical),
+            pieced: Arc::new(PiecedTable::new(table, sizing_of(buckets)?)?),
+        })
+    }
+
+    /// Where a regular column stands among those of the table in the store.
+    pub(crate) fn regular(column: u16) -> u16 {
+        column + 1
+    }
+
+    /// The cells of regular columns, with a place for what the row counts as.
+    pub(crate) fn with_row_cell(cells: &Cells) -> Cells {
+        std::iter::once(None).chain(cells.iter()).collect()
+    }
+
+    /// What was read, as who asked knows the table.
+    pub(crate) fn shown(&self, read: RowsRead) -> RowsRead {
+        RowsRead {
+            rows: self.shown_rows(&read.rows),
+            ..read
+        }
+    }
+
+    pub(crate) fn shown_rows(&self, rows: &RowSet) -> RowSet {
+        let row_bytes = rows.byte_len() / rows.len().max(1);
+        let mut shown = RowSet::with_capacity(self.columns.len(), rows.len(), row_bytes);
+        for row in rows.iter() {
+            self.show(row, &mut shown);
+        }
+        shown
+    }
+
+    fn show(&self, row: RowRef<'_>, shown: &mut RowSet) {
+        for column in &self.columns {
+            shown.push_cell(row.get(*column));
+        }
+    }
+}
+
+/// A table as it lies in the store, of one that is asked for.
+pub(crate) fn in_store(logical: &Table, limits: Limits) -> Result<Table, StoreError> {
+    let hidden = |name: &str, ty, kind| Column {
+        name: name.to_owned(),
+        ty,
+        kind,
+    };
+    let plain = WriteKind::Plain;
+    let (keys, others) = logical.columns().split_at(logical.partition().len());
+    let mut columns = keys.to_vec();
+    columns.push(hidden(BUCKET_COLUMN, Type::BigInt, ColumnKind::Partition));
+    columns.push(hidden(ROOT_COLUMN, Type::Boolean, ColumnKind::Static(plain)));
+    // Before the others, so that fields may be added behind them.
+    columns.push(hidden(ROW_COLUMN, Type::Blob, ColumnKind::Regular(plain)));
+    columns.extend(others.iter().cloned());
+    let options = TableOptions {
+        buckets: None,
+        counts_partitions: limits.counts_partitions,
+        ..logical.options()
+    };
+    Table::new(logical.name(), columns, options).map_err(not_one)
+}
+
+/// A table as it is asked for, of one that lies in the store; none if it is not kept in buckets. What bounds them is not told
+/// by it.
+pub(crate) fn logical_of(table: &Table) -> Option<Table> {
+    let is = |column: &Column, name: &str| column.name == name;
+    let last = table.partition().last()?;
+    let is_hidden =
+        |column: &Column| is(column, BUCKET_COLUMN) || is(column, ROOT_COLUMN) || is(column, ROW_COLUMN);
+    if !is(last, BUCKET_COLUMN) || table.statics().len() != 1 {
+        return None;
+    }
+    let shown = table.columns().iter().filter(|column| !is_hidden(column));
+    let options = TableOptions {
+        buckets: Some(Buckets::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES)),
+        counts_partitions: false,
+        ..table.options()
+    };
+    Table::new(table.name(), shown.cloned().collect(), options).ok()
+}
+
+/// How large its buckets become.
+fn sizing_of(buckets: Buckets) -> Result<Sizing, StoreError> {
+    let bytes = match buckets {
+        Buckets::Bytes(bytes) => bytes,
+        // What cuts by rows asks for no size.
+        Buckets::Rows(_) => recto_buckets::sizing::MAX_TARGET_BYTES,
+    };
+    let largest = (bytes / ROW_PART).min(MAX_SAMPLED_ROW_BYTES);
+    Sizing::new(bytes, largest, DEFAULT_EPSILON).map_err(not_one)
+}
+
+fn not_one(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, error.to_string()).with_source(error)
+}

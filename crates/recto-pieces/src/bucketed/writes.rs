@@ -1,0 +1,153 @@
+//! Writes of tables that are kept in buckets, with those of others that go with them.
+
+use recto_store::{
+    Atomicity, Mutation, Operation, PartitionWrite, Stamp, StoreError, StoreErrorKind, WriteOptions,
+    WriteOutcome,
+};
+
+use super::tables::Bucketed;
+use super::{BucketedStore, not_in_buckets};
+use crate::error::{PiecesError, PiecesErrorKind};
+use crate::place::Partition;
+use crate::writer::{Change, Ended, Group, RowChange, RowWrite, Since};
+
+impl BucketedStore {
+    /// Writes what is in buckets to those that take it.
+    pub(super) async fn write_rows(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let limits = self.inner.limits();
+        if let Err(error) = limits.check_writes(&writes, atomicity == Atomicity::Logged) {
+            return Ok(WriteOutcome::Refused(error));
+        }
+        let pieces = self.pieces().await?;
+        let (mut rows, mut others) = (Vec::new(), Vec::new());
+        for write in writes {
+            let Some(bucketed) = self.bucketed(&write.table)? else {
+                others.push(write);
+                continue;
+            };
+            let partition = pieces
+                .partition(&bucketed.pieced, write.partition)
+                .map_err(StoreError::from);
+            let partition = match partition {
+                Ok(partition) => partition,
+                Err(error) => return Ok(WriteOutcome::Refused(error)),
+            };
+            for mutation in write.mutations {
+                match row(&bucketed, &partition, mutation) {
+                    Ok(row) => rows.push(row),
+                    Err(error) => return Ok(WriteOutcome::Refused(error)),
+                }
+            }
+        }
+        let since = match options.looked_nanos {
+            _ if options.relaxed => Since::Sent,
+            Some(nanos) => Since::Looked(nanos),
+            None => Since::Stamps,
+        };
+        let group = Group {
+            rows,
+            others,
+            atomicity,
+            since,
+            options,
+        };
+        let deadline = pieces.deadline(options.timeout);
+        loop {
+            return match pieces.write_group(&group, deadline).await {
+                Ok(Ended::Done) => Ok(WriteOutcome::Done),
+                // Who loads gives the same rows the same stamps, whenever it sends them.
+                Ok(Ended::Moved { .. }) if options.relaxed => continue,
+                Ok(Ended::Moved { is_sent: false }) => Err(moved()),
+                Ok(Ended::Moved { is_sent: true }) => Ok(WriteOutcome::Unknown(moved())),
+                Err(error) => outcome_of(error),
+            };
+        }
+    }
+}
+
+/// How a write ended that is not done.
+fn outcome_of(error: PiecesError) -> Result<WriteOutcome, StoreError> {
+    match error.kind() {
+        PiecesErrorKind::OutcomeUnknown => Ok(WriteOutcome::Unknown(error.into())),
+        PiecesErrorKind::InvalidArgument | PiecesErrorKind::BelowFloor => {
+            Ok(WriteOutcome::Refused(error.into()))
+        }
+        _ => Err(error.into()),
+    }
+}
+
+/// A mutation as one of a row in the store.
+fn row(bucketed: &Bucketed, partition: &Partition, mutation: Mutation) -> Result<RowWrite, StoreError> {
+    let logical = &bucketed.logical;
+    let ttl_seconds = mutation.ttl_seconds;
+    let (clustering, change) = match mutation.operation {
+        Operation::Put {
+            clustering,
+            cells,
+            replace,
+        } => {
+            let cells = Bucketed::with_row_cell(&cells);
+            let put = Change::Put {
+                cells,
+                replace,
+                ttl_seconds,
+            };
+            (clustering, put)
+        }
+        Operation::Patch {
+            clustering,
+            columns,
+            cells,
+        } => {
+            let columns = columns.into_iter().map(Bucketed::regular).collect();
+            let patch = Change::Patch {
+                columns,
+                cells,
+                ttl_seconds,
+            };
+            (clustering, patch)
+        }
+        Operation::DeleteRow { clustering } => (clustering, Change::Delete),
+        Operation::PatchStatic { .. } | Operation::DeleteRange { .. } | Operation::DeletePartition => {
+            return Err(not_in_buckets(logical, "is written row by row"));
+        }
+    };
+    // That there is one was checked.
+    let stamp = mutation.stamp.unwrap_or(Stamp(0));
+    Ok(RowWrite::new(
+        partition.clone(),
+        RowChange { clustering, change },
+        stamp,
+    )?)
+}
+
+#[cold]
+fn moved() -> StoreError {
+    let message = "rows came to lie elsewhere since the write was made";
+    StoreError::new(StoreErrorKind::Moved, message).with_hint("begin it again, with newer stamps")
+}
+
+impl From<PiecesError> for StoreError {
+    fn from(error: PiecesError) -> Self {
+        let kind = match error.kind() {
+            PiecesErrorKind::InvalidArgument | PiecesErrorKind::BelowFloor => StoreErrorKind::Invalid,
+            PiecesErrorKind::Conflict => StoreErrorKind::Conflict,
+            PiecesErrorKind::Unavailable => StoreErrorKind::Unavailable,
+            PiecesErrorKind::Closed => StoreErrorKind::Closed,
+            PiecesErrorKind::Timeout | PiecesErrorKind::OutcomeUnknown => StoreErrorKind::Timeout,
+            PiecesErrorKind::Corrupt => StoreErrorKind::Corrupt,
+            PiecesErrorKind::Store => error.of_store().unwrap_or(StoreErrorKind::Other),
+        };
+        let made = Self::new(kind, error.to_string());
+        let made = match error.hint() {
+            Some(hint) => made.with_hint(hint),
+            None => made,
+        };
+        made.with_source(error)
+    }
+}

@@ -1,0 +1,134 @@
+//! What is forgotten when a table goes: the directories and the samples of its partitions, so that another of its name begins
+//! without.
+
+use std::sync::Arc;
+
+use recto_buckets::limits::MAX_WINDOW_PIECES;
+use recto_model::{Cells, Slice, Table};
+use recto_store::{
+    Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, TokenRange,
+    WriteOptions,
+};
+
+use crate::directory::{COMPARED, START, STATICS};
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::limits::{MAX_FORGOTTEN_AT_ONCE, MAX_STEP_TIME};
+use crate::place::PieceStore;
+use crate::tables::mutation;
+
+impl PieceStore {
+    /// Forgets all directories and samples of a table that is not there any more.
+    ///
+    /// # Errors
+    /// The store cannot do it in time, or somebody changes them: nothing is lost, and it is to be asked again.
+    pub(crate) async fn forget(&self, table: &str) -> Result<()> {
+        self.copies.forget(table);
+        for directory in self.partitions_of(&self.tables.directories, table).await? {
+            self.forget_directory(directory).await?;
+        }
+        for samples in self.partitions_of(&self.tables.samples, table).await? {
+            let delete = PartitionWrite {
+                table: Arc::clone(&self.tables.samples),
+                partition: samples,
+                mutations: vec![mutation(Operation::DeletePartition, (self.stamps)(), None)],
+            };
+            let deleted = self.write(delete, self.deadline(MAX_STEP_TIME)).await;
+            deleted.map_err(|undone| undone.error)?;
+        }
+        Ok(())
+    }
+
+    /// The partitions of a table of this crate that are of a table of rows.
+    async fn partitions_of(&self, own: &Arc<Table>, table: &str) -> Result<Vec<Cells>> {
+        let (mut found, mut after) = (Vec::new(), None);
+        let keys = own.partition().len();
+        loop {
+            let (range, after_now) = (TokenRange::whole(), after.take());
+            let read = self.again(self.deadline(MAX_STEP_TIME), |timeout| {
+                let (range, after) = (&range, after_now.as_ref());
+                async move {
+                    let options = ReadOptions {
+                        timeout,
+                        ..ReadOptions::default()
+                    };
+                    let snapshot = self.store.snapshot()?;
+                    let read = snapshot.scan_partitions(own, range, after, MAX_FORGOTTEN_AT_ONCE, &options);
+                    Ok(read.await?)
+                }
+            });
+            let read = read.await?;
+            let of_table = read
+                .rows
+                .iter()
+                .filter(|row| row.get(0) == Some(table.as_bytes()));
+            found.extend(of_table.map(|row| (0..keys).map(|column| row.get(column)).collect::<Cells>()));
+            match read.next {
+                Some(next) => after = Some(next),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    async fn forget_directory(&self, partition: Cells) -> Result<()> {
+        let own = &self.tables.directories;
+        let deadline = self.deadline(MAX_STEP_TIME);
+        loop {
+            let Some(timeout) = self.request_time(deadline) else {
+                return Err(PiecesError::out_of_time(None));
+            };
+            let slice = Slice::from_start(own, partition.clone(), MAX_WINDOW_PIECES as u32);
+            let options = self.directory_options(true, timeout);
+            let read = self.store.snapshot()?.slice(&slice, &options).await?;
+            let Some(first) = read.rows.iter().next() else {
+                return Ok(());
+            };
+            let delete = |start: Option<&[u8]>| Mutation {
+                operation: Operation::DeleteRow {
+                    clustering: std::iter::once(start).collect(),
+                },
+                stamp: None,
+                ttl_seconds: None,
+            };
+            let mut mutations: Vec<Mutation> = read.rows.iter().map(|row| delete(row.get(START))).collect();
+            if read.exhausted {
+                let statics = own.statics().len();
+                mutations.push(Mutation {
+                    operation: Operation::PatchStatic {
+                        columns: (0..statics as u16).collect(),
+                        cells: (0..statics).map(|_| None).collect(),
+                    },
+                    stamp: None,
+                    ttl_seconds: None,
+                });
+            }
+            let version = first.get(STATICS + usize::from(COMPARED)).map(<[u8]>::to_vec);
+            let cas = Cas {
+                table: Arc::clone(own),
+                partition: partition.clone(),
+                conditions: vec![CasCondition {
+                    row: RowAddress::Static,
+                    column: COMPARED,
+                    expected: version,
+                }],
+                mutations,
+            };
+            let options = WriteOptions {
+                timeout,
+                ..WriteOptions::default()
+            };
+            match self.store.cas(cas, options).await {
+                // What is there now is looked at.
+                Ok(CasOutcome::Applied | CasOutcome::Unknown(_) | CasOutcome::NotApplied { .. }) => {}
+                Ok(CasOutcome::Refused(error)) | Err(error) => {
+                    let error = PiecesError::from(error);
+                    if error.kind() != PiecesErrorKind::Timeout
+                        && error.kind() != PiecesErrorKind::Unavailable
+                    {
+                        return Err(error);
+                    }
+                }
+            }
+            self.pause(1).await;
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A store that shows nothing of its buckets.
+
+use std::sync::Arc;
+
+use recto_model::table::{Buckets, ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Slice, Table, Type};
+use recto_store::{
+    Atomicity, Mutation, Operation, PartitionWrite, PointRead, ReadOptions, Store, StoreErrorKind,
+    TableOutcome, TableState, TokenRange, WriteOptions, WriteOutcome,
+};
+
+use super::{cells, column, environment, memory, stamps};
+use crate::BucketedStore;
+use crate::Stamps;
+
+/// Rows of a stream that is cut a few times.
+const ROWS: i64 = 2_000;
+
+struct Shown {
+    inner: Arc<dyn Store>,
+    store: BucketedStore,
+    stamps: Stamps,
+    table: Arc<Table>,
+}
+
+impl Shown {
+    async fn new() -> Self {
+        let environment = environment();
+        let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+        let stamps = stamps(&environment);
+        let store = BucketedStore::over(Arc::clone(&inner), environment, Arc::clone(&stamps));
+        let table = Arc::new(table());
+        let made = store.create_table(&table).await.expect("it is made");
+        assert!(matches!(made, TableOutcome::Done));
+        Self {
+            inner,
+            store,
+            stamps,
+            table,
+        }
+    }
+
+    fn write(&self, stream: &str, operation: Operation) -> PartitionWrite {
+        PartitionWrite {
+            table: Arc::clone(&self.table),
+            partition: cells(&[Some(stream.as_bytes())]),
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some((self.stamps)()),
+                ttl_seconds: None,
+            }],
+        }
+    }
+
+    /// Writes until the stamps are new enough.
+    async fn send(&self, make: impl Fn() -> Vec<PartitionWrite>) {
+        for _ in 0..10 {
+            let sent = self
+                .store
+                .write_many(make(), Atomicity::Logged, WriteOptions::default());
+            match sent.await {
+                Ok(WriteOutcome::Done) => return,
+                Ok(WriteOutcome::Unknown(error)) | Err(error) if error.kind() == StoreErrorKind::Moved => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        panic!("its stamps are never new enough");
+    }
+
+    async fn put(&self, stream: &str, ats: impl Iterator<Item = i64> + Clone) {
+        let put = |at: i64| {
+            let text = format!("{at:0>200}");
+            self.write(
+                stream,
+                Operation::Put {
+                    clustering: cells(&[Some(&at.to_be_bytes())]),
+                    cells: cells(&[Some(text.as_bytes()), None]),
+                    replace: true,
+                },
+            )
+        };
+        self.send(|| ats.clone().map(put).collect()).await;
+    }
+
+    async fn delete(&self, stream: &str, at: i64) {
+        let clustering = cells(&[Some(&at.to_be_bytes())]);
+        self.send(|| {
+            let clustering = clustering.clone();
+            vec![self.write(stream, Operation::DeleteRow { clustering })]
+        })
+        .await;
+    }
+
+    async fn slice(&self, stream: &str, direction: ReadDirection) -> Vec<i64> {
+        let slice = Slice {
+            direction,
+            ..Slice::from_start(&self.table, cells(&[Some(stream.as_bytes())]), 100_000)
+        };
+        let snapshot = self.store.snapshot().expect("it is open");
+        let options = ReadOptions {
+            max_bytes: u64::MAX,
+            ..ReadOptions::default()
+        };
+        let read = snapshot.slice(&slice, &options).await.expect("it is read");
+        assert!(read.exhausted && read.rows.width() == 4);
+        read.rows.iter().map(at).collect()
+    }
+
+    /// All rows, by scans of so many at a time.
+    async fn scan(&self, limit: u32) -> Vec<(String, i64)> {
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let snapshot = self.store.snapshot().expect("it is open");
+            let (range, options) = (TokenRange::whole(), ReadOptions::default());
+            let read = snapshot.scan(&self.table, &range, after.as_ref(), limit, &options);
+            let read = read.await.expect("it is scanned");
+            assert!(read.rows.len() <= limit as usize);
+            rows.extend(read.rows.iter().map(|row| {
+                let stream = String::from_utf8_lossy(row.get(0).expect("it is whole")).into_owned();
+                (stream, at(row))
+            }));
+            match read.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        rows.sort();
+        rows
+    }
+
+    /// How many buckets there are in the store.
+    async fn buckets(&self) -> usize {
+        let tables = self.inner.list_tables().await.expect("they are listed");
+        let table = tables.into_iter().find(|table| table.name() == "events");
+        let table = Arc::new(table.expect("it is there"));
+        let snapshot = self.inner.snapshot().expect("it is open");
+        let (range, options) = (TokenRange::whole(), ReadOptions::default());
+        let read = snapshot.scan_partitions(&table, &range, None, 10_000, &options);
+        read.await.expect("it is scanned").rows.len()
+    }
+}
+
+fn at(row: recto_model::RowRef<'_>) -> i64 {
+    let at = row.get(1).and_then(|at| at.try_into().ok());
+    at.map(i64::from_be_bytes).expect("it is whole")
+}
+
+fn table() -> Table {
+    let plain = ColumnKind::Regular(WriteKind::Plain);
+    let columns = vec![
+        column("stream", Type::Text, ColumnKind::Partition),
+        column("at", Type::BigInt, ColumnKind::Clustering(Direction::Ascending)),
+        column("text", Type::Text, plain),
+        column("note", Type::Text, plain),
+    ];
+    let options = TableOptions {
+        buckets: Some(Buckets::Bytes(64 << 10)),
+        ..TableOptions::default()
+    };
+    Table::new("events", columns, options).expect("these columns are a table")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_in_buckets_is_as_any_other() {
+    let shown = Shown::new().await;
+    for first in (0..ROWS).step_by(20) {
+        shown.put("s", first..first + 20).await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    shown.put("other", 0..3).await;
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    assert!(shown.buckets().await > 20, "the stream is cut");
+    for at in [0, 7, 1_000, ROWS - 1] {
+        shown.delete("s", at).await;
+    }
+    let left: Vec<i64> = (0..ROWS)
+        .filter(|at| ![0, 7, 1_000, ROWS - 1].contains(at))
+        .collect();
+    assert_eq!(shown.slice("s", ReadDirection::Forward).await, left);
+    let mut backward = shown.slice("s", ReadDirection::Backward).await;
+    backward.reverse();
+    assert_eq!(backward, left);
+    let all: Vec<(String, i64)> = (0..3)
+        .map(|at| ("other".to_owned(), at))
+        .chain(left.iter().map(|at| ("s".to_owned(), *at)))
+        .collect();
+    for limit in [1_000_000, 97, 1] {
+        assert_eq!(shown.scan(limit).await, all, "{limit} rows at a time");
+    }
+    let snapshot = shown.store.snapshot().expect("it is open");
+    let (range, options) = (TokenRange::whole(), ReadOptions::default());
+    let partitions = snapshot.scan_partitions(&shown.table, &range, None, 1_000, &options);
+    assert_eq!(partitions.await.expect("they are listed").rows.len(), 2);
+    for (at, is_there) in [(8_i64, true), (1_000, false), (ROWS, false)] {
+        let read = PointRead {
+            table: Arc::clone(&shown.table),
+            partition: cells(&[Some(b"s")]),
+            clustering: cells(&[Some(&at.to_be_bytes())]),
+        };
+        let one = snapshot.get(&read, &options).await.expect("it is read");
+        let many = snapshot.get_many(&[read], &options).await.expect("it is read");
+        assert_eq!(
+            (one.rows.len(), many[0].rows.len()),
+            (usize::from(is_there), usize::from(is_there))
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_of_a_partition_is_read_between_its_bounds() {
+    let shown = Shown::new().await;
+    shown.put("s", 0..300).await;
+    let slice = |limit| Slice {
+        from: Bound::After(cells(&[Some(&10_i64.to_be_bytes())])),
+        to: Bound::Before(cells(&[Some(&20_i64.to_be_bytes())])),
+        ..Slice::from_start(&shown.table, cells(&[Some(b"s")]), limit)
+    };
+    let snapshot = shown.store.snapshot().expect("it is open");
+    for (limit, count, exhausted) in [(5, 5, false), (50, 9, true)] {
+        let read = snapshot.slice(&slice(limit), &ReadOptions::default()).await;
+        let read = read.expect("it is read");
+        assert_eq!((read.rows.len(), read.exhausted), (count, exhausted));
+    }
+    assert!(!shown.store.describe_slice(&slice(5)).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_older_than_what_is_known_is_made_anew() {
+    let shown = Shown::new().await;
+    let old = shown.write(
+        "s",
+        Operation::DeleteRow {
+            clustering: cells(&[Some(&1_i64.to_be_bytes())]),
+        },
+    );
+    // The directory is read meanwhile, by who lives by it.
+    assert_eq!(shown.slice("s", ReadDirection::Forward).await, [] as [i64; 0]);
+    let refused = shown.store.write(old.clone(), WriteOptions::default()).await;
+    assert_eq!(refused.expect_err("it is older").kind(), StoreErrorKind::Moved);
+    let relaxed = WriteOptions {
+        relaxed: true,
+        ..WriteOptions::default()
+    };
+    let loaded = shown.store.write(old.clone(), relaxed).await;
+    assert!(matches!(loaded, Ok(WriteOutcome::Done)), "{loaded:?}");
+    let looked = WriteOptions {
+        looked_nanos: Some(u64::MAX),
+        ..WriteOptions::default()
+    };
+    let looked = shown.store.write(old, looked).await;
+    assert!(matches!(looked, Ok(WriteOutcome::Done)), "{looked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_that_is_made_again_begins_without_directories() {
+    let shown = Shown::new().await;
+    for first in (0..ROWS).step_by(20) {
+        shown.put("s", first..first + 20).await;
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    assert!(shown.buckets().await > 4);
+    let states = shown
+        .store
+        .compare_tables(&[table()])
+        .await
+        .expect("they are compared");
+    assert_eq!(states, [TableState::AsAsked]);
+    let listed = shown.store.list_tables().await.expect("they are listed");
+    let events = listed.iter().find(|table| table.name() == "events");
+    assert_eq!(events.map(Table::columns), Some(table().columns()));
+    shown.store.drop_table("events").await.expect("it is dropped");
+    shown.store.create_table(&shown.table).await.expect("it is made");
+    shown.put("s", 0..1).await;
+    assert_eq!(shown.buckets().await, 1, "in bucket 0, as if it were the first");
+    assert_eq!(shown.scan(10).await, [("s".to_owned(), 0)]);
+    assert_eq!(shown.slice("s", ReadDirection::Forward).await, [0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_tables_in_buckets_cannot_do_is_refused() {
+    let shown = Shown::new().await;
+    let bound = || Bound::start();
+    for operation in [
+        Operation::DeletePartition,
+        Operation::DeleteRange {
+            from: bound(),
+            to: bound(),
+        },
+    ] {
+        let write = shown.write("s", operation);
+        let refused = shown.store.write(write, WriteOptions::default()).await;
+        assert!(matches!(refused, Ok(WriteOutcome::Refused(_))), "{refused:?}");
+    }
+    assert!(shown.store.empty_table(&shown.table).await.is_err());
+    let count = vec![Cells::new()];
+    let snapshot = shown.store.snapshot().expect("it is open");
+    let options = ReadOptions::default();
+    let counted = snapshot.count_partitions(&shown.table, &count, &options);
+    assert!(counted.await.is_err());
+    let key = Operation::Put {
+        clustering: cells(&[None]),
+        cells: cells(&[None, None]),
+        replace: true,
+    };
+    let refused = shown
+        .store
+        .write(shown.write("s", key), WriteOptions::default())
+        .await;
+    assert!(matches!(refused, Ok(WriteOutcome::Refused(_))), "{refused:?}");
+}
