@@ -250,3 +250,50 @@ fn damaged() -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, "the position of a scan is damaged")
         .with_hint("begin the scan again")
 }
+
+#[cfg(test)]
+mod tests {
+    use recto_model::golden::bytes_of_hex;
+
+    use super::*;
+
+    fn cells_of(text: &str) -> Cells {
+        let cells: Vec<Vec<u8>> = text
+            .split('.')
+            .map(|cell| bytes_of_hex(cell.trim_start_matches('-')))
+            .collect();
+        cells.iter().map(|cell| Some(&cell[..])).collect()
+    }
+
+    #[test]
+    fn positions_are_written_as_ever() {
+        let lines = include_str!("golden/position-v1.txt").lines();
+        let mut count = 0;
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            let parts: Vec<&str> = line.split("; ").collect();
+            let [met, waiting, behind, bytes] = parts.try_into().expect("there are four");
+            let position = Position {
+                met: match met {
+                    "none" => Met::None,
+                    "all" => Met::All,
+                    "-" => Met::UpTo(ScanPosition(Vec::new())),
+                    hex => Met::UpTo(ScanPosition(bytes_of_hex(hex))),
+                },
+                waiting: match waiting {
+                    "none" => VecDeque::new(),
+                    all => all.split(' ').map(cells_of).collect(),
+                },
+                behind: (behind != "none").then(|| cells_of(behind)),
+            };
+            let bytes = bytes_of_hex(bytes);
+            assert_eq!(position.written(), bytes, "{line}");
+            assert_eq!(Position::read(&bytes), Some(position));
+            for end in 0..bytes.len() {
+                assert_eq!(Position::read(&bytes[..end]), None, "{end} bytes of {line}");
+            }
+            count += 1;
+        }
+        assert_eq!(count, 5);
+        assert_eq!(Position::read(&[2, 0, 0, 0, 0, 0, 0]), None);
+    }
+}
