@@ -72,8 +72,8 @@ pub enum SplitAction {
 /// A cut under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Splitting {
-    /// What is to be cut yet.
-    cut: Option<Cut>,
+    /// What is to be cut yet, all by one conditional write.
+    cuts: Vec<Cut>,
     /// Whether the partition grows so fast that it is to be cut again soon.
     is_hot: bool,
     is_root_marked: bool,
@@ -88,12 +88,13 @@ pub struct Splitting {
 }
 
 impl Splitting {
-    /// To make this cut, or to go on with what is half done. `is_hot`: the partition will be cut again soon, so that copies of
+    /// To make these cuts, each of another bucket; none: to go on with what is half done. `is_hot`: the partition will be cut again soon, so that copies of
     /// its directory stay short-lived.
-    pub fn new(cut: Option<Cut>, is_hot: bool, protocol: Protocol) -> Self {
+    pub fn new(cuts: impl IntoIterator<Item = Cut>, is_hot: bool, protocol: Protocol) -> Self {
+        let cuts: Vec<Cut> = cuts.into_iter().collect();
         Self {
-            is_others: cut.is_none(),
-            cut,
+            is_others: cuts.is_empty(),
+            cuts,
             is_hot,
             is_root_marked: false,
             known: None,
@@ -141,14 +142,14 @@ impl Splitting {
         let Some(known) = &self.known else {
             return SplitAction::Read;
         };
-        if let Some(cut) = self.cut.as_ref().and_then(|cut| known.cut(cut, self.protocol)) {
+        if let Some(cut) = known.cut_all(&self.cuts, self.protocol) {
             let must_mark = known.version == 0 && self.keeps(Rule::RootMarkedFirst);
             if must_mark && !self.is_root_marked {
                 return SplitAction::MarkRoot;
             }
             return self.cas(cut);
         }
-        self.cut = None;
+        self.cuts.clear();
         if !known.is_being_cut() {
             return self.ends();
         }

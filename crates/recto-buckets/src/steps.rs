@@ -90,6 +90,22 @@ impl Directory {
         (next.pieces.len() > self.pieces.len()).then_some(next)
     }
 
+    /// Step 1 of several cuts at once; none if there is nothing to cut.
+    pub(crate) fn cut_all(&self, cuts: &[Cut], protocol: Protocol) -> Option<Self> {
+        let mut next: Option<Self> = None;
+        for cut in cuts {
+            let before = next.as_ref().unwrap_or(self);
+            if let Some(after) = before.cut(cut, protocol) {
+                next = Some(after);
+            }
+        }
+        // It is one change.
+        next.map(|next| Self {
+            version: self.version + 1,
+            ..next
+        })
+    }
+
     fn gives_bucket(&mut self, part: &mut Piece, sampling: Sampling, protocol: Protocol) {
         let bucket = self.next_bucket;
         self.next_bucket = Bucket(bucket.0.saturating_add(1));

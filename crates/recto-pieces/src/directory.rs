@@ -83,6 +83,12 @@ impl PieceStore {
         self.again(deadline, |time| async move {
             let options = self.directory_options(is_serial, time);
             for _ in 0..MAX_TORN_READS {
+                if let Some(first) = self.known_start(place, seek)
+                    && let Window::Read(window) = self.read_window(place, Some(first), &options).await?
+                    && seek.is_met(&window)
+                {
+                    return Ok(window);
+                }
                 match self.read_window(place, None, &options).await? {
                     Window::None => {
                         return Ok(Directory::absent(place.pieced.sampling, self.protocol));
@@ -102,6 +108,13 @@ impl PieceStore {
             Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
         })
         .await
+    }
+
+    /// Where the window began that had what is wanted when it was read last, if it was not the first one.
+    fn known_start(&self, place: &Place, seek: &Seek) -> Option<Key> {
+        let last = self.copies.last(&place.id, seek)?;
+        let first = last.directory().pieces.first()?;
+        (!first.start.is_empty()).then(|| first.start.clone())
     }
 
     /// Where a window begins that has what is wanted about in its middle.
@@ -139,6 +152,12 @@ impl PieceStore {
                 Window::None
             });
         };
+        if first
+            .as_deref()
+            .is_some_and(|first| row.get(START) != Some(first))
+        {
+            return Ok(Window::Torn);
+        }
         let shared = shared_of(row).ok_or_else(missing)?;
         let pieces: Option<Vec<_>> = read.rows.iter().map(piece_of).collect();
         let mut pieces = pieces.ok_or_else(missing)?;
@@ -188,13 +207,23 @@ impl PieceStore {
     }
 
     fn change(&self, place: &Place, before: &Directory, put: &Directory) -> Cas {
+        let of_before = |piece: &Piece| {
+            let index = before
+                .pieces
+                .binary_search_by(|other| other.start.cmp(&piece.start));
+            // Of version 0 nothing is stored.
+            index
+                .ok()
+                .filter(|_| before.version > 0)
+                .map(|index| &before.pieces[index])
+        };
         let pieces: Vec<&Piece> = match before.version {
-            // Nothing of it is stored.
             0 => put.pieces.iter().collect(),
             _ => put.changed_since(before),
         };
-        let mut mutations = vec![put_shared(put)];
-        mutations.extend(pieces.into_iter().map(put_piece));
+        let mut mutations = vec![put_shared(put, before)];
+        let pieces = pieces.into_iter().map(|piece| put_piece(piece, of_before(piece)));
+        mutations.extend(pieces);
         let condition = CasCondition {
             row: RowAddress::Static,
             column: COMPARED,
@@ -214,7 +243,15 @@ fn version_cell(version: Version) -> Option<Vec<u8>> {
     (version > 0).then(|| version.to_be_bytes().to_vec())
 }
 
-fn put_shared(directory: &Directory) -> Mutation {
+fn put_shared(directory: &Directory, before: &Directory) -> Mutation {
+    let cells = shared_cells(directory);
+    let before = (before.version > 0).then(|| shared_cells(before));
+    let (columns, cells) = changed(cells, before);
+    undated(Operation::PatchStatic { columns, cells })
+}
+
+/// In the order of the table's columns.
+fn shared_cells(directory: &Directory) -> [Option<Vec<u8>>; 5] {
     let shared = static_columns(directory);
     let StaticColumns {
         version,
@@ -224,21 +261,37 @@ fn put_shared(directory: &Directory) -> Mutation {
         floor,
     } = shared;
     let [life_ms, longest_ms, next_bucket, version] =
-        [life_ms, longest_ms, next_bucket, version].map(i64::to_be_bytes);
-    let cells = [
-        floor.as_deref(),
-        Some(&life_ms[..]),
-        Some(&longest_ms),
-        Some(&next_bucket),
-        Some(&version),
-    ];
-    undated(Operation::PatchStatic {
-        columns: (0..cells.len() as u16).collect(),
-        cells: cells.into_iter().collect(),
+        [life_ms, longest_ms, next_bucket, version].map(|number| Some(number.to_be_bytes().to_vec()));
+    [floor, life_ms, longest_ms, next_bucket, version]
+}
+
+/// Columns that are not as they were, so that no null is written where none is needed: each is a tombstone, and all of them
+/// are read with the directory.
+fn changed<const N: usize>(
+    cells: [Option<Vec<u8>>; N],
+    before: Option<[Option<Vec<u8>>; N]>,
+) -> (Vec<u16>, Cells) {
+    let before = before.unwrap_or([const { None }; N]);
+    let changed = (0..)
+        .zip(cells.iter().zip(&before))
+        .filter(|(_, (cell, before))| cell != before);
+    let changed: Vec<(u16, _)> = changed.map(|(column, (cell, _))| (column, cell)).collect();
+    let columns = changed.iter().map(|(column, _)| *column).collect();
+    (columns, changed.iter().map(|(_, cell)| cell.as_deref()).collect())
+}
+
+/// None is put that is as it was.
+fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
+    let (columns, cells) = changed(piece_cells(piece), before.map(piece_cells));
+    undated(Operation::Patch {
+        clustering: std::iter::once(Some(&piece.start[..])).collect(),
+        columns,
+        cells,
     })
 }
 
-fn put_piece(piece: &Piece) -> Mutation {
+/// In the order of the table's columns.
+fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
     let columns = piece_columns(piece);
     let number = |number: i64| Some(number.to_be_bytes().to_vec());
     let [unit, mean] = columns.sampling.map(number);
@@ -248,10 +301,9 @@ fn put_piece(piece: &Piece) -> Mutation {
     };
     let [rows, rows_variance, bytes, bytes_variance] = match columns.figures {
         Some(figures) => figures.map(number),
-        None => [None, None, None, None],
+        None => [const { None }; 4],
     };
-    // In the order of the table's columns.
-    let cells = [
+    [
         number(columns.bucket),
         bytes,
         bytes_variance,
@@ -262,12 +314,7 @@ fn put_piece(piece: &Piece) -> Mutation {
         rows,
         rows_variance,
         unit,
-    ];
-    undated(Operation::Put {
-        clustering: std::iter::once(Some(&columns.start[..])).collect(),
-        cells: cells.iter().map(Option::as_deref).collect::<Cells>(),
-        replace: true,
-    })
+    ]
 }
 
 fn undated(operation: Operation) -> Mutation {

@@ -9,7 +9,7 @@ pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// Pieces that are read side by side.
 pub const MAX_PIECES_AT_ONCE: usize = 16;
 /// Samples of a bucket that are looked at, by which it is cut.
-pub const MAX_SAMPLES_READ: u32 = 2_048;
+pub const MAX_SAMPLES_READ: u32 = 16_384;
 /// Newest samples of a bucket by which it is said how fast it grows, and whether keys run with arrival.
 pub const MAX_ARRIVALS: usize = 16;
 /// Rows that are copied by one request.
@@ -25,10 +25,12 @@ pub const MAX_CLEARINGS: usize = 768;
 /// What is noticed of partitions and not looked at yet. What is noticed then is forgotten, and noticed again when somebody
 /// comes there again.
 pub const MAX_NOTICES: usize = 8_192;
+/// Of those, buckets of one partition that are looked at together.
+pub const MAX_TAKEN: usize = 128;
 /// How often a directory is read that changes meanwhile.
 pub const MAX_TORN_READS: u32 = 8;
-/// How often who finds a cut half done lets others go on with it first.
-pub const MAX_PATIENCE: u32 = 64;
+/// How often who finds a cut half done looks whether others are done with it.
+pub const MAX_PATIENCE: u32 = 256;
 /// How long one request to the store may take, if there is so much time.
 pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(5);
 /// For how long one step of a cut is tried in vain; who comes there later goes on with it.

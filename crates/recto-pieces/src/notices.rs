@@ -7,7 +7,7 @@ use recto_buckets::limits::LONG_LIFE_MS;
 use recto_buckets::{Bucket, Directory, Key};
 use tokio::sync::Notify;
 
-use crate::limits::{MAX_CLEARINGS, MAX_NOTICES};
+use crate::limits::{MAX_CLEARINGS, MAX_NOTICES, MAX_TAKEN};
 use crate::place::{Place, PlaceId};
 
 /// What was noticed.
@@ -100,6 +100,23 @@ impl Notices {
         if let Some(piece) = first(|piece| piece.roles.is_at_rest() && !piece.roles.old.is_empty()) {
             self.add(place, Notice::ToClear, &piece.start);
         }
+    }
+
+    /// What else has grown of a partition, of which one notice is being looked at: [`MAX_TAKEN`] of them at most.
+    pub(crate) fn take_grown(&self, place: &PlaceId) -> Vec<(Bucket, Key)> {
+        let mut inner = self.lock();
+        let from = (Arc::clone(place), Notice::Grown(Bucket(0)));
+        let to = (Arc::clone(place), Notice::Grown(Bucket(u64::MAX)));
+        let addresses = inner.waiting.range(from..=to).map(|(address, _)| address.clone());
+        let addresses: Vec<_> = addresses.take(MAX_TAKEN).collect();
+        let mut take = |address: &(PlaceId, Notice)| {
+            let noticed = inner.waiting.remove(address)?;
+            match noticed.notice {
+                Notice::Grown(bucket) => Some((bucket, noticed.key)),
+                _ => None,
+            }
+        };
+        addresses.iter().filter_map(&mut take).collect()
     }
 
     /// The next thing to be done; it is being done until somebody says that it is [over](Self::is_over).

@@ -106,6 +106,13 @@ impl PieceStore {
         Ok(open)
     }
 
+    /// The same by another protocol, which must be that of all processes.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_protocol(self, protocol: Protocol) -> Self {
+        Self { protocol, ..self }
+    }
+
     /// A partition of a table, by the cells of its key without the bucket.
     ///
     /// # Errors

@@ -5,21 +5,28 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt};
+use futures::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
+use recto_buckets::limits::MAX_CUT_EDGES;
 use recto_buckets::{
-    ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Key, SplitAction, SplitEvent,
-    Splitting, Version,
+    Bucket, ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Key, SplitAction,
+    SplitEvent, Splitting, Version,
 };
 
 use crate::directory::Seek;
 use crate::error::Result;
 use crate::growth::{Bucketful, Wanted, growth_of, span_of};
-use crate::limits::{MAX_JOBS, MAX_PATIENCE, MAX_PATIENT_PAUSE, MAX_STEP_TIME};
+use crate::limits::{MAX_COPIES_AT_ONCE, MAX_JOBS, MAX_PATIENCE, MAX_PATIENT_PAUSE, MAX_STEP_TIME};
 use crate::notices::{Notice, Noticed};
 use crate::place::{Partition, PieceStore, Place};
 
 /// Who waits looks at its clock no more often.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
+/// How many short lives of copies somebody waits at most before going on with what another left half done.
+const PATIENT_LIVES: u32 = 15;
+/// Of the bytes that a mutation may have, the edges of cuts are one part of so many.
+const EDGES_OF_A_MUTATION: usize = 4;
+/// Bytes that a piece takes beside its edge, about.
+const PIECE_BYTES: usize = 256;
 
 impl PieceStore {
     /// Cuts what has grown, goes on with what was left half done, and clears what was left, until it is dropped: whoever
@@ -39,71 +46,144 @@ impl PieceStore {
     }
 
     async fn job(&self, noticed: Noticed) {
-        let place = &noticed.place;
+        let (place, key) = (&noticed.place, &noticed.key);
         // What failed is there to be noticed again.
         let _ = match noticed.notice {
-            Notice::Grown(_) | Notice::HalfDone => self.grown(&noticed).await,
-            Notice::ToClear => self.clear(place, &noticed.key).await,
-            Notice::Calm => self.calm(place, &noticed.key).await,
+            Notice::Grown(bucket) => self.grown(place, (bucket, key.clone())).await,
+            Notice::HalfDone => self.at_rest(place, key).await.map(drop),
+            Notice::ToClear => self.clear(place, key).await,
+            Notice::Calm => self.calm(place, key).await,
         };
         self.notices.is_over(&noticed);
     }
 
-    /// Lets who cuts there be done with that, or goes on with it; and makes the cut that is due then.
-    async fn grown(&self, noticed: &Noticed) -> Result<()> {
-        let (place, key) = (&noticed.place, &noticed.key);
-        let mut before: Option<Version> = None;
-        for _ in 0..MAX_PATIENCE {
-            let directory = self.directory_at(place, key).await?;
-            if directory.is_being_cut() {
-                if before == Some(directory.version) {
-                    self.split(place, key, None, false).await?;
-                }
-                before = Some(directory.version);
-                let longest = directory.longest_ms + self.protocol.standstill_ms;
-                self.patient_pause(Duration::from_millis(longest)).await;
+    /// Makes the cuts that are due in a bucket that has grown, and in others of its partition. What this process knows says whether
+    /// one is; that is decided anew by the directory as it is when nothing is being cut there.
+    async fn grown(&self, place: &Arc<Place>, first: (Bucket, Key)) -> Result<()> {
+        let partition = Partition {
+            pieces: self.clone(),
+            place: Arc::clone(place),
+        };
+        let (mut due, mut version) = (Vec::new(), 0);
+        let others = self.notices.take_grown(&place.id);
+        for (bucket, key) in std::iter::once(first).chain(others) {
+            let (seek, deadline) = (Seek::At(key.clone()), self.deadline(MAX_STEP_TIME));
+            let copy = partition.take(&seek, deadline).await?;
+            if let Some(wanted) = self.wanted(place, copy.directory(), bucket).await? {
+                due.push((bucket, key, Some(wanted)));
+                version = copy.directory().version;
+            }
+        }
+        let Some((_, key, _)) = due.first() else {
+            return Ok(());
+        };
+        let key = key.clone();
+        let Some(directory) = self.at_rest(place, &key).await? else {
+            return Ok(());
+        };
+        let mut room = Room::new(self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION);
+        let (mut cuts, mut is_hot) = (Vec::new(), false);
+        for (bucket, key, wanted) in due {
+            if directory.piece_of(&key).is_none() {
+                // Another window has it.
+                self.notices.add(place, Notice::Grown(bucket), &key);
                 continue;
             }
-            let Notice::Grown(bucket) = noticed.notice else {
-                return Ok(());
+            let wanted = match wanted.filter(|_| directory.version == version) {
+                Some(wanted) => Some(wanted),
+                None => self.wanted(place, &directory, bucket).await?,
             };
-            let Some((span, sampling)) = span_of(&directory, bucket) else {
-                return Ok(());
-            };
-            let samples = self
-                .samples(place, bucket, &span, self.deadline(MAX_STEP_TIME))
-                .await?;
-            let now_ms = self.clock().wall_ms;
-            let pieced = &place.pieced;
-            let growth = growth_of(pieced, &samples, sampling, &directory, now_ms, self.protocol);
-            let bucketful = Bucketful {
-                pieced,
-                span: &span,
-                sampling,
-                samples: &samples,
-                now_ms,
-                max_edges_bytes: self.store.limits().mutation_bytes / 4,
-                growth,
-            };
-            let Some(Wanted { cut, is_hot }) = bucketful.wanted() else {
-                return Ok(());
-            };
-            return self.split(place, key, Some(cut), is_hot).await;
+            let Some(wanted) = wanted else { continue };
+            if room.takes(&wanted.cut) {
+                is_hot |= wanted.is_hot;
+                cuts.push(wanted.cut);
+            } else {
+                self.notices.add(place, Notice::Grown(bucket), &key);
+            }
         }
-        Ok(())
+        if cuts.is_empty() {
+            return Ok(());
+        }
+        self.split(place, &key, directory, cuts, is_hot).await
     }
 
-    /// Runs a cut, or what is left of one, to its end.
-    async fn split(&self, place: &Arc<Place>, key: &Key, cut: Option<Cut>, is_hot: bool) -> Result<()> {
-        let mut machine = Splitting::new(cut, is_hot, self.protocol);
-        let mut known = Directory::absent(place.pieced.sampling, self.protocol);
+    /// The cut that is due in a bucket by its samples, if one is.
+    async fn wanted(&self, place: &Place, directory: &Directory, bucket: Bucket) -> Result<Option<Wanted>> {
+        let Some((span, sampling)) = span_of(directory, bucket) else {
+            return Ok(None);
+        };
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let samples = self.samples(place, bucket, &span, deadline).await?;
+        let now_ms = self.clock().wall_ms;
+        let pieced = &place.pieced;
+        let growth = growth_of(pieced, &samples, sampling, directory, now_ms, self.protocol);
+        let bucketful = Bucketful {
+            pieced,
+            span: &span,
+            sampling,
+            samples: &samples,
+            now_ms,
+            max_edges_bytes: self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION,
+            growth,
+        };
+        Ok(bucketful.wanted())
+    }
+
+    /// The directory, read serially, when nothing is being cut there: others are let be done with that, and what nobody moves on is gone on
+    /// with. None: that takes too long.
+    async fn at_rest(&self, place: &Arc<Place>, key: &Key) -> Result<Option<Directory>> {
+        let mut seen: Option<(Version, Duration)> = None;
+        for _ in 0..MAX_PATIENCE {
+            let directory = self.directory_at(place, key).await?;
+            if !directory.is_being_cut() {
+                return Ok(Some(directory));
+            }
+            let step = Duration::from_millis(directory.longest_ms + self.protocol.standstill_ms);
+            let patience = match seen {
+                Some((version, patience)) if version == directory.version => patience,
+                _ => step + self.drawn_patience(),
+            };
+            if patience.is_zero() {
+                self.split(place, key, directory, Vec::new(), false).await?;
+                continue;
+            }
+            let pause = patience.min(step);
+            self.wait(pause).await;
+            seen = Some((directory.version, patience.saturating_sub(pause)));
+        }
+        Ok(None)
+    }
+
+    /// Makes cuts of the directory as it was just read, or goes on with what is half done, to the end. Others who come first with
+    /// theirs are let be: what is due then follows from what they made of it.
+    async fn split(
+        &self,
+        place: &Arc<Place>,
+        key: &Key,
+        read: Directory,
+        cuts: Vec<Cut>,
+        is_hot: bool,
+    ) -> Result<()> {
+        let mut is_decided = cuts.is_empty();
+        let mut machine = Splitting::new(cuts, is_hot, self.protocol);
+        let mut known = read.clone();
+        let mut read = Some(read);
         let mut action = machine.step(SplitEvent::Begin);
-        let mut touched = Vec::new();
-        let mut attempts = 0;
+        let (mut touched, mut attempts) = (Vec::new(), 0);
         loop {
             let event = match action {
                 SplitAction::Read => {
-                    known = self.directory_at(place, key).await?;
+                    let version = known.version;
+                    known = match read.take() {
+                        Some(read) => read,
+                        None => self.directory_at(place, key).await?,
+                    };
+                    if !is_decided && known.version != version {
+                        // It may be this one, of unknown outcome.
+                        is_decided = true;
+                        machine = Splitting::new([], is_hot, self.protocol);
+                        machine.step(SplitEvent::Begin);
+                    }
                     SplitEvent::Read(known.clone())
                 }
                 SplitAction::MarkRoot => {
@@ -114,9 +194,12 @@ impl PieceStore {
                 SplitAction::Cas { put, .. } => {
                     let decision = self.decide(place, &known, &put, &mut attempts).await?;
                     if decision == Decision::Applied {
+                        is_decided = true;
                         touched.extend(being_cut(&known));
                         known = put;
                         touched.extend(being_cut(&known));
+                    } else if decision == Decision::Refused && !is_decided {
+                        break;
                     }
                     SplitEvent::Decided(decision)
                 }
@@ -133,6 +216,8 @@ impl PieceStore {
             action = machine.step(event);
         }
         // What came meanwhile is looked at: nobody may come there any more.
+        touched.sort_unstable();
+        touched.dedup();
         for key in touched {
             if let Some(piece) = known.piece_of(&key) {
                 self.notices.add(place, Notice::Grown(piece.roles.read), &key);
@@ -145,10 +230,10 @@ impl PieceStore {
     /// Copies live longer again where nothing was changed for a while.
     async fn calm(&self, place: &Arc<Place>, key: &Key) -> Result<()> {
         let before = self.directory_at(place, key).await?;
-        self.patient_pause(MAX_PATIENT_PAUSE).await;
+        self.patient_pause(self.longest_patience()).await;
         let now = self.directory_at(place, key).await?;
         if now.version == before.version && !now.is_being_cut() {
-            return self.split(place, key, None, false).await;
+            return self.split(place, key, now, Vec::new(), false).await;
         }
         Ok(())
     }
@@ -214,7 +299,7 @@ impl PieceStore {
     }
 
     async fn copy_all(&self, place: &Place, known: &Directory, copies: &[Copying]) -> Result<()> {
-        for copying in copies {
+        let copied = copies.iter().map(|copying| {
             let piece = known.piece_of(&copying.span.start);
             let sampling = piece.map(|piece| {
                 let newer = piece.next_sampling.unwrap_or(piece.sampling);
@@ -225,14 +310,24 @@ impl PieceStore {
                 }
             });
             self.copy(place, copying, sampling.unwrap_or(place.pieced.sampling))
-                .await?;
-        }
-        Ok(())
+        });
+        let copied: Vec<_> = copied.collect();
+        let copied = stream::iter(copied).buffered(MAX_COPIES_AT_ONCE);
+        copied.try_collect().await
     }
 
     /// So long, and a time that is drawn beside: others wait for the same.
     async fn patient_pause(&self, least: Duration) {
-        self.wait(least + MAX_PATIENT_PAUSE.mul_f64(self.drawn())).await;
+        self.wait(least + self.drawn_patience()).await;
+    }
+
+    fn drawn_patience(&self) -> Duration {
+        self.longest_patience().mul_f64(self.drawn())
+    }
+
+    fn longest_patience(&self) -> Duration {
+        let lives = Duration::from_millis(self.protocol.short_life_ms) * PATIENT_LIVES;
+        lives.min(MAX_PATIENT_PAUSE)
     }
 
     /// Waits so long by the clock that counts since the machine was started.
@@ -247,6 +342,33 @@ impl PieceStore {
             // It goes on while the machine is suspended, and timers do not.
             tokio::time::sleep((left / 8).max(SHORTEST_SLEEP)).await;
         }
+    }
+}
+
+/// What is left of a conditional write for cuts.
+struct Room {
+    edges: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn new(bytes: usize) -> Self {
+        Self {
+            edges: MAX_CUT_EDGES,
+            bytes,
+        }
+    }
+
+    /// Whether there is room for one more; the first one has it.
+    fn takes(&mut self, cut: &Cut) -> bool {
+        let bytes: usize = cut.edges.iter().map(|edge| edge.len() + PIECE_BYTES).sum();
+        let is_first = self.edges == MAX_CUT_EDGES;
+        if !is_first && (cut.edges.len() > self.edges || bytes > self.bytes) {
+            return false;
+        }
+        self.edges = self.edges.saturating_sub(cut.edges.len());
+        self.bytes = self.bytes.saturating_sub(bytes);
+        true
     }
 }
 
@@ -287,9 +409,17 @@ impl Partition {
     /// # Errors
     /// It cannot be read in time, or is damaged.
     pub async fn directory(&self, time: Duration) -> Result<Directory> {
-        let (first, deadline) = (Seek::At(Key::new()), self.pieces.deadline(time));
+        self.window(Key::new(), time).await
+    }
+
+    /// The same, the window of it that has this key.
+    ///
+    /// # Errors
+    /// It cannot be read in time, or is damaged.
+    pub async fn window(&self, key: Key, time: Duration) -> Result<Directory> {
+        let (seek, deadline) = (Seek::At(key), self.pieces.deadline(time));
         self.pieces
-            .read_directory(&self.place, &first, true, deadline)
+            .read_directory(&self.place, &seek, true, deadline)
             .await
     }
 }

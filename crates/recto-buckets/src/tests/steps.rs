@@ -75,6 +75,36 @@ fn a_cut_goes_through_its_steps() {
 }
 
 #[test]
+fn several_cuts_are_one_change() {
+    let protocol = Protocol::default();
+    let figures = |rows| {
+        Some(Figures {
+            rows,
+            ..Figures::default()
+        })
+    };
+    let whole = directory(2, vec![piece(b"", 0), piece(b"m", 1)]);
+    let cuts = [
+        Cut {
+            figures: figures(1),
+            ..cut(&[b"c"], Stays::First)
+        },
+        Cut {
+            figures: figures(2),
+            ..cut(&[b"s", b"u"], Stays::Last)
+        },
+    ];
+    let both = whole.cut_all(&cuts, protocol).unwrap();
+    assert_eq!(both.version, whole.version + 1);
+    assert_eq!(both.next_bucket, Bucket(whole.next_bucket.0 + 3));
+    let starts: Vec<_> = both.pieces.iter().map(|piece| piece.start.as_slice()).collect();
+    assert_eq!(starts, [&b""[..], b"c", b"m", b"s", b"u"]);
+    let known: Vec<_> = both.pieces.iter().map(|piece| piece.figures).collect();
+    assert_eq!(known, [figures(1), None, None, None, figures(2)]);
+    assert_eq!(both.cut_all(&cuts, protocol), None, "they are made");
+}
+
+#[test]
 fn a_piece_that_changed_since_is_not_ripe() {
     let protocol = Protocol::default();
     let first = Directory::absent(SAMPLING, protocol);

@@ -16,7 +16,9 @@ fn config(keyspace: &str) -> CassandraConfig {
 pub(crate) async fn made() -> String {
     let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"));
     scratch.remove_left(drop_named).await.unwrap();
-    let name = scratch.keyspace("recto_jobs").unwrap();
+    let name = scratch
+        .keyspace(&env!("CARGO_PKG_NAME").replace('-', "_"))
+        .unwrap();
     create_keyspace(config(&name), Environment::system(), None)
         .await
         .unwrap();

@@ -1,6 +1,6 @@
 //! Cuts by the engine, from a sample to the clearing.
 
-use recto_buckets::{Bucket, Cut, SplitAction, SplitEvent, Splitting, Stays};
+use recto_buckets::{Bucket, Cut, Roles, SplitAction, SplitEvent, Splitting, Stays};
 use recto_model::table::Direction;
 use recto_store::PointRead;
 
@@ -94,6 +94,33 @@ async fn what_is_too_much_is_cut_at_its_samples_and_cleared() {
     let directory = stream.partition.directory(TIME).await.expect("it is read");
     assert!(!directory.is_to_be_cleared());
     assert!(stream.rows_of(0).await < 200, "what is elsewhere is gone");
+    assert_eq!(stream.all().await.len(), 600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn buckets_that_are_full_at_once_are_cut_together() {
+    let stream = Stream::new(Direction::Ascending).await;
+    let of = |bucket| Roles::of(Bucket(bucket));
+    let pieces: Vec<_> = (0..6_i64)
+        .map(|bucket| (bucket * 100, of(bucket.unsigned_abs())))
+        .collect();
+    let before = stream.is_kept_in(&pieces).await;
+    // In no order, and full when somebody begins to look.
+    stream
+        .fill((0..600).map(|at| at * 7_919 % 600), Duration::ZERO)
+        .await;
+    let _work = stream.works();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let directory = stream.partition.directory(TIME).await.expect("it is read");
+    assert!(
+        !directory.is_being_cut() && directory.pieces.len() >= 9,
+        "{directory:?}"
+    );
+    let changes = directory.version - before.version;
+    assert!(
+        changes <= 6,
+        "{changes} conditional writes, which are as many as for one bucket"
+    );
     assert_eq!(stream.all().await.len(), 600);
 }
 

@@ -13,7 +13,7 @@ const ALL: u32 = 1_000;
 
 impl Stream {
     /// Pieces that begin at these times: which buckets are read, and which else take writes and deletions.
-    async fn is_kept_in(&self, pieces: &[(i64, Roles)]) -> Directory {
+    pub(super) async fn is_kept_in(&self, pieces: &[(i64, Roles)]) -> Directory {
         let before = self.partition.directory(TIME).await.expect("it is read");
         let mut put = before.clone();
         put.version += 1;

@@ -1,6 +1,7 @@
 //! What was said to those who wrote and read, and whether that can be.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Mutex;
 
 /// Something that happened, counted from 1.
@@ -141,14 +142,19 @@ impl Said {
             before = Some(*key);
         }
         let rows: BTreeMap<i64, Number> = page.rows.iter().copied().collect();
-        let is_within = |key: i64| {
-            let begins = page.after.is_none_or(|after| follows(key, after));
-            begins && page.to.is_none_or(|to| !follows(key, to))
+        let (after, to) = (
+            page.after.map_or(Bound::Unbounded, Bound::Excluded),
+            page.to.map_or(Bound::Unbounded, Bound::Included),
+        );
+        let within = if page.is_backward {
+            (to, after)
+        } else {
+            (after, to)
         };
         if let Some(key) = rows.keys().find(|key| !self.of_key.contains_key(key)) {
             return Some(format!("{key} was read, and nobody wrote it"));
         }
-        let mut keys = self.of_key.keys().filter(|key| is_within(**key));
+        let mut keys = self.of_key.range(within).map(|(key, _)| key);
         keys.find_map(|key| self.wrong_at(*key, rows.get(key).copied(), page.begun, ended))
     }
 

@@ -1,0 +1,343 @@
+//! Several processes that write, page and cut one partition at full speed. Each page shows what was acknowledged before it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use recto_buckets::Directory;
+use recto_buckets::sampling::hash;
+use recto_buckets::sizing::{Sizing, counted_bytes};
+use recto_model::table::{Direction, ReadDirection};
+use recto_pieces::{Change, PiecesErrorKind};
+use tokio::task::JoinHandle;
+
+use crate::history::{History, Number, Page};
+use crate::process::{Process, Setting, TIME, patch, put, said, short_protocol};
+use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
+
+/// Samples of a bucket.
+const SAMPLES: u32 = 8;
+const TARGET: u64 = 1 << 20;
+const LARGEST: u64 = 2_000;
+const PROCESSES: i64 = 3;
+const WRITERS: u64 = 8;
+const HOUR_MICROS: i64 = 3_600_000_000;
+/// For how long it goes at full speed.
+const STORM: Duration = Duration::from_secs(15);
+/// How long it may take until all is cut.
+const SETTLED: Duration = Duration::from_secs(120);
+/// Keys that are written in no order.
+const SPREAD: i64 = 1 << 40;
+
+/// How a run goes.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    stream: &'static str,
+    direction: Direction,
+    /// Whether clocks are an hour apart. Then each process has keys of its own.
+    is_apart: bool,
+    /// How many of ten keys run with arrival.
+    in_order: i64,
+}
+
+/// Numbers by a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: i64) -> i64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        i64::try_from((bits ^ (bits >> 31)) % end.unsigned_abs()).unwrap()
+    }
+}
+
+/// What all of a run share.
+struct Shared {
+    run: Run,
+    history: History,
+    next: AtomicI64,
+    is_over: AtomicBool,
+}
+
+struct One {
+    process: Process,
+    index: i64,
+    shared: Arc<Shared>,
+}
+
+impl One {
+    /// A key that is new, or one that may be there.
+    fn key(&self, random: &mut Random) -> i64 {
+        let run = self.shared.run;
+        let at = if random.below(10) < run.in_order {
+            let next = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            // Some are late, or there.
+            if random.below(5) == 0 {
+                next - random.below(next.min(50))
+            } else {
+                next
+            }
+        } else {
+            let bits = if random.below(4) == 0 {
+                random.below(64) << 32
+            } else {
+                random.below(SPREAD)
+            };
+            bits - bits % 7
+        };
+        if run.is_apart {
+            at * PROCESSES + self.index
+        } else {
+            at
+        }
+    }
+
+    async fn writes(&self, mut random: Random) {
+        while !self.shared.is_over.load(Ordering::Relaxed) {
+            let at = self.key(&mut random);
+            let is_put = random.below(6) > 0;
+            let history = &self.shared.history;
+            let number = history.tries(at, is_put);
+            let text = text_of(number, &mut random);
+            let change = match (is_put, random.below(3)) {
+                (false, _) => Change::Delete,
+                (true, 0) => patch(&text),
+                (true, _) => put(None, Some(&text), None),
+            };
+            match self.process.change(at, change).await {
+                Ok(stamp) => history.acknowledges(number, stamp.0),
+                Err(error) => {
+                    history.gives_up(number, self.process.newest_stamp.load(Ordering::Relaxed));
+                    if !is_passing(error.kind()) {
+                        history.fails(format!("{at} was refused: {error}"));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn pages(&self, mut random: Random) {
+        while !self.shared.is_over.load(Ordering::Relaxed) {
+            self.pages_through(random.below(2) == 0, 1 + random.below(2_000))
+                .await;
+        }
+    }
+
+    async fn pages_through(&self, is_backward: bool, limit: i64) {
+        let direction = if is_backward {
+            ReadDirection::Backward
+        } else {
+            ReadDirection::Forward
+        };
+        let mut after = None;
+        loop {
+            let begun = self.shared.history.now();
+            let slice = self
+                .process
+                .slice(direction, after, u32::try_from(limit).unwrap());
+            let read = match self.process.read(&slice).await {
+                Ok(read) => read,
+                Err(error) => {
+                    if !is_passing(error.kind()) {
+                        self.shared.history.fails(format!("a page was refused: {error}"));
+                    }
+                    return;
+                }
+            };
+            let rows: Vec<_> = said(&read)
+                .iter()
+                .map(|(at, text)| (*at, number_of(text)))
+                .collect();
+            let last = rows.last().map(|(at, _)| *at);
+            let to = last.filter(|_| !read.exhausted);
+            let is_backward = is_backward == (self.shared.run.direction == Direction::Ascending);
+            self.shared.history.reads(&Page {
+                begun,
+                is_backward,
+                after,
+                to,
+                rows,
+            });
+            after = last;
+            if read.exhausted || last.is_none() {
+                return;
+            }
+        }
+    }
+}
+
+fn is_passing(kind: PiecesErrorKind) -> bool {
+    use PiecesErrorKind::{OutcomeUnknown, Timeout, Unavailable};
+    matches!(kind, OutcomeUnknown | Timeout | Unavailable)
+}
+
+/// What a row says: by which write it is there.
+fn text_of(number: Number, random: &mut Random) -> Vec<u8> {
+    let mut text = format!("{number} ").into_bytes();
+    text.resize(usize::try_from(100 + random.below(1_500)).unwrap(), b'x');
+    text
+}
+
+fn number_of(text: &[u8]) -> Number {
+    let text = std::str::from_utf8(text).unwrap();
+    text.split_once(' ').unwrap().0.parse().unwrap()
+}
+
+fn setting(run: Run) -> Setting {
+    Setting {
+        direction: run.direction,
+        sizing: Sizing::with_samples(TARGET, LARGEST, 0.1, SAMPLES).unwrap(),
+        stream: run.stream.to_owned(),
+        protocol: short_protocol(),
+    }
+}
+
+async fn storm(run: Run) {
+    let shared = Arc::new(Shared {
+        run,
+        history: History::default(),
+        next: AtomicI64::new(1_000),
+        is_over: AtomicBool::new(false),
+    });
+    let seed = number(SEED_VARIABLE).unwrap_or(1);
+    let mut all = Vec::new();
+    for index in 0..PROCESSES {
+        let off = if run.is_apart {
+            (index - 1) * HOUR_MICROS
+        } else {
+            0
+        };
+        let process = Process::start(&setting(run), off).await;
+        all.push(Arc::new(One {
+            process,
+            index,
+            shared: Arc::clone(&shared),
+        }));
+    }
+    let mut tasks: Vec<JoinHandle<()>> = Vec::new();
+    let mut working = Vec::new();
+    for (index, one) in (0_u64..).zip(&all) {
+        working.push(one.process.works());
+        for writer in 0..WRITERS {
+            let (one, random) = (Arc::clone(one), Random((seed << 16) + (index << 8) + writer));
+            tasks.push(tokio::spawn(async move { one.writes(random).await }));
+        }
+        let (one, random) = (Arc::clone(one), Random((seed << 16) + (index << 8) + WRITERS));
+        tasks.push(tokio::spawn(async move { one.pages(random).await }));
+    }
+    let until = Instant::now() + STORM * u32::try_from(number(SCALE_VARIABLE).unwrap_or(1)).unwrap();
+    while Instant::now() < until && !shared.history.is_wrong() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    shared.is_over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let seed = format!("{SEED_VARIABLE}={seed}");
+    shared
+        .history
+        .end()
+        .unwrap_or_else(|wrong| panic!("{run:?}, {seed}: {wrong}"));
+    println!("{run:?}: {}", shared.history.end().unwrap());
+    tell(&all).await;
+    settled(&all).await;
+    for one in &all {
+        one.pages_through(false, 1_000).await;
+        one.pages_through(true, 1_000).await;
+    }
+    shared
+        .history
+        .end()
+        .unwrap_or_else(|wrong| panic!("{run:?}, {seed}: {wrong}"));
+    tell(&all).await;
+}
+
+async fn tell(all: &[Arc<One>]) {
+    let mut calls = BTreeMap::new();
+    for one in all {
+        for (call, count) in one.process.calls.all() {
+            *calls.entry(call).or_insert(0) += count;
+        }
+    }
+    let windows = all[0].process.directory().await;
+    let pieces: usize = windows.iter().map(|window| window.pieces.len()).sum();
+    println!("  {pieces} pieces, version {}, {calls:?}", windows[0].version);
+}
+
+/// In the end no cut is half done, what was left is cleared, and no bucket has as many samples as would have it cut.
+async fn settled(all: &[Arc<One>]) {
+    let begun = Instant::now();
+    loop {
+        for one in all {
+            one.process.partition.look(TIME).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let process = &all[0].process;
+        let windows = process.directory().await;
+        let is_busy = windows
+            .iter()
+            .any(|window| window.is_being_cut() || window.is_to_be_cleared());
+        let fullest = if is_busy {
+            0
+        } else {
+            fullest(process, &windows).await
+        };
+        if !is_busy && fullest * 2 < SAMPLES as usize * 3 {
+            println!("  settled in {:?}", begun.elapsed());
+            return;
+        }
+        assert!(begun.elapsed() < SETTLED, "busy: {is_busy}, {fullest} samples");
+    }
+}
+
+/// How many rows are sampled of the bucket that has most of them.
+async fn fullest(process: &Process, windows: &[Directory]) -> usize {
+    let mut fullest = 0;
+    let rows = process.rows(ReadDirection::Forward, 5_000).await;
+    let sampled: Vec<_> = rows
+        .iter()
+        .map(|(at, text)| (process.key_of(*at), counted_bytes(8 + text.len() as u64)))
+        .collect();
+    for (span, piece) in windows.iter().flat_map(Directory::spans) {
+        let within = sampled.iter().filter(|(key, _)| span.has(key));
+        let sampled = within.filter(|(key, bytes)| piece.sampling.is_sampled(hash(key), *bytes));
+        fullest = fullest.max(sampled.count());
+    }
+    fullest
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_keys_that_run_with_arrival_and_clocks_that_are_hours_apart() {
+    storm(Run {
+        stream: "in order, apart",
+        direction: Direction::Ascending,
+        is_apart: true,
+        in_order: 9,
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_keys_in_no_order_and_clocks_that_are_hours_apart() {
+    storm(Run {
+        stream: "in no order, apart",
+        direction: Direction::Descending,
+        is_apart: true,
+        in_order: 1,
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_rows_that_all_write_and_delete() {
+    storm(Run {
+        stream: "together",
+        direction: Direction::Descending,
+        is_apart: false,
+        in_order: 6,
+    })
+    .await;
+}

@@ -1,0 +1,24 @@
+//! The engine on a real Cassandra: its tables, rows that are written, patched, deleted and that expire, whole cuts ahead and at samples,
+//! directories of more than a window, and several processes that write, page and cut one partition at full speed.
+//!
+//! `RECTO_TEST_SEED=…` draws others; with `RECTO_TEST_SCALE=10` processes are at it for ten times as long. What requests cost is
+//! measured by `cost`, which prints it.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod calls;
+mod cost;
+mod cuts;
+#[path = "../simulation/history.rs"]
+mod history;
+mod hot;
+#[path = "../../../recto-jobs/tests/common/keyspace.rs"]
+mod keyspace;
+mod process;
+mod rows;
+
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+
+fn number(variable: &str) -> Option<u64> {
+    Some(std::env::var(variable).ok()?.parse().unwrap())
+}

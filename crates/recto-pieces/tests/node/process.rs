@@ -1,0 +1,302 @@
+//! One process as far as the engine is concerned: a connection of its own, clocks of its own, and what it knows of directories.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use recto_buckets::sizing::Sizing;
+use recto_buckets::{Directory, Protocol};
+use recto_model::environment::Source;
+use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
+use recto_pieces::{Change, Partition, PieceStore, PiecedTable, RowChange};
+use recto_store::{ReadOptions, RowsRead, Stamp, Store};
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+
+use crate::calls::{Calls, Counted};
+use crate::keyspace;
+
+/// How long a request may take.
+pub(crate) const TIME: Duration = Duration::from_secs(10);
+/// Where what rows say stands among the columns, and among the regular ones.
+const TEXT_COLUMN: usize = 6;
+const TEXT: u16 = 2;
+
+/// As that of the product, with waits that are a fifth and less: clocks of one machine do not stand still.
+pub(crate) fn short_protocol() -> Protocol {
+    let mut protocol = Protocol::default();
+    protocol.short_life_ms = 400;
+    protocol.long_life_ms = 4_000;
+    protocol.standstill_ms = 200;
+    protocol.clearing_ms = 3_000;
+    protocol
+}
+
+/// The machine's clocks, of which the one that may be set is off by so much.
+struct Clocks {
+    environment: Environment,
+    off_micros: i64,
+}
+
+impl Source for Clocks {
+    fn now_micros(&self) -> i64 {
+        self.environment.now_micros() + self.off_micros
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.environment.monotonic_nanos()
+    }
+
+    fn continuous_nanos(&self) -> u64 {
+        self.environment.continuous_nanos()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        for chunk in bytes.chunks_mut(8) {
+            let drawn: [u8; 8] = self.environment.random();
+            chunk.copy_from_slice(&drawn[..chunk.len()]);
+        }
+    }
+}
+
+/// A partition of a table of events, of this size of buckets.
+#[derive(Clone)]
+pub(crate) struct Setting {
+    pub(crate) direction: Direction,
+    pub(crate) sizing: Sizing,
+    pub(crate) stream: String,
+    pub(crate) protocol: Protocol,
+}
+
+pub(crate) struct Process {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) pieces: PieceStore,
+    pub(crate) pieced: Arc<PiecedTable>,
+    pub(crate) partition: Partition,
+    pub(crate) table: Arc<Table>,
+    pub(crate) setting: Setting,
+    pub(crate) newest_stamp: Arc<AtomicI64>,
+}
+
+/// The keyspace of all tests of this program.
+async fn keyspace() -> &'static str {
+    static KEYSPACE: OnceCell<String> = OnceCell::const_new();
+    KEYSPACE.get_or_init(keyspace::made).await
+}
+
+fn table(direction: Direction) -> Table {
+    let plain = ColumnKind::Regular(WriteKind::Plain);
+    let column = |name: &str, ty, kind| Column {
+        name: name.to_owned(),
+        ty,
+        kind,
+    };
+    let columns = vec![
+        column("stream", Type::Text, ColumnKind::Partition),
+        column("recto_bucket", Type::BigInt, ColumnKind::Partition),
+        column("at", Type::BigInt, ColumnKind::Clustering(direction)),
+        column("recto_root", Type::Boolean, ColumnKind::Static(WriteKind::Plain)),
+        column("note", Type::Text, plain),
+        column("recto_row", Type::Blob, plain),
+        column("text", Type::Text, plain),
+    ];
+    let name = match direction {
+        Direction::Ascending => "rising",
+        Direction::Descending => "falling",
+    };
+    Table::new(name, columns, TableOptions::default()).unwrap()
+}
+
+impl Process {
+    /// One whose wall clock is off by so much.
+    pub(crate) async fn start(setting: &Setting, off_micros: i64) -> Self {
+        let environment = Environment::new(Clocks {
+            environment: Environment::system(),
+            off_micros,
+        });
+        let calls = Arc::new(Calls::default());
+        let store: Arc<dyn Store> = Arc::new(Counted {
+            inner: keyspace::store(keyspace().await, environment.clone()).await,
+            calls: Arc::clone(&calls),
+        });
+        let table = Arc::new(table(setting.direction));
+        store.create_tables_once(&[Table::clone(&table)]).await.unwrap();
+        let newest_stamp = Arc::new(AtomicI64::new(0));
+        let stamps: recto_pieces::Stamps = {
+            let (environment, newest) = (environment.clone(), Arc::clone(&newest_stamp));
+            Arc::new(move || {
+                let now = environment.now_micros();
+                let rise = |last| Some(now.max(last + 1));
+                let last = newest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rise);
+                Stamp(now.max(last.unwrap() + 1))
+            })
+        };
+        let open = PieceStore::open(Arc::clone(&store), environment, stamps)
+            .await
+            .unwrap();
+        let pieces = open.with_protocol(setting.protocol);
+        let pieced = Arc::new(PiecedTable::new(Arc::clone(&table), setting.sizing).unwrap());
+        let partition = pieces.partition(&pieced, stream(setting)).unwrap();
+        Self {
+            store,
+            calls,
+            pieces,
+            pieced,
+            partition,
+            table,
+            setting: setting.clone(),
+            newest_stamp,
+        }
+    }
+
+    /// It cuts, until it ends.
+    pub(crate) fn works(&self) -> Working {
+        let pieces = self.pieces.clone();
+        Working(tokio::spawn(async move { pieces.work().await }))
+    }
+
+    pub(crate) async fn change(&self, at: i64, change: Change) -> recto_pieces::Result<Stamp> {
+        let clustering = std::iter::once(Some(&at.to_be_bytes()[..])).collect();
+        self.partition
+            .write(&RowChange { clustering, change }, TIME)
+            .await
+    }
+
+    /// A row that says this, for ever.
+    pub(crate) async fn put(&self, at: i64, text: &[u8]) -> recto_pieces::Result<Stamp> {
+        self.change(at, put(None, Some(text), None)).await
+    }
+
+    pub(crate) fn slice(&self, direction: ReadDirection, after: Option<i64>, limit: u32) -> Slice {
+        let edge = |at: i64| std::iter::once(Some(&at.to_be_bytes()[..])).collect();
+        let (mut from, mut to) = (Bound::start(), Bound::end());
+        match (after, direction) {
+            (None, _) => {}
+            (Some(at), ReadDirection::Forward) => from = Bound::After(edge(at)),
+            (Some(at), ReadDirection::Backward) => to = Bound::Before(edge(at)),
+        }
+        Slice {
+            table: Arc::clone(&self.table),
+            partition: stream(&self.setting),
+            from,
+            to,
+            direction,
+            limit,
+        }
+    }
+
+    pub(crate) async fn read(&self, slice: &Slice) -> recto_pieces::Result<RowsRead> {
+        let snapshot = self.store.snapshot()?;
+        let options = ReadOptions {
+            timeout: TIME,
+            stamps: true,
+            ..ReadOptions::default()
+        };
+        self.pieces.slice(&self.pieced, &*snapshot, slice, &options).await
+    }
+
+    /// All rows page by page, as they are shown.
+    pub(crate) async fn rows(&self, direction: ReadDirection, limit: u32) -> Vec<(i64, Vec<u8>)> {
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let read = self.read(&self.slice(direction, after, limit)).await.unwrap();
+            rows.extend(said(&read));
+            after = rows.last().map(|(at, _)| *at);
+            if read.exhausted {
+                return rows;
+            }
+        }
+    }
+
+    /// All that a bucket has, whatever is shown of it.
+    pub(crate) async fn in_bucket(&self, bucket: u64) -> Vec<(i64, Vec<u8>)> {
+        let number = bucket.to_be_bytes();
+        let cells = [self.setting.stream.as_bytes(), &number];
+        let mut slice = self.slice(ReadDirection::Forward, None, u32::MAX >> 1);
+        slice.partition = cells.into_iter().map(Some).collect();
+        let options = ReadOptions {
+            timeout: TIME,
+            max_bytes: u64::MAX,
+            ..ReadOptions::default()
+        };
+        said(
+            &self
+                .store
+                .snapshot()
+                .unwrap()
+                .slice(&slice, &options)
+                .await
+                .unwrap(),
+        )
+    }
+
+    /// The directory, window by window.
+    pub(crate) async fn directory(&self) -> Vec<Directory> {
+        let mut windows = vec![self.partition.directory(TIME).await.unwrap()];
+        while let Some(end) = windows.last().and_then(|window| window.end.clone()) {
+            windows.push(self.partition.window(end, TIME).await.unwrap());
+        }
+        windows
+    }
+
+    /// The encoded key of a row.
+    pub(crate) fn key_of(&self, at: i64) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        key::encode(
+            &Type::BigInt,
+            self.setting.direction,
+            &at.to_be_bytes(),
+            &mut encoded,
+        )
+        .unwrap();
+        encoded
+    }
+}
+
+fn stream(setting: &Setting) -> Cells {
+    std::iter::once(Some(setting.stream.as_bytes())).collect()
+}
+
+/// A row is put, with nulls.
+pub(crate) fn put(note: Option<&[u8]>, text: Option<&[u8]>, ttl_seconds: Option<u32>) -> Change {
+    Change::Put {
+        cells: [note, None, text].into_iter().collect(),
+        replace: true,
+        ttl_seconds,
+    }
+}
+
+/// What it says is set, and nothing else.
+pub(crate) fn patch(text: &[u8]) -> Change {
+    Change::Patch {
+        columns: vec![TEXT],
+        cells: std::iter::once(Some(text)).collect(),
+        ttl_seconds: None,
+    }
+}
+
+pub(crate) fn at_of(cell: Option<&[u8]>) -> i64 {
+    i64::from_be_bytes(cell.unwrap().try_into().unwrap())
+}
+
+/// Where rows are, and what they say.
+pub(crate) fn said(read: &RowsRead) -> Vec<(i64, Vec<u8>)> {
+    let row = |row: recto_model::RowRef<'_>| {
+        (
+            at_of(row.get(2)),
+            row.get(TEXT_COLUMN).unwrap_or_default().to_vec(),
+        )
+    };
+    read.rows.iter().map(row).collect()
+}
+
+/// Who cuts, until this is dropped.
+pub(crate) struct Working(JoinHandle<()>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
