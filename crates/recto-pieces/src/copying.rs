@@ -9,10 +9,11 @@ use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::holding::bytes_of;
 use crate::limits::{MAX_COPIED_ROW_BYTES, MAX_COPIED_ROWS, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place, Undone};
 use crate::samples::{self, Became};
-use crate::tables::{counted, mutation};
+use crate::tables::mutation;
 
 /// Bytes that a mutation takes beside its cells, at most.
 const MUTATION_BYTES: usize = 256;
@@ -155,10 +156,7 @@ fn copied_row(
             "something else than Recto wrote to this table: delete the row, or restore the table",
         ));
     }
-    let bytes = match pieced.counted_of(row) {
-        Some(bytes) => bytes,
-        None => counted(&clustering, cells.iter()).0,
-    };
+    let bytes = bytes_of(pieced, row);
     let key = pieced.key(clustering.as_row())?;
     let sample = samples::change(&key, Became::Put(bytes), sampling, stamp, ttl_seconds);
     let sample_bytes = sample.as_ref().map_or(0, |_| key.len());

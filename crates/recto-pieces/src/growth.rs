@@ -60,7 +60,7 @@ pub(crate) fn growth_of(
 ) -> Growth {
     let newest = newest(samples);
     let took_ms = newest.first().map_or(0, |first| {
-        now_ms.max(newest.last().map_or(0, |last| last.at_ms)) - first.at_ms
+        now_ms.max(newest.last().map_or(0, |last| last.at_ms())) - first.at_ms()
     });
     let came = newest.len().saturating_sub(1) as f64 * sampling.unit as f64;
     let waits_ms = directory.longest_ms + 2 * protocol.short_life_ms + 3 * protocol.standstill_ms;
@@ -74,7 +74,7 @@ pub(crate) fn growth_of(
 /// In the order in which they came.
 fn newest(samples: &[Dated]) -> Vec<&Dated> {
     let mut newest: Vec<_> = samples.iter().collect();
-    newest.sort_by_key(|dated| dated.at_ms);
+    newest.sort_by_key(|dated| dated.at_ms());
     newest.split_off(newest.len().saturating_sub(MAX_ARRIVALS))
 }
 
@@ -137,7 +137,7 @@ impl Bucketful<'_> {
         let newest = newest(self.samples);
         let arrival = |dated: &&Dated| {
             let position = self.pieced.position(&dated.sample.key)?;
-            let at_ms = dated.at_ms;
+            let at_ms = dated.at_ms();
             Some(Arrival { at_ms, position })
         };
         let arrivals: Option<Vec<_>> = newest.iter().map(arrival).collect();

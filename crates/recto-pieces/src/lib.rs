@@ -20,6 +20,7 @@
 //! | `reader` | rows are read |
 //! | `notices` | what is noticed of partitions, for who cuts |
 //! | `growth` | whether a bucket is to be cut, and where |
+//! | `holding` | samples are held to the rows that they are of |
 //! | `copying` | rows go from one bucket to another |
 //! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables show nothing of it |
 //! | `forget` | what goes with a table |
@@ -32,6 +33,7 @@ mod directory;
 pub mod error;
 mod forget;
 mod growth;
+mod holding;
 pub mod limits;
 mod notices;
 pub mod place;

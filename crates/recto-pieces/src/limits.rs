@@ -10,6 +10,8 @@ pub const MAX_COPIED_BYTES: usize = 64 << 20;
 pub const MAX_PIECES_AT_ONCE: usize = 16;
 /// Samples of a bucket that are looked at, by which it is cut.
 pub const MAX_SAMPLES_READ: u32 = 16_384;
+/// Samples of a bucket that are held to their rows before it is cut.
+pub const MAX_HELD_SAMPLES: usize = 256;
 /// Newest samples of a bucket by which it is said how fast it grows, and whether keys run with arrival.
 pub const MAX_ARRIVALS: usize = 16;
 /// Rows that are copied by one request.

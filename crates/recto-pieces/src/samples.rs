@@ -22,7 +22,13 @@ const GONE: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dated {
     pub(crate) sample: Sample,
-    pub(crate) at_ms: i64,
+    pub(crate) stamp: Stamp,
+}
+
+impl Dated {
+    pub(crate) fn at_ms(&self) -> i64 {
+        self.stamp.0.div_euclid(1_000)
+    }
 }
 
 /// What becomes of a row.
@@ -120,8 +126,8 @@ impl PieceStore {
         let read = read.await?;
         let dated = |(row, stamp): (RowRef<'_>, &i64)| {
             let sample = sample_of(row).ok_or_else(missing)?;
-            let at_ms = stamp.div_euclid(1_000);
-            Ok(Dated { sample, at_ms })
+            let stamp = Stamp(*stamp);
+            Ok(Dated { sample, stamp })
         };
         let samples: Result<Vec<_>> = read.rows.iter().zip(&read.stamps).map(dated).collect();
         let mut samples = samples?;

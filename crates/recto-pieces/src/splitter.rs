@@ -18,6 +18,7 @@ use crate::growth::{Bucketful, Wanted, growth_of, span_of};
 use crate::limits::{MAX_COPIES_AT_ONCE, MAX_JOBS, MAX_PATIENCE, MAX_PATIENT_PAUSE, MAX_STEP_TIME};
 use crate::notices::{Notice, Noticed};
 use crate::place::{Partition, PieceStore, Place};
+use crate::samples::Dated;
 
 /// Who waits looks at its clock no more often.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
@@ -116,17 +117,24 @@ impl PieceStore {
         let samples = self.samples(place, bucket, &span, deadline).await?;
         let now_ms = self.clock().wall_ms;
         let pieced = &place.pieced;
-        let growth = growth_of(pieced, &samples, sampling, directory, now_ms, self.protocol);
-        let bucketful = Bucketful {
-            pieced,
-            span: &span,
-            sampling,
-            samples: &samples,
-            now_ms,
-            max_edges_bytes: self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION,
-            growth,
+        let wanted = |samples: &[Dated]| {
+            let growth = growth_of(pieced, samples, sampling, directory, now_ms, self.protocol);
+            let bucketful = Bucketful {
+                pieced,
+                span: &span,
+                sampling,
+                samples,
+                now_ms,
+                max_edges_bytes: self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION,
+                growth,
+            };
+            bucketful.wanted()
         };
-        Ok(bucketful.wanted())
+        if wanted(&samples).is_none() {
+            return Ok(None);
+        }
+        let held = self.hold(place, bucket, sampling, samples).await?;
+        Ok(wanted(&held))
     }
 
     /// The directory, read serially, when nothing is being cut there: others are let be done with that, and what nobody moves on is gone on

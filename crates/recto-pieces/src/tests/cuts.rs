@@ -125,6 +125,30 @@ async fn buckets_that_are_full_at_once_are_cut_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_became_smaller_is_not_cut() {
+    let stream = Stream::new(Direction::Ascending).await;
+    let ats = || (0..300).map(|at| at * 7_919 % 300);
+    stream.fill(ats(), Duration::from_millis(1)).await;
+    for at in ats() {
+        stream.put(at, "a", "small").await.expect("it is written");
+    }
+    let samples = async || {
+        let (pieces, all) = (&stream.pieces, recto_buckets::Span::all());
+        let samples = pieces.samples(&stream.partition.place, Bucket(0), &all, pieces.deadline(TIME));
+        samples.await.expect("they are read").len()
+    };
+    let before = samples().await;
+    assert!(before > 40, "{before} samples, of large rows");
+    let _work = stream.works();
+    stream.partition.look(TIME).await.expect("it is read");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let directory = stream.partition.directory(TIME).await.expect("it is read");
+    assert_eq!(directory.version, 0, "nothing is cut");
+    assert!(samples().await < 12, "{} samples, of small rows", samples().await);
+    assert_eq!(stream.all().await.len(), 300);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_runs_with_arrival_is_cut_ahead() {
     for direction in [Direction::Ascending, Direction::Descending] {
         let stream = Stream::new(direction).await;

@@ -228,9 +228,14 @@ async fn storm(run: Run) {
         let (one, random) = (Arc::clone(one), Random((seed << 16) + (index << 8) + WRITERS));
         tasks.push(tokio::spawn(async move { one.pages(random).await }));
     }
-    let until = Instant::now() + STORM * u32::try_from(number(SCALE_VARIABLE).unwrap_or(1)).unwrap();
-    while Instant::now() < until && !shared.history.is_wrong() {
+    let begun = Instant::now();
+    let storm = STORM * u32::try_from(number(SCALE_VARIABLE).unwrap_or(1)).unwrap();
+    while begun.elapsed() < storm && !shared.history.is_wrong() {
         tokio::time::sleep(Duration::from_millis(200)).await;
+        if begun.elapsed() > storm / 2 && working.len() == all.len() {
+            // Whatever it was at is left half done.
+            working.remove(0);
+        }
     }
     shared.is_over.store(true, Ordering::Relaxed);
     for task in tasks {
