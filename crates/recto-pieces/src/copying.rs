@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recto_buckets::{Bucket, Copying, Sampling, Span};
 use recto_model::table::ReadDirection;
-use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_model::{Bound, Cells, RowRef, Slice, Table};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
@@ -47,7 +47,7 @@ impl PieceStore {
             self.put_rows(place, copying.to, sampling, &read).await?;
             let last = read.rows.iter().next_back();
             match last.filter(|_| !read.exhausted) {
-                Some(last) => slice.from = Bound::After(clustering_of(place, last)),
+                Some(last) => slice.from = Bound::After(clustering_of(&place.pieced.table, last)),
                 None => return Ok(()),
             }
             tokio::task::yield_now().await;
@@ -133,8 +133,8 @@ fn rows_write(place: &Place, bucket: Bucket, mutations: Vec<Mutation>) -> Partit
     }
 }
 
-fn clustering_of(place: &Place, row: RowRef<'_>) -> Cells {
-    let table = &place.pieced.table;
+/// The clustering cells of a row of a table.
+pub(crate) fn clustering_of(table: &Table, row: RowRef<'_>) -> Cells {
     let clustering = table.partition().len()..table.key_len();
     clustering.map(|column| row.get(column)).collect()
 }
@@ -147,26 +147,40 @@ fn copied_row(
     sampling: Sampling,
 ) -> Result<Copied> {
     let pieced = &place.pieced;
-    let clustering = clustering_of(place, row);
-    let regular = pieced.table.columns().len() - pieced.table.regular().len()..pieced.table.columns().len();
-    let cells: Cells = regular.map(|column| row.get(column)).collect();
-    if stamp.0 == 0 {
-        let message = format!("a row of table {} has nothing in it", pieced.table.name());
-        return Err(PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
-            "something else than Recto wrote to this table: delete the row, or restore the table",
-        ));
-    }
+    let (clustering, cells) = whole_row(&pieced.table, row, stamp)?;
     let bytes = bytes_of(pieced, row);
     let key = pieced.key(clustering.as_row())?;
     let sample = samples::change(&key, Became::Put(bytes), sampling, stamp, ttl_seconds);
     let sample_bytes = sample.as_ref().map_or(0, |_| key.len());
     let bytes = cells.byte_len() + clustering.byte_len() + sample_bytes + MUTATION_BYTES;
+    let row = put_of(clustering, cells, stamp, ttl_seconds);
+    Ok(Copied { row, sample, bytes })
+}
+
+/// The clustering and the regular cells of a row of a table.
+///
+/// # Errors
+/// Its stamp is not known: something else wrote it.
+pub(crate) fn whole_row(table: &Table, row: RowRef<'_>, stamp: Stamp) -> Result<(Cells, Cells)> {
+    if stamp.0 == 0 {
+        let message = format!("a row of table {} has nothing in it", table.name());
+        return Err(PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
+            "something else than Recto wrote to this table: delete the row, or restore the table",
+        ));
+    }
+    let all = table.columns().len();
+    let regular = all - table.regular().len()..all;
+    let cells = regular.map(|column| row.get(column)).collect();
+    Ok((clustering_of(table, row), cells))
+}
+
+/// What puts a row whole, as it is.
+pub(crate) fn put_of(clustering: Cells, cells: Cells, stamp: Stamp, ttl_seconds: Option<u32>) -> Mutation {
     let put = Operation::Put {
         clustering,
         cells,
         // What is null is so by the same write.
         replace: true,
     };
-    let row = mutation(put, stamp, ttl_seconds);
-    Ok(Copied { row, sample, bytes })
+    mutation(put, stamp, ttl_seconds)
 }

@@ -10,12 +10,13 @@ use recto_buckets::{Decision, Directory, Key, Piece, PieceColumns, StaticColumns
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_store::{
-    Cas, CasCondition, CasOutcome, Mutation, Operation, ReadOptions, RowAddress, WriteOptions,
+    Cas, CasCondition, CasOutcome, Mutation, Operation, ReadOptions, RowAddress, Snapshot, WriteOptions,
 };
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::MAX_TORN_READS;
 use crate::place::{Deadline, PieceStore, Place};
+use crate::tables::Tables;
 
 /// Where the columns of a row of the table stand.
 pub(crate) const START: usize = 2;
@@ -26,7 +27,7 @@ pub(crate) const COMPARED: u16 = 4;
 
 /// Which window of a directory is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Seek {
+pub enum Seek {
     /// The one that has this key.
     At(Key),
     /// The one that has the keys just before this edge; none: the last ones.
@@ -58,7 +59,7 @@ impl Seek {
 }
 
 /// What one read of the table returned.
-enum Window {
+pub(crate) enum Window {
     /// This.
     Read(Directory),
     /// There is no directory.
@@ -84,12 +85,12 @@ impl PieceStore {
             let options = self.directory_options(is_serial, time);
             for _ in 0..MAX_TORN_READS {
                 if let Some(first) = self.known_start(place, seek)
-                    && let Window::Read(window) = self.read_window(place, Some(first), &options).await?
+                    && let Window::Read(window) = self.window(place, Some(first), &options).await?
                     && seek.is_met(&window)
                 {
                     return Ok(window);
                 }
-                match self.read_window(place, None, &options).await? {
+                match self.window(place, None, &options).await? {
                     Window::None => {
                         return Ok(Directory::absent(place.pieced.sampling, self.protocol));
                     }
@@ -97,8 +98,12 @@ impl PieceStore {
                     Window::Torn => continue,
                     Window::Read(_) => {}
                 }
-                let first = self.window_start(place, seek, &options).await?;
-                if let Window::Read(window) = self.read_window(place, first, &options).await?
+                let snapshot = self.store.snapshot()?;
+                let first = self
+                    .tables
+                    .window_start(&*snapshot, place, seek, &options)
+                    .await?;
+                if let Window::Read(window) = self.window(place, first, &options).await?
                     && seek.is_met(&window)
                 {
                     return Ok(window);
@@ -117,25 +122,78 @@ impl PieceStore {
         (!first.start.is_empty()).then(|| first.start.clone())
     }
 
+    async fn window(&self, place: &Place, first: Option<Key>, options: &ReadOptions) -> Result<Window> {
+        let snapshot = self.store.snapshot()?;
+        self.tables.read_window(&*snapshot, place, first, options).await
+    }
+
+    /// Makes one directory of the other, if it is still of that version; `before` is what it was when that was read.
+    ///
+    /// # Errors
+    /// The store does not take it: nothing was sent.
+    pub(crate) async fn change_directory(
+        &self,
+        place: &Place,
+        before: &Directory,
+        put: &Directory,
+        timeout: Duration,
+    ) -> Result<Decision> {
+        let options = WriteOptions {
+            timeout,
+            ..WriteOptions::default()
+        };
+        match self
+            .store
+            .cas(self.tables.change(place, before, put), options)
+            .await
+        {
+            Ok(CasOutcome::Applied) => Ok(Decision::Applied),
+            Ok(CasOutcome::NotApplied { .. }) => Ok(Decision::Refused),
+            Ok(CasOutcome::Unknown(_)) => Ok(Decision::Unknown),
+            Ok(CasOutcome::Refused(error)) | Err(error) => {
+                let error = PiecesError::from(error);
+                // What passes is looked at, and tried again by what is found then.
+                if error.is_passing() {
+                    return Ok(Decision::Unknown);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Tables {
     /// Where a window begins that has what is wanted about in its middle.
-    async fn window_start(&self, place: &Place, seek: &Seek, options: &ReadOptions) -> Result<Option<Key>> {
+    pub(crate) async fn window_start(
+        &self,
+        snapshot: &dyn Snapshot,
+        place: &Place,
+        seek: &Seek,
+        options: &ReadOptions,
+    ) -> Result<Option<Key>> {
         let slice = Slice {
             to: seek.bound(),
             direction: ReadDirection::Backward,
             ..self.directory_slice(place, MAX_WINDOW_PIECES as u32 / 2)
         };
-        let read = self.store.snapshot()?.slice(&slice, options).await?;
+        let read = snapshot.slice(&slice, options).await?;
         let starts = read.rows.iter().filter_map(|row| Some(row.get(START)?.to_vec()));
         Ok(starts.min())
     }
 
     /// The pieces from one that begins at an edge, as many as a window has.
-    async fn read_window(&self, place: &Place, first: Option<Key>, options: &ReadOptions) -> Result<Window> {
+    pub(crate) async fn read_window(
+        &self,
+        snapshot: &dyn Snapshot,
+        place: &Place,
+        first: Option<Key>,
+        options: &ReadOptions,
+    ) -> Result<Window> {
         let mut slice = self.directory_slice(place, MAX_WINDOW_PIECES as u32 + 1);
         if let Some(first) = &first {
             slice.from = Bound::Before(std::iter::once(Some(&first[..])).collect());
         }
-        let read = self.store.snapshot()?.slice(&slice, options).await?;
+        let read = snapshot.slice(&slice, options).await?;
         let versions: BTreeSet<_> = read
             .rows
             .iter()
@@ -173,39 +231,10 @@ impl PieceStore {
     }
 
     fn directory_slice(&self, place: &Place, limit: u32) -> Slice {
-        Slice::from_start(&self.tables.directories, place.directory_partition(), limit)
+        Slice::from_start(&self.directories, place.directory_partition(), limit)
     }
 
-    /// Makes one directory of the other, if it is still of that version; `before` is what it was when that was read.
-    ///
-    /// # Errors
-    /// The store does not take it: nothing was sent.
-    pub(crate) async fn change_directory(
-        &self,
-        place: &Place,
-        before: &Directory,
-        put: &Directory,
-        timeout: Duration,
-    ) -> Result<Decision> {
-        let options = WriteOptions {
-            timeout,
-            ..WriteOptions::default()
-        };
-        match self.store.cas(self.change(place, before, put), options).await {
-            Ok(CasOutcome::Applied) => Ok(Decision::Applied),
-            Ok(CasOutcome::NotApplied { .. }) => Ok(Decision::Refused),
-            Ok(CasOutcome::Unknown(_)) => Ok(Decision::Unknown),
-            Ok(CasOutcome::Refused(error)) | Err(error) => {
-                let error = PiecesError::from(error);
-                // What passes is looked at, and tried again by what is found then.
-                if error.is_passing() {
-                    return Ok(Decision::Unknown);
-                }
-                Err(error)
-            }
-        }
-    }
-
+    /// What makes one directory of the other, both whole or the same window.
     fn change(&self, place: &Place, before: &Directory, put: &Directory) -> Cas {
         let of_before = |piece: &Piece| {
             let index = before
@@ -221,16 +250,37 @@ impl PieceStore {
             0 => put.pieces.iter().collect(),
             _ => put.changed_since(before),
         };
-        let mut mutations = vec![put_shared(put, before)];
+        let mut mutations = vec![put_shared(put, Some(before))];
         let pieces = pieces.into_iter().map(|piece| put_piece(piece, of_before(piece)));
         mutations.extend(pieces);
+        self.only_if(place, before.version, mutations)
+    }
+
+    /// What puts these pieces, removes those that begin at these edges, and puts what `shared` says of all of them; if the
+    /// directory is of that version. It makes nothing null that is something.
+    pub(crate) fn put(
+        &self,
+        place: &Place,
+        expected: Version,
+        shared: &Directory,
+        pieces: &[&Piece],
+        gone: &[Key],
+    ) -> Cas {
+        let mut mutations = vec![put_shared(shared, None)];
+        mutations.extend(pieces.iter().map(|piece| put_piece(piece, None)));
+        mutations.extend(gone.iter().map(remove_piece));
+        self.only_if(place, expected, mutations)
+    }
+
+    /// What does that if the directory is of that version; 0: if there is none.
+    pub(crate) fn only_if(&self, place: &Place, expected: Version, mutations: Vec<Mutation>) -> Cas {
         let condition = CasCondition {
             row: RowAddress::Static,
             column: COMPARED,
-            expected: version_cell(before.version),
+            expected: version_cell(expected),
         };
         Cas {
-            table: Arc::clone(&self.tables.directories),
+            table: Arc::clone(&self.directories),
             partition: place.directory_partition(),
             conditions: vec![condition],
             mutations,
@@ -243,9 +293,9 @@ fn version_cell(version: Version) -> Option<Vec<u8>> {
     (version > 0).then(|| version.to_be_bytes().to_vec())
 }
 
-fn put_shared(directory: &Directory, before: &Directory) -> Mutation {
+fn put_shared(directory: &Directory, before: Option<&Directory>) -> Mutation {
     let cells = shared_cells(directory);
-    let before = (before.version > 0).then(|| shared_cells(before));
+    let before = before.filter(|before| before.version > 0).map(shared_cells);
     let (columns, cells) = changed(cells, before);
     undated(Operation::PatchStatic { columns, cells })
 }
@@ -317,6 +367,12 @@ fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
     ]
 }
 
+fn remove_piece(start: &Key) -> Mutation {
+    undated(Operation::DeleteRow {
+        clustering: std::iter::once(Some(&start[..])).collect(),
+    })
+}
+
 fn undated(operation: Operation) -> Mutation {
     Mutation {
         operation,
@@ -368,7 +424,7 @@ fn piece_of(row: RowRef<'_>) -> Option<PieceColumns> {
     })
 }
 
-fn missing() -> PiecesError {
+pub(crate) fn missing() -> PiecesError {
     let message = "a directory of buckets is damaged: cells are missing";
     PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
         "something else than Recto wrote to recto_buckets: restore this partition of it from a backup",

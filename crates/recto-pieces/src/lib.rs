@@ -5,7 +5,7 @@
 //! has grown. A *piece* is what lies between two edges of a partition's order; which bucket has it is nobody's business above. Why
 //! it is so stands in `docs/design/buckets.md`.
 //!
-//! This is for stores without transactions.
+//! Most of this is for stores without transactions; what is for those that have them is in [`transacted`].
 //!
 //! | module | holds |
 //! |---|---|
@@ -25,6 +25,7 @@
 //! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables show nothing of it |
 //! | `forget` | what goes with a table |
 //! | `splitter` | cuts are made, gone on with, and cleared |
+//! | [`transacted`] | [`Transacted`]: all of that where a transaction moves rows |
 
 mod bucketed;
 mod copies;
@@ -43,10 +44,12 @@ mod splitter;
 pub mod tables;
 #[cfg(test)]
 mod tests;
+pub mod transacted;
 pub mod writer;
 
 pub use bucketed::BucketedStore;
 pub use error::{PiecesError, PiecesErrorKind, Result};
-pub use place::{Partition, PieceStore, Stamps};
-pub use tables::PiecedTable;
+pub use place::{Partition, PieceStore, Place, Stamps};
+pub use tables::{BucketSize, PiecedTable};
+pub use transacted::Transacted;
 pub use writer::{Change, RowChange};

@@ -49,3 +49,17 @@ pub const MAX_SAMPLED_ROW_BYTES: u64 = 64 << 10;
 pub const MAX_SCANNED_PARTITIONS: u32 = 16;
 /// Partitions that are looked at by one request, when a table is forgotten.
 pub const MAX_FORGOTTEN_AT_ONCE: u32 = 1_024;
+/// Locks of partitions that are cut by transactions, which partitions share by their hashes.
+pub const MAX_LOCKS: usize = 1_024;
+/// Bytes of rows that one transaction moves, or one row; less where the store takes less.
+pub const MAX_MOVED_BYTES: usize = 4 << 20;
+/// Rows that one transaction moves.
+pub const MAX_MOVED_ROWS: u32 = 32_768;
+/// Partitions that are cut at once by transactions.
+pub const MAX_CUTS_AT_ONCE: usize = 4;
+/// How often a bucket is cut one time after the other, before others have their turn.
+pub const MAX_CUT_ROUNDS: usize = 64;
+/// How often a cut is tried that the store does not do.
+pub const MAX_CUT_ATTEMPTS: usize = 8;
+/// Bytes of a key by which it is said where rows come into a bucket; of a longer one only these are compared.
+pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;

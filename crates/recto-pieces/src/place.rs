@@ -45,9 +45,9 @@ pub struct Partition {
     pub(crate) place: Arc<Place>,
 }
 
-/// Which partition it is.
+/// Which partition it is, as a query names it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     pub(crate) pieced: Arc<PiecedTable>,
     /// Its key, without the bucket.
     pub(crate) partition: Cells,
@@ -118,12 +118,7 @@ impl PieceStore {
     /// # Errors
     /// It is none of the table's, or its key is too long for one that is kept in pieces.
     pub fn partition(&self, pieced: &Arc<PiecedTable>, partition: Cells) -> Result<Partition> {
-        let id = Arc::new((pieced.table.name().to_owned(), pieced.partition_key(&partition)?));
-        let place = Place {
-            pieced: Arc::clone(pieced),
-            partition,
-            id,
-        };
+        let place = Place::new(pieced, partition)?;
         let limits = self.store.limits();
         limits.check_partition(&self.tables.samples, &place.samples_partition(Bucket(0)))?;
         limits.check_partition(&pieced.table, &place.bucket_partition(Bucket(0)))?;
@@ -143,22 +138,12 @@ impl PieceStore {
 
     /// So long from now.
     pub(crate) fn deadline(&self, time: Duration) -> Deadline {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        Deadline {
-            monotonic_nanos: self.environment.monotonic_nanos().saturating_add(nanos),
-        }
-    }
-
-    /// How long it is until then.
-    fn left(&self, deadline: Deadline) -> Duration {
-        let now_nanos = self.environment.monotonic_nanos();
-        Duration::from_nanos(deadline.monotonic_nanos.saturating_sub(now_nanos))
+        Deadline::after(&self.environment, time)
     }
 
     /// How long the next request may take; none: the time is over.
     pub(crate) fn request_time(&self, deadline: Deadline) -> Option<Duration> {
-        let left = self.left(deadline).min(MAX_REQUEST_TIME);
-        (!left.is_zero()).then_some(left)
+        deadline.request_time(&self.environment)
     }
 
     /// Asks until it is answered, or fails so that asking again is of no use. Each time it is told how long it may take.
@@ -269,6 +254,19 @@ impl PieceStore {
 }
 
 impl Place {
+    /// A partition of a table, by the cells of its key without the bucket.
+    ///
+    /// # Errors
+    /// It is none of the table's.
+    pub fn new(pieced: &Arc<PiecedTable>, partition: Cells) -> Result<Self> {
+        let id = Arc::new((pieced.table.name().to_owned(), pieced.partition_key(&partition)?));
+        Ok(Self {
+            pieced: Arc::clone(pieced),
+            partition,
+            id,
+        })
+    }
+
     /// The partition of the store that is a bucket of it.
     pub(crate) fn bucket_partition(&self, bucket: Bucket) -> Cells {
         bucket_partition(&self.partition, bucket)
@@ -299,6 +297,28 @@ impl Place {
             return Err(recto_model::key::KeyError::WrongLength { expected, found }.into());
         }
         self.pieced.key(clustering.as_row())
+    }
+}
+
+impl Deadline {
+    /// So long from now.
+    pub(crate) fn after(environment: &Environment, time: Duration) -> Self {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        Self {
+            monotonic_nanos: environment.monotonic_nanos().saturating_add(nanos),
+        }
+    }
+
+    /// How long it is until then.
+    pub(crate) fn left(self, environment: &Environment) -> Duration {
+        let now_nanos = environment.monotonic_nanos();
+        Duration::from_nanos(self.monotonic_nanos.saturating_sub(now_nanos))
+    }
+
+    /// How long the next request may take; none: the time is over.
+    pub(crate) fn request_time(self, environment: &Environment) -> Option<Duration> {
+        let left = self.left(environment).min(MAX_REQUEST_TIME);
+        (!left.is_zero()).then_some(left)
     }
 }
 

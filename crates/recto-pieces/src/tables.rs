@@ -83,6 +83,15 @@ fn made(name: &str, columns: Vec<Column>) -> Table {
     Table::new(name, columns, TableOptions::default()).expect("these columns are a table")
 }
 
+/// How large buckets become in a store that counts its partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BucketSize {
+    /// So many bytes at most, as the store [counts](recto_store::PartitionCount) them.
+    Bytes(u64),
+    /// So many rows at most.
+    Rows(u64),
+}
+
 /// A table whose partitions are kept in pieces: the last column of its partition key is [`BUCKET_COLUMN`], a bigint;
 /// [`ROW_COLUMN`], a blob, is one of its regular columns, and [`ROOT_COLUMN`], a boolean, a static one.
 #[derive(Debug, Clone)]
@@ -95,14 +104,35 @@ pub struct PiecedTable {
     pub(crate) samples: u32,
     /// By what rows are sampled before the first cut.
     pub(crate) sampling: Sampling,
+    /// How large buckets become where the store counts.
+    pub(crate) size: BucketSize,
 }
 
 impl PiecedTable {
-    /// A table with buckets of this size.
+    /// A table with buckets of this size, for stores without transactions.
     ///
     /// # Errors
     /// A column is missing, or is another one than it should be.
     pub fn new(table: Arc<Table>, sizing: Sizing) -> Result<Self> {
+        let unit = whole(sizing.bytes_per_sample()).max(1);
+        let size = BucketSize::Bytes(unit.saturating_mul(sizing.samples().into()));
+        Self::with(table, sizing.samples(), unit, size)
+    }
+
+    /// A table with buckets of this size, for stores that have transactions and count their partitions: nothing is sampled
+    /// there. A bucket has two rows at least before it is cut.
+    ///
+    /// # Errors
+    /// A column is missing, or is another one than it should be.
+    pub fn counted(table: Arc<Table>, size: BucketSize) -> Result<Self> {
+        let unit = match size {
+            BucketSize::Bytes(bytes) => bytes,
+            BucketSize::Rows(rows) => rows.saturating_mul(ROW_BYTES),
+        };
+        Self::with(table, 1, unit.max(1), size)
+    }
+
+    fn with(table: Arc<Table>, samples: u32, unit: u64, size: BucketSize) -> Result<Self> {
         let missing = |name, what| {
             let message = format!("table {} has no column {name}: {what}", table.name());
             PiecesError::new(PiecesErrorKind::InvalidArgument, message)
@@ -125,14 +155,15 @@ impl PiecedTable {
         let root_column = find(table.statics(), ROOT_COLUMN, Type::Boolean)
             .ok_or_else(|| missing(ROOT_COLUMN, "a static boolean, of plain writes"))?;
         let sampling = Sampling {
-            unit: whole(sizing.bytes_per_sample()).max(1),
+            unit,
             mean: ROW_BYTES,
         };
         Ok(Self {
             row_column,
             root_column: u16::try_from(root_column).unwrap_or(u16::MAX),
-            samples: sizing.samples(),
+            samples,
             sampling,
+            size,
             table,
         })
     }

@@ -4,6 +4,7 @@ mod bucketed;
 mod cuts;
 mod directories;
 mod rows;
+mod transacted;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

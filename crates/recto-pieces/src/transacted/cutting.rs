@@ -1,0 +1,178 @@
+//! Buckets are looked at when they have grown, and cut.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use recto_buckets::{Bucket, Key};
+use recto_model::Cells;
+use recto_store::read::MAX_COUNTED_PARTITIONS;
+use recto_store::{PartitionCount, ReadOptions};
+
+use super::Transacted;
+use super::arrivals::Fill;
+use super::moving::{Moved, Way};
+use super::plan::Plan;
+use crate::error::Result;
+use crate::limits::{MAX_CUT_ATTEMPTS, MAX_CUT_ROUNDS, MAX_CUTS_AT_ONCE, MAX_PAUSE, MAX_STEP_TIME};
+use crate::notices::{Notice, Noticed};
+use crate::place::Place;
+
+/// What was found of a partition, and done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mended {
+    /// Buckets there are.
+    pub buckets: usize,
+    /// Buckets that were made.
+    pub made: usize,
+    /// Buckets that are larger than they should be: of one row, as a rule.
+    pub too_large: usize,
+}
+
+impl Transacted {
+    /// Cuts what has grown, until it is dropped: whoever opens the store later finds nothing half done. It is to be run once in a
+    /// process. What fails is tried again some times, and is then left to who writes there next.
+    pub async fn work(&self) {
+        let mut jobs: FuturesUnordered<BoxFuture<'_, ()>> = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some(()) = jobs.next() => {}
+                noticed = self.notices.next(), if jobs.len() < MAX_CUTS_AT_ONCE => {
+                    jobs.push(self.job(noticed).boxed());
+                }
+            }
+        }
+    }
+
+    async fn job(&self, noticed: Noticed) {
+        if let Notice::Grown(bucket) = noticed.notice {
+            for _ in 0..MAX_CUT_ATTEMPTS {
+                match self.grown(&noticed.place, bucket, &noticed.key, false).await {
+                    Err(error) if error.is_passing() => tokio::time::sleep(MAX_PAUSE).await,
+                    _ => break,
+                }
+            }
+        }
+        self.notices.is_over(&noticed);
+    }
+
+    /// Looks at all buckets of a partition, and cuts those that are too large.
+    ///
+    /// # Errors
+    /// It cannot be read, or a cut fails: what was cut before that stays so.
+    pub async fn mend(&self, place: &Arc<Place>) -> Result<Mended> {
+        let before = self.sizes(place).await?;
+        let size = place.pieced.size;
+        for (bucket, start, _) in before
+            .iter()
+            .filter(|(_, _, count)| size.of(*count) > size.most())
+        {
+            self.grown(place, *bucket, start, true).await?;
+        }
+        let after = self.sizes(place).await?;
+        let too_large = after.iter().filter(|(_, _, count)| size.of(*count) > size.most());
+        Ok(Mended {
+            buckets: after.len(),
+            made: after.len().saturating_sub(before.len()),
+            too_large: too_large.count(),
+        })
+    }
+
+    /// All buckets of a partition, where each begins, and how large it is.
+    async fn sizes(&self, place: &Place) -> Result<Vec<(Bucket, Key, PartitionCount)>> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let snapshot = self.store.snapshot()?;
+        let whole = self.read_whole(&*snapshot, place, deadline).await?;
+        let mut sizes: Vec<_> = whole
+            .all()
+            .map(|piece| (piece.roles.read, piece.start.clone(), PartitionCount::default()))
+            .collect();
+        for some in sizes.chunks_mut(MAX_COUNTED_PARTITIONS) {
+            let partitions: Vec<Cells> = some
+                .iter()
+                .map(|(bucket, ..)| place.bucket_partition(*bucket))
+                .collect();
+            let options = ReadOptions {
+                timeout: self.request_time(deadline)?,
+                ..ReadOptions::default()
+            };
+            let counts = snapshot
+                .count_partitions(&place.pieced.table, &partitions, &options)
+                .await?;
+            for (size, count) in some.iter_mut().zip(counts) {
+                size.2 = count;
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// Cuts a bucket, which had this key, as often as it has to be. Who mends leaves what is as full as it may be.
+    async fn grown(&self, place: &Arc<Place>, bucket: Bucket, key: &[u8], is_mending: bool) -> Result<()> {
+        let _cutting = self.locks.cut(place).await;
+        let size = place.pieced.size;
+        for round in 0..MAX_CUT_ROUNDS {
+            let Some((start, count, fill)) = self.fill(place, bucket, key).await? else {
+                return Ok(());
+            };
+            let (now, trend) = (size.of(count), fill.trend());
+            // One that was cut at the end where rows come in is left as full as it is.
+            let is_closed = round > 0 || is_mending;
+            let is_large = now > size.most() || (now > size.due() && !is_closed && trend.is_some());
+            if !is_large {
+                self.fills(place, |fills| fills.entry(bucket).or_default().left(size));
+                return Ok(());
+            }
+            let plan = Plan::new(size, count, trend);
+            let mut way = Way::new(bucket, start);
+            while self.step(place, &plan, &mut way).await? == Moved::Some {}
+            if !way.has_moved() {
+                self.fills(place, |fills| fills.entry(bucket).or_default().left(size));
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a bucket begins, which had this key; how large it is, and what else is known of it.
+    async fn fill(
+        &self,
+        place: &Arc<Place>,
+        bucket: Bucket,
+        key: &[u8],
+    ) -> Result<Option<(Key, PartitionCount, Fill)>> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let guard = self.route(std::slice::from_ref(place), MAX_STEP_TIME).await?;
+        let start = guard.whole(place).and_then(|whole| whole.start_of(bucket, key));
+        guard.done();
+        let Some(start) = start else {
+            return Ok(None);
+        };
+        self.fills(place, |fills| fills.entry(bucket).or_default().begin_count());
+        let partitions = [place.bucket_partition(bucket)];
+        let options = ReadOptions {
+            timeout: self.request_time(deadline)?,
+            ..ReadOptions::default()
+        };
+        let snapshot = self.store.snapshot()?;
+        let counts = snapshot
+            .count_partitions(&place.pieced.table, &partitions, &options)
+            .await?;
+        let count = counts.first().copied().unwrap_or_default();
+        let fill = self.fills(place, |fills| {
+            let fill = fills.entry(bucket).or_default();
+            fill.counted(count);
+            fill.clone()
+        });
+        Ok(Some((start, count, fill.unwrap_or_default())))
+    }
+
+    /// Does something with what is known of the buckets of a partition; none if nothing is.
+    fn fills<T>(&self, place: &Place, act: impl FnOnce(&mut BTreeMap<Bucket, Fill>) -> T) -> Option<T> {
+        let entry = self.known.find(&place.id)?;
+        let mut fills = entry.fills.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(act(&mut fills))
+    }
+}

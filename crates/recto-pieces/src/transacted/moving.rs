@@ -1,0 +1,591 @@
+//! Rows go from one bucket to another together with what says where they lie, in one transaction.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use recto_buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Cells, RowRef, Slice, Table};
+use recto_store::read::ROW_OVERHEAD_BYTES;
+use recto_store::{
+    Cas, Mutation, Operation, PartitionCount, PartitionWrite, ReadOptions, Snapshot, Stamp, Store,
+    TransactionOutcome, WriteOptions,
+};
+
+use super::Transacted;
+use super::arrivals::{End, Fill};
+use super::locks::Alone;
+use super::plan::Plan;
+use super::whole::Whole;
+use crate::copying::{clustering_of, put_of, whole_row};
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::limits::{MAX_MOVED_BYTES, MAX_MOVED_ROWS, MAX_STEP_TIME};
+use crate::place::{Deadline, Place};
+use crate::tables::{BucketSize, mutation};
+
+/// A cut on its way, from one transaction to the next.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) bucket: Bucket,
+    /// Where the bucket's piece begins.
+    pub(super) start: Key,
+    /// How much of it is gone.
+    moved: u64,
+    /// The new bucket that is being filled, which lies beside it.
+    part: Option<Bucket>,
+    /// How many new buckets there are.
+    parts: usize,
+}
+
+/// What one transaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// There is more to do.
+    Some,
+    /// Enough is gone; or there is nothing that could go.
+    Enough,
+}
+
+/// What goes by one transaction.
+#[derive(Default)]
+struct Load {
+    rows: Vec<Mutation>,
+    count: PartitionCount,
+    /// Bytes that it takes in a request.
+    bytes: usize,
+    newest: Option<Stamp>,
+    /// The keys of the last of the rows, and what the one before that had.
+    last: Option<Key>,
+    last_clustering: Option<Cells>,
+    before_last: Option<Key>,
+    last_counted: u64,
+    /// The edge between what goes and what stays; none: all goes.
+    edge: Option<Key>,
+    /// Whether enough is gone then.
+    is_enough: bool,
+    /// Whether the new bucket is full then.
+    is_full: bool,
+}
+
+/// A row that may go.
+struct Row {
+    key: Key,
+    clustering: Cells,
+    /// As the store counts it.
+    counted: u64,
+    stamp: Stamp,
+    put: Mutation,
+}
+
+/// What there is when the lock is held.
+struct Found<'f> {
+    place: &'f Arc<Place>,
+    /// As it is stored, with columns that were added.
+    table: Arc<Table>,
+    snapshot: Arc<dyn Snapshot>,
+    whole: Arc<Whole>,
+    span: Span,
+    piece: Piece,
+    /// What the bucket has, and the new one that is being filled.
+    counts: [PartitionCount; 2],
+    /// The piece of that, if there is one.
+    part: Option<Piece>,
+}
+
+impl Found<'_> {
+    /// The bucket's rows, from an end on; or those behind this one.
+    fn slice(&self, end: End, behind: Option<&Cells>) -> Result<Slice> {
+        let (mut from, mut to) = self.place.pieced.bounds(&self.span)?;
+        match (behind, end) {
+            (None, _) => {}
+            (Some(row), End::First) => from = Bound::After(row.clone()),
+            (Some(row), End::Last) => to = Bound::Before(row.clone()),
+        }
+        Ok(Slice {
+            table: Arc::clone(&self.table),
+            partition: self.place.bucket_partition(self.piece.roles.read),
+            from,
+            to,
+            direction: match end {
+                End::First => ReadDirection::Forward,
+                End::Last => ReadDirection::Backward,
+            },
+            limit: MAX_MOVED_ROWS,
+        })
+    }
+}
+
+impl Row {
+    fn new(found: &Found<'_>, row: RowRef<'_>, stamp: Stamp, ends_in_seconds: Option<u32>) -> Result<Self> {
+        let (clustering, cells) = whole_row(&found.table, row, stamp)?;
+        let counted = (clustering.byte_len() + cells.byte_len()) as u64 + ROW_OVERHEAD_BYTES;
+        Ok(Self {
+            key: found.place.pieced.key(clustering.as_row())?,
+            put: put_of(clustering.clone(), cells, stamp, ends_in_seconds),
+            clustering,
+            counted,
+            stamp,
+        })
+    }
+}
+
+impl Load {
+    /// Whether a row goes, too: the first one does in any case.
+    fn takes(&mut self, row: &Row, found: &mut Found<'_>, plan: &Plan, way: &Way, budget: usize) -> bool {
+        let size = found.place.pieced.size;
+        let gone = size.of(self.count);
+        let is_full = |found: &Found<'_>| {
+            let number = way.parts.saturating_sub(usize::from(found.part.is_some()));
+            let there = size.of(found.counts[1]).saturating_add(gone);
+            there > 0 && there + size.of_row(row.counted) > plan.part(number)
+        };
+        if self.rows.is_empty() && is_full(found) {
+            // Another one is begun.
+            found.part = None;
+            found.counts[1] = PartitionCount::default();
+        }
+        if self.rows.is_empty() {
+            return true;
+        }
+        self.is_enough = plan.is_enough(way.moved.saturating_add(gone), &row.key);
+        self.is_full = is_full(found);
+        let is_heavy = self.bytes + row.put.byte_len() > budget;
+        !(self.is_enough || self.is_full || is_heavy)
+    }
+
+    fn push(&mut self, row: Row) {
+        self.bytes += row.put.byte_len();
+        self.count.rows += 1;
+        self.count.bytes += row.counted;
+        self.newest = self.newest.max(Some(row.stamp));
+        self.before_last = self.last.replace(row.key);
+        self.last_clustering = Some(row.clustering);
+        self.last_counted = row.counted;
+        self.rows.push(row.put);
+    }
+
+    /// All rows that there are would go: one of them stays, unless the bucket holds others that have ended, which go with it. None:
+    /// there is but one.
+    fn without_last(mut self, found: &Found<'_>, end: End) -> Option<Self> {
+        if self.count.rows < found.counts[0].rows {
+            return Some(self);
+        }
+        self.edge = match end {
+            End::First => self.last.take(),
+            End::Last => self.before_last.take(),
+        };
+        self.rows.pop();
+        self.count.rows -= 1;
+        self.count.bytes -= self.last_counted;
+        self.is_enough = true;
+        (!self.rows.is_empty() && self.edge.is_some()).then_some(self)
+    }
+}
+
+impl Way {
+    pub(super) fn new(bucket: Bucket, start: Key) -> Self {
+        Self {
+            bucket,
+            start,
+            moved: 0,
+            part: None,
+            parts: 0,
+        }
+    }
+
+    pub(super) fn has_moved(&self) -> bool {
+        self.parts > 0
+    }
+}
+
+impl Transacted {
+    /// The lock of a partition, alone, when all that was sent before has come or never will.
+    pub(super) async fn alone(&self, place: &Place, deadline: Deadline) -> Result<Alone> {
+        let mut alone = self.locks.alone(place, &self.environment, deadline).await?;
+        if alone.is_in_doubt() {
+            self.settle(&mut alone, place, deadline).await?;
+        }
+        Ok(alone)
+    }
+
+    /// Has the store do something: it does one thing after the other, so that what was sent before is decided then.
+    async fn settle(&self, alone: &mut Alone, place: &Place, deadline: Deadline) -> Result<()> {
+        let behind = self.tables.only_if(place, 0, Vec::new());
+        let options = WriteOptions {
+            timeout: self.request_time(deadline)?,
+            ..WriteOptions::default()
+        };
+        match self.store.transact(vec![behind], Vec::new(), options).await? {
+            TransactionOutcome::Applied | TransactionOutcome::NotApplied { .. } => {}
+            TransactionOutcome::Unknown(error) | TransactionOutcome::Refused(error) => {
+                return Err(error.into());
+            }
+            TransactionOutcome::Conflict(_) => return Err(conflict()),
+        }
+        if let Some(torn) = &*alone.torn {
+            self.known.forget(&torn.id);
+        }
+        alone.settle();
+        Ok(())
+    }
+
+    /// Moves as many rows as one transaction may.
+    ///
+    /// # Errors
+    /// They cannot be read or written in time: nothing has changed, or all of it.
+    pub(super) async fn step(&self, place: &Arc<Place>, plan: &Plan, way: &mut Way) -> Result<Moved> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let mut alone = self.alone(place, deadline).await?;
+        let Some(mut found) = self.look(place, plan, way, deadline).await? else {
+            return Ok(Moved::Enough);
+        };
+        let Some(load) = self.load(&mut found, plan, way, deadline).await? else {
+            return Ok(Moved::Enough);
+        };
+        let part = found.part.as_ref().map(|part| part.roles.read);
+        let part = part.unwrap_or(found.whole.next_bucket);
+        let amount = place.pieced.size.of(load.count);
+        let bytes = load.count.bytes;
+        let (is_enough, is_full, edge) = (load.is_enough, load.is_full, load.edge.clone());
+        self.transact(&mut alone, &found, plan, load, part, deadline)
+            .await?;
+        self.moved.fetch_add(bytes, Ordering::Relaxed);
+        way.moved = way.moved.saturating_add(amount);
+        way.parts += usize::from(way.part != Some(part));
+        way.part = (!is_full).then_some(part);
+        match (plan.end, edge) {
+            (_, None) => return Ok(Moved::Enough),
+            (End::First, Some(edge)) => way.start = edge,
+            (End::Last, Some(_)) => {}
+        }
+        Ok(if is_enough { Moved::Enough } else { Moved::Some })
+    }
+
+    /// What there is; none if the bucket is not there any more.
+    async fn look<'f>(
+        &self,
+        place: &'f Arc<Place>,
+        plan: &Plan,
+        way: &Way,
+        deadline: Deadline,
+    ) -> Result<Option<Found<'f>>> {
+        let whole = self.entry(place, deadline).await?.whole;
+        let Some((span, piece)) = whole.piece_at(&way.start) else {
+            return Ok(None);
+        };
+        if piece.roles.read != way.bucket {
+            return Ok(None);
+        }
+        let beside = match (plan.end, &span.end) {
+            (End::First, _) => whole.piece_before(&span.start),
+            (End::Last, Some(end)) => whole.piece_at(end),
+            (End::Last, None) => None,
+        };
+        let part = beside.map(|(_, piece)| piece);
+        let part = part.filter(|piece| way.part == Some(piece.roles.read));
+        let table = stored(&*self.store, &place.pieced.table).await?;
+        let snapshot = self.store.snapshot()?;
+        let buckets = [Some(way.bucket), part.as_ref().map(|part| part.roles.read)];
+        let partitions: Vec<Cells> = buckets
+            .into_iter()
+            .flatten()
+            .map(|bucket| place.bucket_partition(bucket))
+            .collect();
+        let options = ReadOptions {
+            timeout: self.request_time(deadline)?,
+            ..ReadOptions::default()
+        };
+        let counts = snapshot.count_partitions(&table, &partitions, &options).await?;
+        let count = |index: usize| counts.get(index).copied().unwrap_or_default();
+        Ok(Some(Found {
+            place,
+            table,
+            snapshot,
+            whole,
+            span,
+            piece,
+            counts: [count(0), count(1)],
+            part,
+        }))
+    }
+
+    /// What is to go now; none: nothing can.
+    async fn load(
+        &self,
+        found: &mut Found<'_>,
+        plan: &Plan,
+        way: &Way,
+        deadline: Deadline,
+    ) -> Result<Option<Load>> {
+        let limits = self.store.limits();
+        let budget = MAX_MOVED_BYTES
+            .min(limits.batch_bytes / 2)
+            .min(limits.mutation_bytes / 2);
+        let mut options = ReadOptions {
+            timeout: self.request_time(deadline)?,
+            stamps: true,
+            max_bytes: budget as u64,
+            ..ReadOptions::default()
+        };
+        let mut slice = found.slice(plan.end, None)?;
+        // Of small buckets no more is read than fits.
+        match found.place.pieced.size {
+            BucketSize::Bytes(most) => options.max_bytes = options.max_bytes.min(most),
+            BucketSize::Rows(most) => {
+                slice.limit = slice
+                    .limit
+                    .min(u32::try_from(most.saturating_add(1)).unwrap_or(u32::MAX));
+            }
+        }
+        let read = found.snapshot.slice(&slice, &options).await?;
+        let mut load = Load::default();
+        let times = read.stamps.iter().zip(&read.ends_in_seconds);
+        for (row, (stamp, ends)) in read.rows.iter().zip(times) {
+            let row = Row::new(found, row, Stamp(*stamp), *ends)?;
+            if load.takes(&row, found, plan, way, budget) {
+                load.push(row);
+                continue;
+            }
+            let next = match plan.end {
+                End::First => Some(row.key),
+                End::Last => None,
+            };
+            load.edge = next.or_else(|| load.last.take());
+            return Ok(Some(load));
+        }
+        // All that was read goes, and there may be more.
+        let behind = match &load.last_clustering {
+            None => return Ok(None),
+            Some(_) if read.exhausted => None,
+            Some(last) => self.key_behind(found, plan.end, last, deadline).await?,
+        };
+        let behind = match plan.end {
+            End::First => behind,
+            End::Last => behind.and(load.last.clone()),
+        };
+        load.edge = behind;
+        Ok(if load.edge.is_some() {
+            Some(load)
+        } else {
+            load.without_last(found, plan.end)
+        })
+    }
+
+    /// The key of the row behind another one, from this end on; none: there is none.
+    async fn key_behind(
+        &self,
+        found: &Found<'_>,
+        end: End,
+        last: &Cells,
+        deadline: Deadline,
+    ) -> Result<Option<Key>> {
+        let slice = Slice {
+            limit: 1,
+            ..found.slice(end, Some(last))?
+        };
+        let options = ReadOptions {
+            timeout: self.request_time(deadline)?,
+            ..ReadOptions::default()
+        };
+        let read = found.snapshot.slice(&slice, &options).await?;
+        let row = read.rows.iter().next();
+        row.map(|row| {
+            let clustering = clustering_of(&found.table, row);
+            found.place.pieced.key(clustering.as_row())
+        })
+        .transpose()
+    }
+
+    /// Moves a load into a bucket.
+    async fn transact(
+        &self,
+        alone: &mut Alone,
+        found: &Found<'_>,
+        plan: &Plan,
+        load: Load,
+        part: Bucket,
+        deadline: Deadline,
+    ) -> Result<()> {
+        let (place, id) = (found.place, &found.place.id);
+        let counts = counts_after(found, load.count, load.edge.is_none());
+        let (whole, cas) = self.changed(found, plan, &load, part, counts);
+        let plain = self.writes(found, plan, load, part)?;
+        let options = WriteOptions {
+            timeout: self.request_time(deadline)?,
+            ..WriteOptions::default()
+        };
+        // Whoever comes after a caller that went away meanwhile finds this.
+        *alone.torn = Some(Arc::clone(place));
+        self.known.begin(id);
+        let outcome = self.store.transact(vec![cas], plain, options).await;
+        let error = match outcome {
+            Ok(TransactionOutcome::Applied) => {
+                self.known.changed(id, whole);
+                self.counted(found, part, counts);
+                *alone.torn = None;
+                return Ok(());
+            }
+            Ok(TransactionOutcome::Unknown(error)) => {
+                self.settle(alone, place, deadline).await?;
+                return Err(error.into());
+            }
+            Ok(TransactionOutcome::Refused(error)) | Err(error) => error.into(),
+            Ok(TransactionOutcome::Conflict(_)) => conflict(),
+            Ok(TransactionOutcome::NotApplied { .. }) => {
+                self.known.forget(id);
+                *alone.torn = None;
+                return Err(conflict());
+            }
+        };
+        self.known.unchanged(id);
+        *alone.torn = None;
+        Err(error)
+    }
+
+    /// The directory after a load, and what makes it so.
+    fn changed(
+        &self,
+        found: &Found<'_>,
+        plan: &Plan,
+        load: &Load,
+        part: Bucket,
+        counts: [PartitionCount; 2],
+    ) -> (Whole, Cas) {
+        let piece = |start: &Key, bucket: Bucket, count: PartitionCount| Piece {
+            start: start.clone(),
+            roles: Roles::of(bucket),
+            sampling: found.piece.sampling,
+            next_sampling: None,
+            figures: Some(Figures {
+                rows: count.rows,
+                bytes: count.bytes,
+                ..Figures::default()
+            }),
+        };
+        let [stays, goes] = counts;
+        let bucket = found.piece.roles.read;
+        // The piece that is being filled is one with what goes there.
+        let filled = found.part.as_ref().map(|part| part.start.clone());
+        let start = match plan.end {
+            End::First => filled.as_ref().unwrap_or(&found.span.start),
+            End::Last => &found.span.start,
+        };
+        let end = match (plan.end, &filled) {
+            (End::Last, Some(_)) => found
+                .span
+                .end
+                .as_ref()
+                .and_then(|end| found.whole.piece_at(end))
+                .and_then(|(span, _)| span.end),
+            _ => found.span.end.clone(),
+        };
+        let put = match (plan.end, &load.edge) {
+            (_, None) => vec![piece(start, part, goes)],
+            (End::First, Some(edge)) => vec![piece(start, part, goes), piece(edge, bucket, stays)],
+            (End::Last, Some(edge)) => vec![piece(start, bucket, stays), piece(edge, part, goes)],
+        };
+        let shared = Directory {
+            version: found.whole.version + 1,
+            next_bucket: Bucket(found.whole.next_bucket.0.max(part.0 + 1)),
+            ..found.whole.shared()
+        };
+        let before = [Some(&found.span.start), filled.as_ref()];
+        let is_gone = |start: &&Key| put.iter().all(|piece| piece.start != **start);
+        let gone: Vec<Key> = before.into_iter().flatten().filter(is_gone).cloned().collect();
+        let pieces: Vec<&Piece> = put.iter().collect();
+        let cas = self
+            .tables
+            .put(found.place, found.whole.version, &shared, &pieces, &gone);
+        let start = start.clone();
+        (found.whole.with(&shared, &start, end.as_ref(), put), cas)
+    }
+
+    /// What puts the rows where they go, and deletes them where they were.
+    fn writes(
+        &self,
+        found: &Found<'_>,
+        plan: &Plan,
+        load: Load,
+        part: Bucket,
+    ) -> Result<Vec<PartitionWrite>> {
+        let (place, pieced) = (found.place, &found.place.pieced);
+        let span = match (plan.end, load.edge) {
+            (_, None) => found.span.clone(),
+            (End::First, edge) => Span {
+                start: found.span.start.clone(),
+                end: edge,
+            },
+            (End::Last, Some(start)) => Span {
+                start,
+                end: found.span.end.clone(),
+            },
+        };
+        let (from, to) = pieced.bounds(&span)?;
+        // Nothing that was written is newer, nulls and what has ended included; and nothing there is written later.
+        let newest = load.newest.max(self.store.newest_stamp());
+        let stamp = newest.unwrap_or(Stamp(0));
+        let range = mutation(Operation::DeleteRange { from, to }, stamp, None);
+        let write = |bucket, mutations| PartitionWrite {
+            table: Arc::clone(&found.table),
+            partition: place.bucket_partition(bucket),
+            mutations,
+        };
+        let mut writes = vec![write(part, load.rows), write(found.piece.roles.read, vec![range])];
+        if found.whole.version == 0 {
+            let root = pieced.mark_root(&place.partition, stamp);
+            writes[1].mutations.extend(root.mutations);
+        }
+        Ok(writes)
+    }
+
+    /// What is known of both buckets from now on.
+    fn counted(&self, found: &Found<'_>, part: Bucket, counts: [PartitionCount; 2]) {
+        let Some(entry) = self.known.find(&found.place.id) else {
+            return;
+        };
+        let mut fills = entry.fills.lock().unwrap_or_else(PoisonError::into_inner);
+        let heir = fills.get(&found.piece.roles.read).map(Fill::heir);
+        let buckets = [found.piece.roles.read, part];
+        for (bucket, count) in buckets.into_iter().zip(counts) {
+            let fill = fills
+                .entry(bucket)
+                .or_insert_with(|| heir.clone().unwrap_or_default());
+            fill.begin_count();
+            fill.counted(count);
+        }
+        if counts[0].rows == 0 {
+            fills.remove(&found.piece.roles.read);
+        }
+    }
+}
+
+/// What both buckets have after a load.
+fn counts_after(found: &Found<'_>, moved: PartitionCount, is_all: bool) -> [PartitionCount; 2] {
+    let [stays, goes] = found.counts;
+    let stays = if is_all {
+        PartitionCount::default()
+    } else {
+        PartitionCount {
+            rows: stays.rows.saturating_sub(moved.rows),
+            bytes: stays.bytes.saturating_sub(moved.bytes),
+        }
+    };
+    let goes = PartitionCount {
+        rows: goes.rows + moved.rows,
+        bytes: goes.bytes + moved.bytes,
+    };
+    [stays, goes]
+}
+
+/// A table as it is stored, with columns that were added to it, so that rows are moved whole.
+async fn stored(store: &dyn Store, table: &Arc<Table>) -> Result<Arc<Table>> {
+    let tables = store.list_tables().await?;
+    let found = tables.into_iter().find(|there| there.name() == table.name());
+    Ok(found.map_or_else(|| Arc::clone(table), Arc::new))
+}
+
+fn conflict() -> PiecesError {
+    let message = "a directory of buckets is not as this process left it: nothing was done";
+    PiecesError::new(PiecesErrorKind::Conflict, message)
+        .with_hint("something else writes to this store: let one process have it")
+}

@@ -1,0 +1,179 @@
+//! A whole directory in memory, in windows, so that a cut makes few of its pieces anew however many there are.
+
+use std::sync::Arc;
+
+use recto_buckets::limits::MAX_WINDOW_PIECES;
+use recto_buckets::{Bucket, Directory, Floor, Key, Piece, Span, Unrouted, Version};
+
+use crate::directory::Seek;
+
+/// Bytes that a piece takes beside its edge, about.
+const PIECE_BYTES: usize = 256;
+
+/// A directory.
+#[derive(Debug, Clone)]
+pub(super) struct Whole {
+    /// What holds of all pieces, as the first window says it.
+    pub(super) version: Version,
+    pub(super) next_bucket: Bucket,
+    floor: Option<Floor>,
+    /// One at least; each ends where the next one begins. What windows that were not touched say of the version is what it was
+    /// when they were.
+    windows: Vec<Arc<Directory>>,
+}
+
+impl Whole {
+    /// Of windows that were read one behind the other; none if there are none.
+    pub(super) fn new(windows: Vec<Arc<Directory>>) -> Option<Self> {
+        let first = windows.first()?;
+        Some(Self {
+            version: first.version,
+            next_bucket: first.next_bucket,
+            floor: first.floor.clone(),
+            windows,
+        })
+    }
+
+    /// How many pieces it has.
+    pub(super) fn pieces(&self) -> usize {
+        self.windows.iter().map(|window| window.pieces.len()).sum()
+    }
+
+    /// About how much memory it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let pieces = self.windows.iter().flat_map(|window| &window.pieces);
+        pieces.map(|piece| PIECE_BYTES + piece.start.len()).sum()
+    }
+
+    /// The window that is wanted.
+    pub(super) fn window(&self, seek: &Seek) -> Arc<Directory> {
+        let wanted = match seek {
+            Seek::At(key) => self.index(key),
+            Seek::Before(None) => self.windows.len() - 1,
+            Seek::Before(Some(edge)) => {
+                let begins = |window: &Arc<Directory>| start(window) < edge.as_slice();
+                self.windows.partition_point(begins).saturating_sub(1)
+            }
+        };
+        Arc::clone(&self.windows[wanted])
+    }
+
+    /// Which window has a key.
+    fn index(&self, key: &[u8]) -> usize {
+        let begun = self.windows.partition_point(|window| start(window) <= key);
+        begun.saturating_sub(1)
+    }
+
+    /// The bucket of a key.
+    pub(super) fn bucket_of(&self, key: &[u8]) -> Result<Bucket, Unrouted> {
+        if self.floor.as_ref().is_some_and(|floor| floor.hides(key)) {
+            return Err(Unrouted::BelowFloor);
+        }
+        let piece = self.windows[self.index(key)].piece_of(key);
+        Ok(piece.ok_or(Unrouted::OutsideWindow)?.roles.read)
+    }
+
+    /// The piece that has a key, and from where to where it goes.
+    pub(super) fn piece_at(&self, key: &[u8]) -> Option<(Span, Piece)> {
+        let window = &self.windows[self.index(key)];
+        let index = window
+            .pieces
+            .partition_point(|piece| piece.start.as_slice() <= key);
+        let piece = window.pieces.get(index.checked_sub(1)?)?;
+        let next = window.pieces.get(index).map(|piece| piece.start.clone());
+        let span = Span {
+            start: piece.start.clone(),
+            end: next.or_else(|| window.end.clone()),
+        };
+        Some((span, piece.clone()))
+    }
+
+    /// The last piece that begins before an edge, and from where to where it goes.
+    pub(super) fn piece_before(&self, edge: &[u8]) -> Option<(Span, Piece)> {
+        let window = self.window(&Seek::Before(Some(edge.to_vec())));
+        let index = window
+            .pieces
+            .partition_point(|piece| piece.start.as_slice() < edge);
+        let start = &window.pieces.get(index.checked_sub(1)?)?.start;
+        self.piece_at(start)
+    }
+
+    /// Where the piece of a bucket begins, which had this key, and may have lost that.
+    pub(super) fn start_of(&self, bucket: Bucket, key: &[u8]) -> Option<Key> {
+        let has = |piece: &&Piece| piece.roles.read == bucket;
+        let near = self.windows[self.index(key)].pieces.iter().find(has);
+        near.or_else(|| self.all().find(has))
+            .map(|piece| piece.start.clone())
+    }
+
+    /// All pieces, in their order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Piece> {
+        self.windows.iter().flat_map(|window| &window.pieces)
+    }
+
+    /// What it is with these pieces in the place of those from `from` to before `to`.
+    pub(super) fn with(&self, shared: &Directory, from: &[u8], to: Option<&Key>, put: Vec<Piece>) -> Self {
+        let first = self.index(from);
+        let last = match to {
+            // The window that has the last of them; what begins at `to` stays.
+            Some(to) => self
+                .windows
+                .partition_point(|window| start(window) < to.as_slice()),
+            None => self.windows.len(),
+        };
+        let last = last.max(first + 1);
+        let old = self.windows[first..last].iter().flat_map(|window| &window.pieces);
+        let is_before = |piece: &&Piece| piece.start.as_slice() < from;
+        let is_behind = |piece: &&Piece| to.is_some_and(|to| piece.start >= *to);
+        let mut pieces: Vec<Piece> = old.clone().filter(is_before).cloned().collect();
+        pieces.extend(put);
+        pieces.extend(old.filter(is_behind).cloned());
+        let end = self.windows[last - 1].end.clone();
+        let mut windows = self.windows[..first].to_vec();
+        windows.extend(parted(shared, pieces, end));
+        windows.extend_from_slice(&self.windows[last..]);
+        Self {
+            version: shared.version,
+            next_bucket: shared.next_bucket,
+            floor: shared.floor.clone(),
+            windows,
+        }
+    }
+
+    /// What holds of all pieces, as a directory without any.
+    pub(super) fn shared(&self) -> Directory {
+        Directory {
+            version: self.version,
+            next_bucket: self.next_bucket,
+            floor: self.floor.clone(),
+            pieces: Vec::new(),
+            end: None,
+            ..Directory::clone(&self.windows[0])
+        }
+    }
+}
+
+fn start(window: &Directory) -> &[u8] {
+    window.pieces.first().map_or(&[], |piece| &piece.start)
+}
+
+/// Windows that are not longer than they may be.
+fn parted(shared: &Directory, pieces: Vec<Piece>, end: Option<Key>) -> Vec<Arc<Directory>> {
+    let count = pieces.len().div_ceil(MAX_WINDOW_PIECES).max(1);
+    let each = pieces.len().div_ceil(count).max(1);
+    let ends: Vec<_> = pieces
+        .chunks(each)
+        .skip(1)
+        .map(|some| some[0].start.clone())
+        .collect();
+    let ends = ends.into_iter().map(Some).chain([end]);
+    let parts = pieces.chunks(each).zip(ends);
+    let window = |(pieces, end): (&[Piece], Option<Key>)| {
+        Arc::new(Directory {
+            pieces: pieces.to_vec(),
+            end,
+            ..shared.clone()
+        })
+    };
+    parts.map(window).collect()
+}
