@@ -33,6 +33,14 @@ impl BucketSize {
         }
     }
 
+    /// How much more than planned goes into a bucket, so that a last row does not need another one.
+    fn room(self) -> u64 {
+        match self {
+            Self::Bytes(_) => self.due() / OTHER_SHARE,
+            Self::Rows(_) => 0,
+        }
+    }
+
     /// It is cut when it is larger than this: bytes come while it is noticed, and rows are exact.
     pub(super) fn due(self) -> u64 {
         match self {
@@ -80,10 +88,10 @@ impl Plan {
                 return wide;
             }
             // Those behind the newest rows are as full as they may be.
-            let newest = (now % due).max(1);
+            let (newest, room) = ((now % due).max(1), size.room());
             return Self {
-                least: now - due,
-                parts: [newest, due],
+                least: now - due - room.min(now - due),
+                parts: [newest + room, due],
                 ..wide
             };
         }
@@ -92,7 +100,7 @@ impl Plan {
         }
         let part = (due - due / SHARE).max(1);
         let least = now - part;
-        let part = least.div_ceil(least.div_ceil(part));
+        let part = least.div_ceil(least.div_ceil(part)) + size.room();
         Self {
             least,
             parts: [part; 2],
