@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "what tests print is shown when they fail")]
 
 mod cuts;
+mod doubt;
 mod oracle;
 mod sizes;
 mod traps;
