@@ -25,6 +25,8 @@
 //! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables show nothing of it |
 //! | `forget` | what goes with a table |
 //! | `splitter` | cuts are made, gone on with, and cleared |
+//! | [`list`] | buckets as who looks after a store sees them |
+//! | `mend` | [`Mended`]: that is done by hand |
 //! | [`transacted`] | [`Transacted`]: all of that where a transaction moves rows |
 
 mod bucketed;
@@ -36,6 +38,8 @@ mod forget;
 mod growth;
 mod holding;
 pub mod limits;
+pub mod list;
+mod mend;
 mod notices;
 pub mod place;
 mod reader;
@@ -49,6 +53,7 @@ pub mod writer;
 
 pub use bucketed::BucketedStore;
 pub use error::{PiecesError, PiecesErrorKind, Result};
+pub use mend::Mended;
 pub use place::{Partition, PieceStore, Place, Stamps};
 pub use tables::{BucketSize, PiecedTable};
 pub use transacted::Transacted;

@@ -63,3 +63,7 @@ pub const MAX_CUT_ROUNDS: usize = 64;
 pub const MAX_CUT_ATTEMPTS: usize = 8;
 /// Bytes of a key by which it is said where rows come into a bucket; of a longer one only these are compared.
 pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;
+/// Pieces of a partition that are listed at once.
+pub const MAX_LISTED_PIECES: usize = 256;
+/// Pieces of a partition whose samples are read to say how large it is as a whole; more are counted.
+pub const MAX_SUMMED_PIECES: usize = 1_024;

@@ -61,13 +61,19 @@ impl PieceStore {
     /// Makes the cuts that are due in a bucket that has grown, and in others of its partition. What this process knows says whether
     /// one is; that is decided anew by the directory as it is when nothing is being cut there.
     async fn grown(&self, place: &Arc<Place>, first: (Bucket, Key)) -> Result<()> {
+        let others = self.notices.take_grown(&place.id);
+        let grown = std::iter::once(first).chain(others).collect();
+        self.cut_grown(place, grown).await.map(drop)
+    }
+
+    /// The same of these buckets, each with a key that it has: how many cuts.
+    pub(crate) async fn cut_grown(&self, place: &Arc<Place>, grown: Vec<(Bucket, Key)>) -> Result<usize> {
         let partition = Partition {
             pieces: self.clone(),
             place: Arc::clone(place),
         };
         let (mut due, mut version) = (Vec::new(), 0);
-        let others = self.notices.take_grown(&place.id);
-        for (bucket, key) in std::iter::once(first).chain(others) {
+        for (bucket, key) in grown {
             let (seek, deadline) = (Seek::At(key.clone()), self.deadline(MAX_STEP_TIME));
             let copy = partition.take(&seek, deadline).await?;
             if let Some(wanted) = self.wanted(place, copy.directory(), bucket).await? {
@@ -76,11 +82,11 @@ impl PieceStore {
             }
         }
         let Some((_, key, _)) = due.first() else {
-            return Ok(());
+            return Ok(0);
         };
         let key = key.clone();
         let Some(directory) = self.at_rest(place, &key).await? else {
-            return Ok(());
+            return Ok(0);
         };
         let mut room = Room::new(self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION);
         let (mut cuts, mut is_hot) = (Vec::new(), false);
@@ -103,9 +109,11 @@ impl PieceStore {
             }
         }
         if cuts.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
-        self.split(place, &key, directory, cuts, is_hot).await
+        let count = cuts.len();
+        self.split(place, &key, directory, cuts, is_hot).await?;
+        Ok(count)
     }
 
     /// The cut that is due in a bucket by its samples, if one is.
@@ -139,7 +147,7 @@ impl PieceStore {
 
     /// The directory, read serially, when nothing is being cut there: others are let be done with that, and what nobody moves on is gone on
     /// with. None: that takes too long.
-    async fn at_rest(&self, place: &Arc<Place>, key: &Key) -> Result<Option<Directory>> {
+    pub(crate) async fn at_rest(&self, place: &Arc<Place>, key: &Key) -> Result<Option<Directory>> {
         let mut seen: Option<(Version, Duration)> = None;
         for _ in 0..MAX_PATIENCE {
             let directory = self.directory_at(place, key).await?;
@@ -247,7 +255,7 @@ impl PieceStore {
     }
 
     /// Clears what was left, much later.
-    async fn clear(&self, place: &Place, key: &Key) -> Result<()> {
+    pub(crate) async fn clear(&self, place: &Place, key: &Key) -> Result<()> {
         let mut machine = Clearing::new(self.protocol);
         let mut known = Directory::absent(place.pieced.sampling, self.protocol);
         let mut action = machine.step(ClearEvent::Begin);

@@ -11,7 +11,7 @@ const CLEARED: Duration = Duration::from_secs(9_000);
 
 impl Stream {
     /// Rows of 900 bytes, a pause after each.
-    async fn fill(&self, ats: impl Iterator<Item = i64>, pause: Duration) {
+    pub(super) async fn fill(&self, ats: impl Iterator<Item = i64>, pause: Duration) {
         let text = "x".repeat(900);
         for at in ats {
             self.put(at, "a", &text).await.expect("it is written");
@@ -19,7 +19,7 @@ impl Stream {
         }
     }
 
-    fn works(&self) -> tokio::task::JoinHandle<()> {
+    pub(super) fn works(&self) -> tokio::task::JoinHandle<()> {
         let pieces = self.pieces.clone();
         tokio::spawn(async move { pieces.work().await })
     }
@@ -196,7 +196,7 @@ async fn a_cut_left_half_done_is_gone_on_with() {
 }
 
 /// So many steps of a cut are made, and no more.
-async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
+pub(super) async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
     let (pieces, place) = (&stream.pieces, &stream.partition.place);
     let cut = Cut {
         edges: vec![edge],

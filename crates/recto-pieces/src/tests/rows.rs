@@ -17,7 +17,7 @@ impl Stream {
         let before = self.partition.directory(TIME).await.expect("it is read");
         let mut put = before.clone();
         put.version += 1;
-        put.next_bucket = Bucket(100);
+        put.next_bucket = Bucket(pieces.len().max(100) as u64);
         put.pieces = pieces
             .iter()
             .enumerate()

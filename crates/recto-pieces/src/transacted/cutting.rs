@@ -17,19 +17,9 @@ use super::moving::{Moved, Way};
 use super::plan::Plan;
 use crate::error::Result;
 use crate::limits::{MAX_CUT_ATTEMPTS, MAX_CUT_ROUNDS, MAX_CUTS_AT_ONCE, MAX_PAUSE, MAX_STEP_TIME};
+use crate::mend::Mended;
 use crate::notices::{Notice, Noticed};
 use crate::place::Place;
-
-/// What was found of a partition, and done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Mended {
-    /// Buckets there are.
-    pub buckets: usize,
-    /// Buckets that were made.
-    pub made: usize,
-    /// Buckets that are larger than they should be: of one row, as a rule.
-    pub too_large: usize,
-}
 
 impl Transacted {
     /// Cuts what has grown, until it is dropped: whoever opens the store later finds nothing half done. It is to be run once in a
@@ -78,6 +68,7 @@ impl Transacted {
             buckets: after.len(),
             made: after.len().saturating_sub(before.len()),
             too_large: too_large.count(),
+            ..Mended::default()
         })
     }
 

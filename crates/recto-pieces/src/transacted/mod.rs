@@ -16,10 +16,12 @@
 //! | `plan` | what of a bucket goes elsewhere |
 //! | `moving` | one transaction that moves rows |
 //! | `cutting` | buckets are looked at, and cut |
+//! | `list` | buckets as who looks after the store sees them |
 
 mod arrivals;
 mod cutting;
 mod known;
+mod list;
 mod locks;
 mod moment;
 mod moving;
@@ -36,10 +38,10 @@ use recto_model::{Environment, Table};
 use recto_store::{ReadOptions, Snapshot, Store, TableOutcome};
 
 pub use self::arrivals::Arrived;
-pub use self::cutting::Mended;
 pub use self::moment::Moment;
 pub use self::route::Guard;
 pub use crate::directory::Seek;
+pub use crate::mend::Mended;
 
 use self::known::Known;
 use self::locks::Locks;

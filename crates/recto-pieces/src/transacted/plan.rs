@@ -14,7 +14,7 @@ const OTHER_SHARE: u64 = 16;
 
 impl BucketSize {
     /// How large a bucket is.
-    pub(super) fn of(self, count: PartitionCount) -> u64 {
+    pub(crate) fn of(self, count: PartitionCount) -> u64 {
         match self {
             Self::Bytes(_) => count.bytes,
             Self::Rows(_) => count.rows,
@@ -27,7 +27,7 @@ impl BucketSize {
     }
 
     /// How large it may be.
-    pub(super) fn most(self) -> u64 {
+    pub(crate) fn most(self) -> u64 {
         match self {
             Self::Bytes(most) | Self::Rows(most) => most.max(1),
         }

@@ -4,6 +4,7 @@
 
 mod cuts;
 mod doubt;
+mod lists;
 mod oracle;
 mod sizes;
 mod traps;

@@ -1,0 +1,145 @@
+//! What is done in the background, done by hand: buckets that are too large are cut, what was left half done is gone on with,
+//! and what was left is cleared.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_buckets::{Bucket, Directory, Key};
+
+use crate::directory::Seek;
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_STEP_TIME};
+use crate::place::{Partition, PieceStore, Place};
+use crate::tables::BucketSize;
+
+/// What was found of a partition, and done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mended {
+    /// Buckets there are.
+    pub buckets: usize,
+    /// Buckets that were made.
+    pub made: usize,
+    /// Pieces whose cut was under way, and is done.
+    pub went_on: usize,
+    /// Buckets that are larger than they should be: of one row, as a rule, or of fewer than samples say.
+    pub too_large: usize,
+    /// Pieces whose former bucket was cleared.
+    pub cleared: usize,
+    /// Pieces whose former bucket is to be cleared: an hour after it was left at the earliest, by whoever is there by then.
+    pub to_clear: usize,
+}
+
+impl Partition {
+    /// Looks at all buckets, which should be of this size at most, cuts those that are due, and goes on with cuts that were left half done: what others are at
+    /// is waited for. If it `clears`, it waits for an hour then, and clears what was left.
+    ///
+    /// # Errors
+    /// Something cannot be read or written in time: what was done before that stays so. Others do not come to an end with a cut.
+    pub async fn mend(&self, size: BucketSize, clears: bool) -> Result<Mended> {
+        let (pieces, place) = (&self.pieces, &self.place);
+        let before = pieces.counted(place).await?;
+        let mut mended = Mended {
+            went_on: before.half_done,
+            ..Mended::default()
+        };
+        for _ in 0..MAX_CUT_ROUNDS {
+            if pieces.cut_all(place).await? == 0 {
+                break;
+            }
+        }
+        if clears {
+            mended.cleared = pieces.clear_all(place).await?;
+        }
+        let after = pieces.counted(place).await?;
+        let summary = self.summary(size).await?;
+        mended.buckets = after.buckets;
+        mended.made = after.buckets.saturating_sub(before.buckets);
+        mended.to_clear = after.to_clear;
+        mended.too_large = usize::try_from(summary.too_large).unwrap_or(usize::MAX);
+        Ok(mended)
+    }
+}
+
+impl PieceStore {
+    /// Makes the cuts that are due now, of all buckets: how many.
+    async fn cut_all(&self, place: &Arc<Place>) -> Result<usize> {
+        let (mut cuts, mut next) = (0, Some(Key::new()));
+        while let Some(key) = next {
+            let mut window = self.serially(place, &key).await?;
+            if window.is_being_cut() {
+                window = self.at_rest(place, &key).await?.ok_or_else(|| unended(place))?;
+            }
+            let mut grown: Vec<(Bucket, Key)> = window
+                .pieces
+                .iter()
+                .map(|piece| (piece.roles.read, piece.start.clone()))
+                .collect();
+            grown.dedup_by_key(|(bucket, _)| *bucket);
+            next = window.end;
+            cuts += self.cut_grown(place, grown).await?;
+        }
+        Ok(cuts)
+    }
+
+    /// Clears what was left, an hour from now: how many pieces.
+    async fn clear_all(&self, place: &Arc<Place>) -> Result<usize> {
+        let (mut keys, mut pieces, mut next) = (Vec::new(), 0, Some(Key::new()));
+        while let Some(key) = next {
+            let window = self.serially(place, &key).await?;
+            if window.is_to_be_cleared() {
+                pieces += left_in(&window);
+                keys.push(key);
+            }
+            next = window.end;
+        }
+        let clearing: Vec<_> = keys.iter().map(|key| self.clear(place, key)).collect();
+        stream::iter(clearing)
+            .buffer_unordered(MAX_PIECES_AT_ONCE)
+            .try_collect::<()>()
+            .await?;
+        Ok(pieces)
+    }
+
+    async fn counted(&self, place: &Place) -> Result<Counted> {
+        let (mut counted, mut last, mut next) = (Counted::default(), None, Some(Key::new()));
+        while let Some(key) = next {
+            let window = self.serially(place, &key).await?;
+            for piece in &window.pieces {
+                counted.buckets += usize::from(last != Some(piece.roles.read));
+                counted.half_done += usize::from(!piece.roles.is_at_rest());
+                last = Some(piece.roles.read);
+            }
+            counted.to_clear += left_in(&window);
+            next = window.end;
+        }
+        Ok(counted)
+    }
+
+    async fn serially(&self, place: &Place, key: &Key) -> Result<Directory> {
+        let (seek, deadline) = (Seek::At(key.clone()), self.deadline(MAX_STEP_TIME));
+        let mut window = self.read_directory(place, &seek, true, deadline).await?;
+        // The others were in the window before.
+        window.pieces.retain(|piece| piece.start >= *key);
+        Ok(window)
+    }
+}
+
+/// What there is of a partition.
+#[derive(Default)]
+struct Counted {
+    buckets: usize,
+    half_done: usize,
+    to_clear: usize,
+}
+
+fn left_in(window: &Directory) -> usize {
+    let is_left = |piece: &&recto_buckets::Piece| piece.roles.is_at_rest() && !piece.roles.old.is_empty();
+    window.pieces.iter().filter(is_left).count()
+}
+
+#[cold]
+fn unended(place: &Place) -> PiecesError {
+    let table = place.pieced.table().name();
+    let message = format!("somebody is cutting a partition of table {table}, and does not come to an end");
+    PiecesError::new(PiecesErrorKind::Timeout, message).with_hint("what was mended stays so: mend it again")
+}

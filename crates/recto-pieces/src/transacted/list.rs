@@ -1,0 +1,84 @@
+//! Buckets as who looks after a store sees them, with what each holds as the store counts it.
+
+use recto_buckets::{Figures, Piece, Span};
+use recto_model::Cells;
+use recto_store::read::MAX_COUNTED_PARTITIONS;
+use recto_store::{ReadOptions, Snapshot};
+
+use super::Transacted;
+use crate::directory::Seek;
+use crate::error::Result;
+use crate::limits::{MAX_LISTED_PIECES, MAX_STEP_TIME};
+use crate::list::{Chosen, Listing, Summary};
+use crate::place::{Deadline, Place};
+
+impl Transacted {
+    /// Pieces from where it is sought on, [`MAX_LISTED_PIECES`] at most, at one moment; what each holds, exactly. Rows that have
+    /// ended are counted until they are written over.
+    ///
+    /// # Errors
+    /// The store cannot be read in time, or the directory is damaged.
+    pub async fn list(&self, place: &Place, seek: Seek, most: usize) -> Result<Listing> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let most = most.clamp(1, MAX_LISTED_PIECES);
+        let moment = self.snapshot()?;
+        let (mut chosen, mut next) = (Chosen::default(), Some(seek));
+        while let Some(seek) = next {
+            let time = deadline.left(&self.environment);
+            let window = self.directory(&moment, place, &seek, time).await?;
+            next = chosen.take(&window, &seek, most);
+        }
+        let figures = self
+            .figures(&**moment.snapshot(), place, &chosen.pieces, deadline)
+            .await?;
+        chosen.listed(&place.pieced, figures)
+    }
+
+    /// The partition as a whole, at one moment.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub async fn summary(&self, place: &Place) -> Result<Summary> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let snapshot = self.store.snapshot()?;
+        let whole = self.read_whole(&*snapshot, place, deadline).await?;
+        let pieces: Vec<(Span, Piece)> = whole
+            .all()
+            .map(|piece| (Span::default(), piece.clone()))
+            .collect();
+        let figures = self.figures(&*snapshot, place, &pieces, deadline).await?;
+        let mut summary = Summary::new();
+        summary.add(&pieces, &figures, &mut None, place.pieced.size);
+        Ok(summary)
+    }
+
+    /// What the store counts in the buckets of pieces, each of which has one of its own.
+    pub(super) async fn figures(
+        &self,
+        snapshot: &dyn Snapshot,
+        place: &Place,
+        pieces: &[(Span, Piece)],
+        deadline: Deadline,
+    ) -> Result<Vec<Figures>> {
+        let mut figures = Vec::with_capacity(pieces.len());
+        for some in pieces.chunks(MAX_COUNTED_PARTITIONS) {
+            let partitions = some
+                .iter()
+                .map(|(_, piece)| place.bucket_partition(piece.roles.read));
+            let partitions: Vec<Cells> = partitions.collect();
+            let options = ReadOptions {
+                timeout: self.request_time(deadline)?,
+                ..ReadOptions::default()
+            };
+            let counts = snapshot
+                .count_partitions(&place.pieced.table, &partitions, &options)
+                .await?;
+            figures.extend(counts.into_iter().map(|count| Figures {
+                rows: count.rows,
+                bytes: count.bytes,
+                ..Figures::default()
+            }));
+        }
+        Ok(figures)
+    }
+}
