@@ -14,9 +14,12 @@ use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 use crate::tables::{PiecedTable, counted, mutation};
 
+/// After so long a sample whose row is not there is of none that is on its way.
+const SAMPLE_WITHOUT_ROW_MS: i64 = 3_600_000;
+
 impl PieceStore {
     /// These samples of a bucket as their rows are now. Those whose row was written again since, and would not be sampled as it
-    /// is, are deleted at their own stamps, so that one that is made meanwhile stays. More than [`MAX_HELD_SAMPLES`] are left as they are: of
+    /// is, or that have been without one for long, are deleted at their own stamps, so that one that is made meanwhile stays. More than [`MAX_HELD_SAMPLES`] are left as they are: of
     /// so full a bucket the parts are looked at that it is cut into.
     ///
     /// # Errors
@@ -33,19 +36,24 @@ impl PieceStore {
         }
         let rows = self.rows_of(place, bucket, &samples).await?;
         let (mut held, mut stale) = (Vec::new(), Vec::new());
+        let long_ago_ms = self.clock().wall_ms - SAMPLE_WITHOUT_ROW_MS;
         for (mut dated, read) in samples.into_iter().zip(rows) {
             let row = read.rows.iter().next().zip(read.stamps.first());
-            // A row that is not there yet is on its way, and who deletes one marks its sample.
-            if let Some((row, _)) = row.filter(|(_, stamp)| **stamp > dated.stamp.0) {
-                let bytes = bytes_of(&place.pieced, row);
-                if !sampling.is_sampled(hash(&dated.sample.key), bytes) {
-                    let clustering = std::iter::once(Some(&dated.sample.key[..])).collect();
-                    stale.push(mutation(Operation::DeleteRow { clustering }, dated.stamp, None));
-                    continue;
+            let is_held = match row {
+                Some((row, stamp)) if *stamp > dated.stamp.0 => {
+                    dated.sample.bytes = bytes_of(&place.pieced, row);
+                    sampling.is_sampled(hash(&dated.sample.key), dated.sample.bytes)
                 }
-                dated.sample.bytes = bytes;
+                Some(_) => true,
+                // It is on its way, or who deleted it was interrupted before its sample was marked.
+                None => dated.at_ms() > long_ago_ms,
+            };
+            if is_held {
+                held.push(dated);
+            } else {
+                let clustering = std::iter::once(Some(&dated.sample.key[..])).collect();
+                stale.push(mutation(Operation::DeleteRow { clustering }, dated.stamp, None));
             }
-            held.push(dated);
         }
         if !stale.is_empty() {
             self.write_step(self.samples_write(place, bucket, stale)).await?;

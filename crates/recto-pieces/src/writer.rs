@@ -275,11 +275,14 @@ enum Heard {
 /// What is sent to the store.
 #[derive(Default)]
 struct Sending {
+    /// Of rows that are written.
     samples: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
     /// What is noticed when the samples are there: of which rows.
     noticed: BTreeMap<(PlaceId, Bucket), usize>,
     first: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
     further: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
+    /// Samples of rows that are deleted.
+    gone: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
 }
 
 impl Sending {
@@ -427,11 +430,13 @@ impl Way<'_> {
                 let change =
                     |sampling| samples::change(&row.key, row.became, sampling, row.stamp, row.ttl_seconds);
                 if let Some(change) = sampling.and_then(change) {
-                    if row.became != Became::Gone {
-                        sending.noticed.insert(at.clone(), *number);
-                    }
                     let write = self.pieces.samples_write(place, *bucket, vec![change]);
-                    Sending::add(&mut sending.samples, at.clone(), write);
+                    if row.became == Became::Gone {
+                        Sending::add(&mut sending.gone, at.clone(), write);
+                    } else {
+                        sending.noticed.insert(at.clone(), *number);
+                        Sending::add(&mut sending.samples, at.clone(), write);
+                    }
                 }
                 let to = if index == 0 {
                     &mut sending.first
@@ -444,7 +449,7 @@ impl Way<'_> {
         sending
     }
 
-    /// Samples come before rows, so that none is there that was not counted.
+    /// Samples come before rows and go behind them, so that none is there that is not counted.
     async fn send(&self, sending: Sending) -> std::result::Result<(), Undone> {
         let write = |write| self.pieces.write(write, self.deadline);
         all_done(sending.samples.into_values().map(write)).await?;
@@ -460,7 +465,10 @@ impl Way<'_> {
         let how = (self.group.atomicity, self.group.options);
         let together = self.pieces.write_together(together.collect(), how, self.deadline);
         let further = sending.further.into_values().map(write).map(FutureExt::boxed);
-        all_done(std::iter::once(together.boxed()).chain(further)).await
+        all_done(std::iter::once(together.boxed()).chain(further)).await?;
+        // What fails leaves a sample without a row, which goes when the samples are held to their rows.
+        drop(join_all(sending.gone.into_values().map(write)).await);
+        Ok(())
     }
 
     /// Removes what lies where it does not belong, once: if that fails, it is hidden there.

@@ -5,6 +5,7 @@ mod cuts;
 mod directories;
 mod lists;
 mod rows;
+mod samples;
 mod transacted;
 
 use std::sync::Arc;

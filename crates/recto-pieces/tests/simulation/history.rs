@@ -168,9 +168,10 @@ impl Said {
             let (moment, stamp) = write.acknowledged?;
             (moment < begun).then_some((number, write, stamp))
         });
+        // At equal stamps a deletion wins; of two puts either may.
         let may_be_gone = |stamp: i64| {
             let mut deletions = all().filter(|(_, write)| !write.is_put && write.begun < ended);
-            deletions.any(|(_, write)| write.newest_stamp > stamp)
+            deletions.any(|(_, write)| write.newest_stamp >= stamp)
         };
         let Some(read) = read else {
             let puts = known.filter(|(_, write, _)| write.is_put);

@@ -1,12 +1,13 @@
 //! One process: the engine, those who write by it, those who page, and who cuts.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use recto_buckets::Directory;
 use recto_buckets::sizing::Sizing;
+use recto_buckets::{Bucket, Directory};
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
 use recto_pieces::{Change, Partition, PieceStore, PiecedTable, PiecesErrorKind, RowChange};
@@ -233,6 +234,28 @@ impl Process {
             .map(|row| (at_of(row.get(2)), row.get(5).map_or(0, <[u8]>::len) as u64));
         Ok(rows.collect())
     }
+}
+
+impl Process {
+    /// The keys of which a bucket has samples.
+    pub(crate) async fn sampled(&self, bucket: Bucket) -> Result<BTreeSet<Vec<u8>>, String> {
+        let (table, mut partition) = (Arc::new(samples_table(&self.parts.store).await?), Vec::new());
+        key::encode(&Type::Text, Direction::Ascending, b"s", &mut partition).unwrap();
+        let cells = [&b"events"[..], &partition, &bucket.0.to_be_bytes()];
+        let slice = Slice::from_start(&table, cells.into_iter().map(Some).collect(), 100_000);
+        let snapshot = self.parts.store.snapshot().map_err(|error| error.to_string())?;
+        let read = snapshot.slice(&slice, &ReadOptions::default()).await;
+        let read = read.map_err(|error| error.to_string())?;
+        let is_there = |row: &recto_model::RowRef<'_>| row.get(4).is_some() && row.get(5) != Some(&[1]);
+        let there = read.rows.iter().filter(is_there);
+        Ok(there.map(|row| row.get(3).unwrap().to_vec()).collect())
+    }
+}
+
+async fn samples_table(store: &Arc<dyn Store>) -> Result<Table, String> {
+    let tables = store.list_tables().await.map_err(|error| error.to_string())?;
+    let samples = tables.into_iter().find(|table| table.name() == "recto_samples");
+    samples.ok_or_else(|| "there are no samples".to_owned())
 }
 
 fn at_of(cell: Option<&[u8]>) -> i64 {

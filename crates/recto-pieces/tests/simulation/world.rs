@@ -163,7 +163,8 @@ fn clocks(start: Instant, random: &Random, role: Role, broken: Option<Broken>) -
     clocks
 }
 
-/// In the end no cut is half done, what was left is cleared, and no bucket has as many samples as would have it cut.
+/// In the end no cut is half done, what was left is cleared, no bucket has as many samples as would have it cut, and no row is
+/// there that is to have a sample and has none.
 async fn settle(last: &Process, setting: &Setting) -> Result<(), String> {
     let mut stands = String::new();
     for _ in 0..CALM_ROUNDS {
@@ -176,12 +177,17 @@ async fn settle(last: &Process, setting: &Setting) -> Result<(), String> {
         }
         let (rows, mut fullest) = (last.rows().await?, 0);
         for (span, piece) in directory.spans() {
-            let sampled = rows.iter().filter(|(at, bytes)| {
-                let key = key_of(setting, *at);
-                let counted = counted_bytes(8 + bytes);
-                span.has(&key) && piece.sampling.is_sampled(hash(&key), counted)
-            });
-            fullest = fullest.max(sampled.count());
+            let keys = rows
+                .iter()
+                .map(|(at, bytes)| (key_of(setting, *at), counted_bytes(8 + bytes)));
+            let keys =
+                keys.filter(|(key, counted)| span.has(key) && piece.sampling.is_sampled(hash(key), *counted));
+            let keys: Vec<_> = keys.map(|(key, _)| key).collect();
+            let sampled = last.sampled(piece.roles.read).await?;
+            if let Some(key) = keys.iter().find(|key| !sampled.contains(*key)) {
+                return Err(format!("{key:?} is not counted in {:?}", piece.roles.read));
+            }
+            fullest = fullest.max(keys.len());
         }
         if fullest * 2 < SAMPLES as usize * 3 {
             return Ok(());
