@@ -87,6 +87,26 @@ impl Directory {
         slices
     }
 
+    /// The first of these slices, or the last one if it is read backward, of one piece: where there are many pieces, no more is made of
+    /// them than is read. None: nothing of the span is in this window, or kept.
+    pub fn first_slice(&self, span: &Span, is_backward: bool) -> Option<Slice> {
+        let wanted = self.kept().common(span)?;
+        let begun = self.pieces.partition_point(|piece| match &wanted.end {
+            Some(end) if is_backward => piece.start < *end,
+            None if is_backward => true,
+            _ => piece.start <= wanted.start,
+        });
+        let piece = self.pieces.get(begun.checked_sub(1)?)?;
+        let next = self.pieces.get(begun).map(|piece| piece.start.clone());
+        let of_piece = Span {
+            start: piece.start.clone(),
+            end: next.or_else(|| self.end.clone()),
+        };
+        let span = wanted.common(&of_piece)?;
+        let bucket = piece.roles.read;
+        Some(Slice { bucket, span })
+    }
+
     /// What of a span lies behind this window.
     pub fn rest(&self, span: &Span) -> Option<Span> {
         let end: Key = self.end.clone()?;

@@ -311,6 +311,23 @@ impl RowSet {
         (0..self.len()).map(|index| self.row(index))
     }
 
+    /// The same rows with these of their columns only, in this order. The bytes of the others stay in the buffer.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    #[must_use]
+    pub fn with_columns(self, columns: &[usize]) -> Self {
+        let mut spans = Vec::with_capacity(self.len() * columns.len());
+        for row in self.spans.chunks_exact(self.width.max(1)) {
+            spans.extend(columns.iter().map(|column| row[*column]));
+        }
+        Self {
+            width: columns.len(),
+            data: self.data,
+            spans,
+        }
+    }
+
     /// Appends a row.
     ///
     /// # Panics

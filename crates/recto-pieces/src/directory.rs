@@ -193,7 +193,10 @@ impl Tables {
         if let Some(first) = &first {
             slice.from = Bound::Before(std::iter::once(Some(&first[..])).collect());
         }
-        let read = snapshot.slice(&slice, options).await?;
+        let read = match snapshot.slice_now(&slice, options) {
+            Some(read) => read?,
+            None => snapshot.slice(&slice, options).await?,
+        };
         let versions: BTreeSet<_> = read
             .rows
             .iter()

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use recto_buckets::limits::MAX_WINDOW_PIECES;
 use recto_model::{Cells, Slice, Table};
 use recto_store::{
-    Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, TokenRange,
-    WriteOptions,
+    Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, RowsRead,
+    TokenRange, WriteOptions,
 };
 
 use crate::directory::{COMPARED, START, STATICS};
@@ -79,38 +79,8 @@ impl PieceStore {
             let slice = Slice::from_start(own, partition.clone(), MAX_WINDOW_PIECES as u32);
             let options = self.directory_options(true, timeout);
             let read = self.store.snapshot()?.slice(&slice, &options).await?;
-            let Some(first) = read.rows.iter().next() else {
+            let Some(cas) = emptied(own, &partition, &read) else {
                 return Ok(());
-            };
-            let delete = |start: Option<&[u8]>| Mutation {
-                operation: Operation::DeleteRow {
-                    clustering: std::iter::once(start).collect(),
-                },
-                stamp: None,
-                ttl_seconds: None,
-            };
-            let mut mutations: Vec<Mutation> = read.rows.iter().map(|row| delete(row.get(START))).collect();
-            if read.exhausted {
-                let statics = own.statics().len();
-                mutations.push(Mutation {
-                    operation: Operation::PatchStatic {
-                        columns: (0..statics as u16).collect(),
-                        cells: (0..statics).map(|_| None).collect(),
-                    },
-                    stamp: None,
-                    ttl_seconds: None,
-                });
-            }
-            let version = first.get(STATICS + usize::from(COMPARED)).map(<[u8]>::to_vec);
-            let cas = Cas {
-                table: Arc::clone(own),
-                partition: partition.clone(),
-                conditions: vec![CasCondition {
-                    row: RowAddress::Static,
-                    column: COMPARED,
-                    expected: version,
-                }],
-                mutations,
             };
             let options = WriteOptions {
                 timeout,
@@ -131,4 +101,36 @@ impl PieceStore {
             self.pause(1).await;
         }
     }
+}
+
+/// What deletes what was read of a directory, from its beginning on; none: there is nothing.
+pub(crate) fn emptied(own: &Arc<Table>, partition: &Cells, read: &RowsRead) -> Option<Cas> {
+    let first = read.rows.iter().next()?;
+    let undated = |operation: Operation| Mutation {
+        operation,
+        stamp: None,
+        ttl_seconds: None,
+    };
+    let delete = |start: Option<&[u8]>| {
+        let clustering = std::iter::once(start).collect();
+        undated(Operation::DeleteRow { clustering })
+    };
+    let mut mutations: Vec<Mutation> = read.rows.iter().map(|row| delete(row.get(START))).collect();
+    if read.exhausted {
+        let statics = own.statics().len();
+        mutations.push(undated(Operation::PatchStatic {
+            columns: (0..statics as u16).collect(),
+            cells: (0..statics).map(|_| None).collect(),
+        }));
+    }
+    Some(Cas {
+        table: Arc::clone(own),
+        partition: partition.clone(),
+        conditions: vec![CasCondition {
+            row: RowAddress::Static,
+            column: COMPARED,
+            expected: first.get(STATICS + usize::from(COMPARED)).map(<[u8]>::to_vec),
+        }],
+        mutations,
+    })
 }

@@ -5,7 +5,8 @@
 //! has grown. A *piece* is what lies between two edges of a partition's order; which bucket has it is nobody's business above. Why
 //! it is so stands in `docs/design/buckets.md`.
 //!
-//! Most of this is for stores without transactions; what is for those that have them is in [`transacted`].
+//! Most of this is for stores without transactions; what is for those that have them is in [`transacted`]. A [`BucketedStore`] goes by
+//! the one that suits its store.
 //!
 //! | module | holds |
 //! |---|---|

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use recto_buckets::sizing::{ROW_BYTES, Sizing, counted_bytes};
-use recto_buckets::{Bucket, Key, Sampling, Span};
+use recto_buckets::{Bucket, Key, Sampling, Span, Version};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
-use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
+use recto_store::{CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 
@@ -20,6 +20,9 @@ pub const ROW_COLUMN: &str = "recto_row";
 pub const ROOT_COLUMN: &str = "recto_root";
 /// The version of the form of [`ROW_COLUMN`].
 pub const ROW_FORMAT_VERSION: u8 = 1;
+
+/// What [`ROOT_COLUMN`] holds.
+const MARK: &[u8] = &[1];
 
 /// The tables beside those of rows.
 #[derive(Debug, Clone)]
@@ -290,12 +293,21 @@ impl PiecedTable {
     pub(crate) fn mark_root(&self, partition: &Cells, stamp: Stamp) -> PartitionWrite {
         let mark = Operation::PatchStatic {
             columns: vec![self.root_column],
-            cells: std::iter::once(Some(&[1_u8][..])).collect(),
+            cells: std::iter::once(Some(MARK)).collect(),
         };
         PartitionWrite {
             table: Arc::clone(&self.table),
             partition: bucket_partition(partition, Bucket(0)),
             mutations: vec![mutation(mark, stamp, None)],
+        }
+    }
+
+    /// A condition that holds of each bucket, where the directory is of this version: whether it is marked.
+    pub(crate) fn is_root(&self, bucket: Bucket, version: Version) -> CasCondition {
+        CasCondition {
+            row: RowAddress::Static,
+            column: self.root_column,
+            expected: (bucket == Bucket(0) && version > 0).then(|| MARK.to_vec()),
         }
     }
 

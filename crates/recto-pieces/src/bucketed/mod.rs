@@ -3,7 +3,12 @@
 //!
 //! So whatever stands above (plans, merges, cursors, views, loads, exports) knows nothing of buckets, and all ways of
 //! writing and reading go through this one. Tables that are not kept in buckets are passed on.
+//!
+//! Where the store moves rows by transactions, and counts, buckets are kept by [`Transacted`]; else by [`PieceStore`].
 
+mod counted;
+mod pages;
+mod routed;
 mod scan;
 mod snapshot;
 mod tables;
@@ -21,7 +26,10 @@ use recto_store::{
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
+use crate::limits::MAX_STEP_TIME;
 use crate::place::{PieceStore, Stamps};
+use crate::transacted::Transacted;
+use counted::Call;
 use snapshot::BucketedSnapshot;
 use tables::{Bucketed, Known, in_store, logical_of};
 
@@ -36,10 +44,17 @@ struct Shared {
     environment: Environment,
     stamps: Stamps,
     known: Known,
-    /// Opened by whoever comes to the first table that is kept in buckets.
-    pieces: OnceCell<PieceStore>,
+    engine: Engine,
     /// What cuts, once it runs.
     work: Mutex<Work>,
+}
+
+/// What keeps partitions in buckets.
+enum Engine {
+    /// By samples. Opened by whoever comes to the first table that is kept so.
+    Pieces(OnceCell<PieceStore>),
+    /// By transactions.
+    Transacted(Transacted),
 }
 
 enum Work {
@@ -66,21 +81,30 @@ impl Shared {
 impl BucketedStore {
     /// Over a store. `stamps` are those that its writes get, which are made in this process.
     pub fn over(inner: Arc<dyn Store>, environment: Environment, stamps: Stamps) -> Self {
+        let engine = if Transacted::suits(&*inner) {
+            Engine::Transacted(Transacted::over(Arc::clone(&inner), environment.clone()))
+        } else {
+            Engine::Pieces(OnceCell::new())
+        };
         Self {
             inner,
             shared: Arc::new(Shared {
                 environment,
                 stamps,
                 known: Known::default(),
-                pieces: OnceCell::new(),
+                engine,
                 work: Mutex::new(Work::NotBegun),
             }),
         }
     }
 
-    /// What keeps partitions in pieces; from now on what has grown is cut.
+    /// What keeps partitions in pieces by samples; from now on what has grown is cut.
     async fn pieces(&self) -> Result<&PieceStore, StoreError> {
         let shared = &self.shared;
+        let Engine::Pieces(pieces) = &shared.engine else {
+            let message = "this store moves rows by transactions, and samples none";
+            return Err(StoreError::new(StoreErrorKind::Other, message));
+        };
         let open = || {
             PieceStore::open(
                 Arc::clone(&self.inner),
@@ -88,18 +112,95 @@ impl BucketedStore {
                 Arc::clone(&shared.stamps),
             )
         };
-        let pieces = shared.pieces.get_or_try_init(open).await?;
-        let mut work = shared.work.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*work, Work::NotBegun) {
+        let pieces = pieces.get_or_try_init(open).await?;
+        self.begin_work(|| {
             let pieces = pieces.clone();
-            let running = tokio::spawn(async move { pieces.work().await });
-            *work = Work::Running(running.abort_handle());
-        }
+            tokio::spawn(async move { pieces.work().await }).abort_handle()
+        });
         Ok(pieces)
+    }
+
+    /// What moves rows by transactions, if that is done here.
+    fn transacted(&self) -> Option<&Transacted> {
+        match &self.shared.engine {
+            Engine::Transacted(engine) => Some(engine),
+            Engine::Pieces(_) => None,
+        }
+    }
+
+    /// The same for who writes: from now on what has grown is cut.
+    fn writing(&self) -> Option<&Transacted> {
+        let engine = self.transacted()?;
+        self.begin_work(|| {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.work().await }).abort_handle()
+        });
+        Some(engine)
+    }
+
+    fn begin_work(&self, begin: impl FnOnce() -> AbortHandle) {
+        let mut work = self.shared.work.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*work, Work::NotBegun) {
+            *work = Work::Running(begin());
+        }
+    }
+
+    /// Makes a table that is kept in buckets, which begins with none.
+    async fn create_in_store(&self, in_store: &Table) -> Result<TableOutcome, StoreError> {
+        if !self.is_missing(in_store).await? {
+            return self.inner.create_table(in_store).await;
+        }
+        // Of one of its name that was dropped by somebody who did not come so far.
+        match self.writing() {
+            None => self.pieces().await?.forget(in_store.name()).await?,
+            Some(engine) => {
+                // Nobody makes it meanwhile, or writes to it.
+                let held = engine.hold_all(MAX_STEP_TIME).await?;
+                if self.is_missing(in_store).await? {
+                    engine.forget(&held, in_store.name()).await?;
+                }
+                return self.inner.create_table(in_store).await;
+            }
+        }
+        self.inner.create_table(in_store).await
+    }
+
+    async fn is_missing(&self, in_store: &Table) -> Result<bool, StoreError> {
+        let there = self.inner.compare_tables(std::slice::from_ref(in_store)).await?;
+        Ok(there == [TableState::Missing])
+    }
+
+    /// Drops a table that is kept in buckets, and forgets these.
+    async fn drop_in_store(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        let Some(engine) = self.writing() else {
+            let dropped = self.inner.drop_table(name).await?;
+            if matches!(dropped, TableOutcome::Done) {
+                self.pieces().await?.forget(name).await?;
+            }
+            return Ok(dropped);
+        };
+        let held = engine.hold_all(MAX_STEP_TIME).await?;
+        let dropped = self.inner.drop_table(name).await?;
+        if matches!(dropped, TableOutcome::Done) {
+            engine.forget(&held, name).await?;
+        }
+        Ok(dropped)
     }
 
     fn bucketed(&self, table: &Arc<Table>) -> Result<Option<Arc<Bucketed>>, StoreError> {
         self.shared.known.bucketed(table, self.inner.limits())
+    }
+
+    async fn write_in_buckets(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        match self.writing() {
+            Some(engine) => self.write_counted(engine, writes, atomicity, options).await,
+            None => self.write_rows(writes, atomicity, options).await,
+        }
     }
 
     fn in_store(&self, table: &Table) -> Result<Option<Table>, StoreError> {
@@ -132,9 +233,14 @@ impl Store for BucketedStore {
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
-        let inner = self.inner.snapshot()?;
+        let moment = self.transacted().map(Transacted::snapshot).transpose()?;
+        let inner = match &moment {
+            Some(moment) => Arc::clone(moment.snapshot()),
+            None => self.inner.snapshot()?,
+        };
         Ok(Arc::new(BucketedSnapshot {
             inner,
+            moment,
             store: self.clone(),
         }))
     }
@@ -151,7 +257,7 @@ impl Store for BucketedStore {
         if write.table.options().buckets.is_none() {
             return self.inner.write(write, options).await;
         }
-        self.write_rows(vec![write], Atomicity::Each, options).await
+        self.write_in_buckets(vec![write], Atomicity::Each, options).await
     }
 
     async fn write_many(
@@ -163,15 +269,18 @@ impl Store for BucketedStore {
         if writes.iter().all(|write| write.table.options().buckets.is_none()) {
             return self.inner.write_many(writes, atomicity, options).await;
         }
-        self.write_rows(writes, atomicity, options).await
+        self.write_in_buckets(writes, atomicity, options).await
     }
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        if cas.table.options().buckets.is_some() {
-            let error = not_in_buckets(&cas.table, "is written plainly");
-            return Ok(CasOutcome::Refused(error));
+        if cas.table.options().buckets.is_none() {
+            return self.inner.cas(cas, options).await;
         }
-        self.inner.cas(cas, options).await
+        if let Some(engine) = self.writing() {
+            return self.cas_counted(engine, cas, options).await;
+        }
+        let error = not_in_buckets(&cas.table, "is written plainly");
+        Ok(CasOutcome::Refused(error))
     }
 
     async fn transact(
@@ -180,20 +289,23 @@ impl Store for BucketedStore {
         plain: Vec<PartitionWrite>,
         options: WriteOptions,
     ) -> Result<TransactionOutcome, StoreError> {
-        self.inner.transact(conditional, plain, options).await
+        let is_bucketed = |table: &Table| table.options().buckets.is_some();
+        let of_bucketed = conditional.iter().any(|cas| is_bucketed(&cas.table))
+            || plain.iter().any(|write| is_bucketed(&write.table));
+        match self.writing().filter(|_| of_bucketed) {
+            Some(engine) => {
+                let call = Call { conditional, plain };
+                self.transact_counted(engine, call, options).await
+            }
+            None => self.inner.transact(conditional, plain, options).await,
+        }
     }
 
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
         let Some(in_store) = self.in_store(table)? else {
             return self.inner.create_table(table).await;
         };
-        let pieces = self.pieces().await?;
-        let there = self.inner.compare_tables(std::slice::from_ref(&in_store)).await?;
-        if there == [TableState::Missing] {
-            // Of one of its name that was dropped by somebody who did not come so far.
-            pieces.forget(in_store.name()).await?;
-        }
-        self.inner.create_table(&in_store).await
+        self.create_in_store(&in_store).await
     }
 
     async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
@@ -211,11 +323,10 @@ impl Store for BucketedStore {
         let there = self.inner.list_tables().await?;
         let there = there.iter().find(|table| table.name() == name);
         let is_bucketed = there.is_some_and(|table| logical_of(table).is_some());
-        let dropped = self.inner.drop_table(name).await?;
-        if is_bucketed && matches!(dropped, TableOutcome::Done) {
-            self.pieces().await?.forget(name).await?;
+        if is_bucketed {
+            return self.drop_in_store(name).await;
         }
-        Ok(dropped)
+        self.inner.drop_table(name).await
     }
 
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Key};
+use recto_buckets::Bucket;
+use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowSet, Slice, Table};
 use recto_store::read::MAX_GETS;
 use recto_store::{
@@ -12,17 +13,21 @@ use recto_store::{
     TokenRange,
 };
 
+use super::pages::Pages;
 use super::scan::Scan;
 use super::tables::Bucketed;
-use super::{BucketedStore, not_in_buckets};
-use crate::directory::Seek;
+use super::{BucketedStore, Engine, not_in_buckets};
+use crate::place::Place;
 use crate::tables::bucket_partition;
+use crate::transacted::{Moment, seek_of};
 
 /// The most buckets whose reads are described.
 const MAX_DESCRIBED: usize = 4;
 
 pub(super) struct BucketedSnapshot {
     pub(super) inner: Arc<dyn Snapshot>,
+    /// It and the directories as they are in it, where transactions move rows.
+    pub(super) moment: Option<Moment>,
     pub(super) store: BucketedStore,
 }
 
@@ -34,11 +39,24 @@ impl BucketedSnapshot {
         slice: &Slice,
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
+        if let Some(pages) = self.pages(bucketed, options) {
+            return pages.slice(slice).await;
+        }
         let pieces = self.store.pieces().await?;
         let read = pieces
             .slice(&bucketed.pieced, &*self.inner, slice, options)
             .await?;
         Ok(bucketed.shown(read))
+    }
+
+    /// How it is read where transactions move rows.
+    fn pages<'p>(&'p self, bucketed: &'p Bucketed, options: &'p ReadOptions) -> Option<Pages<'p>> {
+        Some(Pages {
+            engine: self.store.transacted()?,
+            moment: self.moment.as_ref()?,
+            bucketed,
+            options,
+        })
     }
 
     async fn row(
@@ -47,6 +65,9 @@ impl BucketedSnapshot {
         read: &PointRead,
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError> {
+        if let Some(pages) = self.pages(bucketed, options) {
+            return pages.row(read).await;
+        }
         let slice = Slice {
             from: Bound::Before(read.clustering.clone()),
             to: Bound::After(read.clustering.clone()),
@@ -66,10 +87,11 @@ impl Snapshot for BucketedSnapshot {
     }
 
     fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
-        let is_bucketed = slice.table.options().buckets.is_some();
-        (!is_bucketed)
-            .then(|| self.inner.slice_now(slice, options))
-            .flatten()
+        match self.store.bucketed(&slice.table) {
+            Ok(Some(bucketed)) => self.pages(&bucketed, options)?.slice_now(slice),
+            Ok(None) => self.inner.slice_now(slice, options),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
@@ -190,16 +212,18 @@ impl BucketedStore {
 
     fn known_slices(&self, bucketed: &Bucketed, slice: &Slice) -> Option<Vec<Slice>> {
         let pieced = &bucketed.pieced;
-        let partition = self.shared.pieces.get()?;
-        let partition = partition.partition(pieced, slice.partition.clone()).ok()?;
+        let place = Place::new(pieced, slice.partition.clone()).ok()?;
         let span = pieced.span(&slice.from, &slice.to).ok()??;
-        let is_backward = slice.direction == recto_model::table::ReadDirection::Backward;
-        let seek = match (is_backward, span.end.clone()) {
-            (true, end) => Seek::Before(end),
-            (false, _) => Seek::At(Key::clone(&span.start)),
+        let is_backward = slice.direction == ReadDirection::Backward;
+        let seek = seek_of(&span, slice.direction);
+        let known = match &self.shared.engine {
+            Engine::Pieces(pieces) => {
+                let copy = pieces.get()?.copies.last(&place.id, &seek)?;
+                Arc::new(copy.directory().clone())
+            }
+            Engine::Transacted(engine) => engine.directory_known(&place, &seek)?,
         };
-        let known = partition.pieces.copies.last(&partition.place.id, &seek)?;
-        let pieces = known.directory().spans().filter_map(|(of, piece)| {
+        let pieces = known.spans().filter_map(|(of, piece)| {
             let common = of.common(&span)?;
             let bucket = piece.roles.read;
             Some(recto_buckets::Slice { bucket, span: common })

@@ -5,11 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use recto_buckets::sizing::{DEFAULT_EPSILON, Sizing};
 use recto_model::table::{Buckets, ColumnKind, TableOptions, WriteKind};
-use recto_model::{Cells, Column, RowRef, RowSet, Table, Type};
+use recto_model::{Cells, Column, Table, Type};
 use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
 
 use crate::limits::{MAX_KNOWN_TABLES, MAX_SAMPLED_ROW_BYTES};
-use crate::tables::{BUCKET_COLUMN, PiecedTable, ROOT_COLUMN, ROW_COLUMN};
+use crate::tables::{BUCKET_COLUMN, BucketSize, PiecedTable, ROOT_COLUMN, ROW_COLUMN, counted};
 
 /// Of a target a row may be this part, for its bucket to be cut by samples.
 const ROW_PART: u64 = 160;
@@ -75,7 +75,7 @@ impl Bucketed {
         Ok(Self {
             columns: columns.collect(),
             logical: Arc::clone(logical),
-            pieced: Arc::new(PiecedTable::new(table, sizing_of(buckets)?)?),
+            pieced: Arc::new(pieced(table, buckets, limits)?),
         })
     }
 
@@ -89,26 +89,35 @@ impl Bucketed {
         std::iter::once(None).chain(cells.iter()).collect()
     }
 
+    /// The cells of regular columns of a row that is put where nothing is sampled: what it counts as is said of one that has
+    /// nothing else, so that its stamp is known.
+    pub(crate) fn with_mark(clustering: &Cells, cells: &Cells) -> Cells {
+        let mark = cells
+            .iter()
+            .all(|cell| cell.is_none())
+            .then(|| mark_of(clustering));
+        let bytes = cells.byte_len() + mark.as_ref().map_or(0, Vec::len);
+        let mut marked = Cells::with_capacity(cells.len() + 1, bytes);
+        marked.push(mark.as_deref());
+        marked.extend(cells.as_row());
+        marked
+    }
+
+    /// The columns and cells of a patch, likewise.
+    pub(crate) fn patch_with_mark(clustering: &Cells, columns: &[u16], cells: Cells) -> (Vec<u16>, Cells) {
+        let others = columns.iter().map(|column| Self::regular(*column));
+        if cells.iter().any(|cell| cell.is_some()) {
+            return (others.collect(), cells);
+        }
+        let columns = std::iter::once(0).chain(others).collect();
+        (columns, Self::with_mark(clustering, &cells))
+    }
+
     /// What was read, as who asked knows the table.
     pub(crate) fn shown(&self, read: RowsRead) -> RowsRead {
         RowsRead {
-            rows: self.shown_rows(&read.rows),
+            rows: read.rows.with_columns(&self.columns),
             ..read
-        }
-    }
-
-    pub(crate) fn shown_rows(&self, rows: &RowSet) -> RowSet {
-        let row_bytes = rows.byte_len() / rows.len().max(1);
-        let mut shown = RowSet::with_capacity(self.columns.len(), rows.len(), row_bytes);
-        for row in rows.iter() {
-            self.show(row, &mut shown);
-        }
-        shown
-    }
-
-    fn show(&self, row: RowRef<'_>, shown: &mut RowSet) {
-        for column in &self.columns {
-            shown.push_cell(row.get(*column));
         }
     }
 }
@@ -155,7 +164,24 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     Table::new(table.name(), shown.cloned().collect(), options).ok()
 }
 
-/// How large its buckets become.
+/// With buckets as they become in a store with these limits.
+fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
+    if !(limits.transactions && limits.counts_partitions) {
+        return Ok(PiecedTable::new(table, sizing_of(buckets)?)?);
+    }
+    let size = match buckets {
+        Buckets::Bytes(bytes) => BucketSize::Bytes(bytes),
+        Buckets::Rows(rows) => BucketSize::Rows(rows),
+    };
+    Ok(PiecedTable::counted(table, size)?)
+}
+
+/// What a row counts as that has nothing but its key.
+fn mark_of(clustering: &Cells) -> Vec<u8> {
+    counted(clustering, std::iter::empty()).1
+}
+
+/// How large its buckets become, by samples.
 fn sizing_of(buckets: Buckets) -> Result<Sizing, StoreError> {
     let bytes = match buckets {
         Buckets::Bytes(bytes) => bytes,

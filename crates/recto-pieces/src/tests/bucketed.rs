@@ -1,9 +1,15 @@
-//! A store that shows nothing of its buckets.
+//! A store that shows nothing of its buckets: over one without transactions, and over those that have them, in memory and embedded.
+
+mod counted;
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use recto_model::table::{Buckets, ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
-use recto_model::{Bound, Cells, Slice, Table, Type};
+use recto_model::{Bound, Cells, Environment, Slice, Table, Type};
+use recto_store::memory::MemoryStore;
 use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, PointRead, ReadOptions, Store, StoreErrorKind,
     TableOutcome, TableState, TokenRange, WriteOptions, WriteOutcome,
@@ -16,6 +22,7 @@ use crate::Stamps;
 /// Rows of a stream that is cut a few times.
 const ROWS: i64 = 2_000;
 
+#[derive(Clone)]
 struct Shown {
     inner: Arc<dyn Store>,
     store: BucketedStore,
@@ -23,13 +30,64 @@ struct Shown {
     table: Arc<Table>,
 }
 
+fn embedded(directory: &tempfile::TempDir, options: EmbeddedOptions) -> Arc<dyn Store> {
+    let opened = EmbeddedStore::open(directory.path(), options, Environment::system());
+    opened.expect("it is opened")
+}
+
+/// What is so wherever it lies, by the time of the clock where nothing is sampled.
+macro_rules! over_each_store {
+    ($($name:ident)*) => {
+        mod sampled {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                super::$name(super::Shown::sampled().await).await;
+            })*
+        }
+
+        mod in_memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::Shown::counted_in_memory().await).await;
+            })*
+        }
+
+        mod on_disk {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let directory = tempfile::tempdir().expect("there is room");
+                let store = super::embedded(&directory, super::EmbeddedOptions::default());
+                super::$name(super::Shown::counted(store).await).await;
+            })*
+        }
+    };
+}
+
+over_each_store! {
+    a_table_in_buckets_is_as_any_other
+    a_part_of_a_partition_is_read_between_its_bounds
+    a_table_that_is_made_again_begins_without_directories
+    what_tables_in_buckets_cannot_do_is_refused
+}
+
 impl Shown {
-    async fn new() -> Self {
+    async fn sampled() -> Self {
         let environment = environment();
-        let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+        Self::over(Arc::new(memory(&environment)), environment, table()).await
+    }
+
+    async fn counted_in_memory() -> Self {
+        Self::counted(Arc::new(MemoryStore::new(Environment::system()))).await
+    }
+
+    async fn counted(inner: Arc<dyn Store>) -> Self {
+        Self::over(inner, Environment::system(), table()).await
+    }
+
+    async fn over(inner: Arc<dyn Store>, environment: Environment, table: Table) -> Self {
         let stamps = stamps(&environment);
         let store = BucketedStore::over(Arc::clone(&inner), environment, Arc::clone(&stamps));
-        let table = Arc::new(table());
+        let table = Arc::new(table);
         let made = store.create_table(&table).await.expect("it is made");
         assert!(matches!(made, TableOutcome::Done));
         Self {
@@ -128,15 +186,66 @@ impl Shown {
         rows
     }
 
+    /// Lets time pass where it costs none.
+    async fn pass(&self) {
+        if !self.inner.limits().transactions {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until nothing is to be cut any more.
+    async fn settle(&self) {
+        if !self.inner.limits().transactions {
+            return tokio::time::sleep(Duration::from_secs(600)).await;
+        }
+        for _ in 0..400 {
+            if self.largest().await <= target(&self.table) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("some bucket stays too large");
+    }
+
+    /// How large the largest bucket is, in what its table is cut by.
+    async fn largest(&self) -> u64 {
+        let (table, partitions) = self.partitions().await;
+        let snapshot = self.inner.snapshot().expect("it is open");
+        let options = ReadOptions::default();
+        let counts = snapshot.count_partitions(&table, &partitions, &options);
+        let counts = counts.await.expect("they are counted");
+        let sizes = counts.iter().map(|count| match self.table.options().buckets {
+            Some(Buckets::Rows(_)) => count.rows,
+            _ => count.bytes,
+        });
+        sizes.max().unwrap_or_default()
+    }
+
     /// How many buckets there are in the store.
     async fn buckets(&self) -> usize {
+        self.partitions().await.1.len()
+    }
+
+    async fn partitions(&self) -> (Arc<Table>, Vec<Cells>) {
         let tables = self.inner.list_tables().await.expect("they are listed");
         let table = tables.into_iter().find(|table| table.name() == "events");
         let table = Arc::new(table.expect("it is there"));
         let snapshot = self.inner.snapshot().expect("it is open");
         let (range, options) = (TokenRange::whole(), ReadOptions::default());
         let read = snapshot.scan_partitions(&table, &range, None, 10_000, &options);
-        read.await.expect("it is scanned").rows.len()
+        let rows = read.await.expect("it is scanned").rows;
+        let key = 0..table.partition().len();
+        let partitions = rows
+            .iter()
+            .map(|row| key.clone().map(|column| row.get(column)).collect());
+        (table, partitions.collect())
+    }
+}
+
+fn target(table: &Table) -> u64 {
+    match table.options().buckets {
+        Some(Buckets::Bytes(most) | Buckets::Rows(most)) => most,
+        None => u64::MAX,
     }
 }
 
@@ -146,6 +255,10 @@ fn at(row: recto_model::RowRef<'_>) -> i64 {
 }
 
 fn table() -> Table {
+    table_with(Buckets::Bytes(64 << 10))
+}
+
+fn table_with(buckets: Buckets) -> Table {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let columns = vec![
         column("stream", Type::Text, ColumnKind::Partition),
@@ -154,22 +267,21 @@ fn table() -> Table {
         column("note", Type::Text, plain),
     ];
     let options = TableOptions {
-        buckets: Some(Buckets::Bytes(64 << 10)),
+        buckets: Some(buckets),
         ..TableOptions::default()
     };
     Table::new("events", columns, options).expect("these columns are a table")
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_table_in_buckets_is_as_any_other() {
-    let shown = Shown::new().await;
+async fn a_table_in_buckets_is_as_any_other(shown: Shown) {
     for first in (0..ROWS).step_by(20) {
         shown.put("s", first..first + 20).await;
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        shown.pass().await;
     }
     shown.put("other", 0..3).await;
-    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
-    assert!(shown.buckets().await > 20, "the stream is cut");
+    shown.settle().await;
+    let least = if shown.inner.limits().transactions { 10 } else { 20 };
+    assert!(shown.buckets().await > least, "the stream is cut");
     for at in [0, 7, 1_000, ROWS - 1] {
         shown.delete("s", at).await;
     }
@@ -206,9 +318,7 @@ async fn a_table_in_buckets_is_as_any_other() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_part_of_a_partition_is_read_between_its_bounds() {
-    let shown = Shown::new().await;
+async fn a_part_of_a_partition_is_read_between_its_bounds(shown: Shown) {
     shown.put("s", 0..300).await;
     let slice = |limit| Slice {
         from: Bound::After(cells(&[Some(&10_i64.to_be_bytes())])),
@@ -226,7 +336,7 @@ async fn a_part_of_a_partition_is_read_between_its_bounds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_older_than_what_is_known_is_made_anew() {
-    let shown = Shown::new().await;
+    let shown = Shown::sampled().await;
     let old = shown.write(
         "s",
         Operation::DeleteRow {
@@ -251,14 +361,12 @@ async fn a_write_that_is_older_than_what_is_known_is_made_anew() {
     assert!(matches!(looked, Ok(WriteOutcome::Done)), "{looked:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_table_that_is_made_again_begins_without_directories() {
-    let shown = Shown::new().await;
+async fn a_table_that_is_made_again_begins_without_directories(shown: Shown) {
     for first in (0..ROWS).step_by(20) {
         shown.put("s", first..first + 20).await;
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        shown.pass().await;
     }
-    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    shown.settle().await;
     assert!(shown.buckets().await > 4);
     let states = shown
         .store
@@ -277,9 +385,7 @@ async fn a_table_that_is_made_again_begins_without_directories() {
     assert_eq!(shown.slice("s", ReadDirection::Forward).await, [0]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_tables_in_buckets_cannot_do_is_refused() {
-    let shown = Shown::new().await;
+async fn what_tables_in_buckets_cannot_do_is_refused(shown: Shown) {
     let bound = || Bound::start();
     for operation in [
         Operation::DeletePartition,

@@ -109,6 +109,18 @@ impl Known {
         self.lock().in_flux.remove(place);
     }
 
+    /// There is no such table any more, nor anything that lies in it.
+    pub(super) fn forget_table(&self, table: &str) {
+        let mut inner = self.lock();
+        inner.epoch += 1;
+        inner.in_flux.retain(|place| place.0 != table);
+        let places = inner.entries.keys().filter(|place| place.0 == table);
+        let places: Vec<PlaceId> = places.cloned().collect();
+        for place in &places {
+            inner.remove(place);
+        }
+    }
+
     /// It may have been changed: it is read again.
     pub(super) fn forget(&self, place: &PlaceId) {
         let mut inner = self.lock();

@@ -38,6 +38,11 @@ pub(super) struct Shared {
     is_settled: bool,
 }
 
+/// The locks of all partitions, held alone.
+pub(crate) struct All {
+    _held: Vec<OwnedRwLockWriteGuard<Torn>>,
+}
+
 /// The lock of a partition, held alone.
 pub(super) struct Alone {
     pub(super) torn: OwnedRwLockWriteGuard<Torn>,
@@ -106,6 +111,17 @@ impl Locks {
             torn: torn.map_err(|_| out_of_time())?,
             is_in_doubt: Arc::clone(&stripe.is_in_doubt),
         })
+    }
+
+    /// All of them alone, in the order in which others take some.
+    pub(super) async fn all(&self, environment: &Environment, deadline: Deadline) -> Result<All> {
+        let mut held = Vec::with_capacity(self.stripes.len());
+        for stripe in &self.stripes {
+            let waiting = Arc::clone(&stripe.lock).write_owned();
+            let lock = timeout(deadline.left(environment), waiting).await;
+            held.push(lock.map_err(|_| out_of_time())?);
+        }
+        Ok(All { _held: held })
     }
 
     /// Nobody else cuts the partition meanwhile.

@@ -17,9 +17,11 @@
 //! | `moving` | one transaction that moves rows |
 //! | `cutting` | buckets are looked at, and cut |
 //! | `list` | buckets as who looks after the store sees them |
+//! | `forgetting` | what goes with a table |
 
 mod arrivals;
 mod cutting;
+mod forgetting;
 mod known;
 mod list;
 mod locks;
@@ -35,10 +37,12 @@ use std::time::Duration;
 
 use recto_buckets::{Directory, Key, Protocol};
 use recto_model::{Environment, Table};
-use recto_store::{ReadOptions, Snapshot, Store, TableOutcome};
+use recto_store::{ReadOptions, Snapshot, Store, StoreErrorKind, TableOutcome, TableState};
+use tokio::sync::OnceCell;
 
 pub use self::arrivals::Arrived;
 pub use self::moment::Moment;
+pub(crate) use self::moment::{rest_of, seek_of};
 pub use self::route::Guard;
 pub use crate::directory::Seek;
 pub use crate::mend::Mended;
@@ -64,23 +68,38 @@ pub struct Transacted {
     notices: Arc<Notices>,
     /// Bytes of rows that were moved.
     moved: Arc<AtomicU64>,
+    /// Whether the table of directories was there when it was first looked for.
+    was_there: Arc<OnceCell<bool>>,
+    /// It was there, or was made since.
+    is_made: Arc<OnceCell<()>>,
 }
 
 impl Transacted {
-    /// Takes a store that nobody else writes to, and makes the table of directories if it is not there. There is one of these for a store in a
-    /// process: two would not know of each other's cuts.
+    /// Takes a store that nobody else writes to. There is one of these for a store in a process: two would not know of each other's cuts.
+    /// The table of directories is made with the first cut, so that a store that is only read is taken as it is.
     ///
     /// # Errors
-    /// The table cannot be made, or one of its name is there as another. The store has no transactions, or does not count
-    /// partitions.
+    /// Another table of its name is there. The store has no transactions, or does not count partitions.
     pub async fn open(store: Arc<dyn Store>, environment: Environment) -> Result<Self> {
-        let limits = store.limits();
-        if !limits.transactions || !limits.counts_partitions {
+        if !Self::suits(&*store) {
             let message =
                 "rows are moved by transactions only in stores that have them, and count partitions";
             return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message));
         }
-        let open = Self {
+        let open = Self::over(store, environment);
+        open.is_there().await?;
+        Ok(open)
+    }
+
+    /// Whether it is for such a store.
+    pub(crate) fn suits(store: &dyn Store) -> bool {
+        let limits = store.limits();
+        limits.transactions && limits.counts_partitions
+    }
+
+    /// Of a store that it [suits](Self::suits), and that is not looked at yet.
+    pub(crate) fn over(store: Arc<dyn Store>, environment: Environment) -> Self {
+        Self {
             store,
             environment,
             tables: Tables::new(),
@@ -89,12 +108,53 @@ impl Transacted {
             known: Arc::default(),
             notices: Arc::default(),
             moved: Arc::default(),
-        };
-        let table = Table::clone(&open.tables.directories);
-        match open.store.create_tables_once(&[table]).await? {
-            TableOutcome::Done => Ok(open),
-            TableOutcome::Unknown(error) => Err(error.into()),
+            was_there: Arc::default(),
+            is_made: Arc::default(),
         }
+    }
+
+    /// Whether there may be directories. Nobody else makes their table.
+    ///
+    /// # Errors
+    /// Another table of its name is there; or it cannot be looked.
+    async fn is_there(&self) -> Result<bool> {
+        if self.is_made.initialized() {
+            return Ok(true);
+        }
+        let was_there = self.was_there.get_or_try_init(|| async {
+            let asked = std::slice::from_ref(&*self.tables.directories);
+            match self.store.compare_tables(asked).await?.pop() {
+                Some(TableState::Missing) => Ok(false),
+                Some(TableState::Other(difference)) => {
+                    let message =
+                        format!("table recto_buckets is another one than it should be: {difference}");
+                    Err(PiecesError::new(PiecesErrorKind::Corrupt, message)
+                        .with_hint("something else than Recto made it: rename it, or restore the store"))
+                }
+                Some(TableState::AsAsked) | None => Ok(true),
+            }
+        });
+        let was_there = *was_there.await?;
+        // It may have been made meanwhile.
+        Ok(was_there || self.is_made.initialized())
+    }
+
+    /// Makes the table of directories, if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made: the store is only read, as a rule.
+    async fn make(&self) -> Result<()> {
+        let made = self.is_made.get_or_try_init(|| async {
+            if self.is_there().await? {
+                return Ok(());
+            }
+            let table = Table::clone(&self.tables.directories);
+            match self.store.create_tables_once(&[table]).await? {
+                TableOutcome::Done => Ok(()),
+                TableOutcome::Unknown(error) => Err(error.into()),
+            }
+        });
+        made.await.copied()
     }
 
     /// How many bytes of rows were moved since it was opened.
@@ -142,19 +202,43 @@ impl Transacted {
             ..ReadOptions::default()
         };
         let is_first = first.is_none();
+        if is_first && !self.has_directory(snapshot, place, &options).await? {
+            return Ok(self.absent(place));
+        }
         match self.tables.read_window(snapshot, place, first, &options).await? {
             Window::Read(window) => Ok(window),
-            Window::None if is_first => {
-                let absent = Directory::absent(place.pieced.sampling, self.protocol);
-                Ok(Directory {
-                    // Nobody goes by copies here.
-                    life_ms: self.protocol.long_life_ms,
-                    longest_ms: self.protocol.long_life_ms,
-                    ..absent
-                })
-            }
             // A snapshot stands still.
             Window::None | Window::Torn => Err(missing()),
+        }
+    }
+
+    /// Whether a partition has a directory in a snapshot: most have none, and that is read at once.
+    async fn has_directory(
+        &self,
+        snapshot: &dyn Snapshot,
+        place: &Place,
+        options: &ReadOptions,
+    ) -> Result<bool> {
+        if !self.is_there().await? {
+            return Ok(false);
+        }
+        let partition = place.directory_partition();
+        let statics = snapshot.get_statics(&self.tables.directories, &partition, options);
+        match statics.await {
+            Ok(statics) => Ok(!statics.rows.is_empty()),
+            // The snapshot is of before it was made.
+            Err(error) if error.kind() == StoreErrorKind::Table => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The directory of a partition that has none.
+    fn absent(&self, place: &Place) -> Directory {
+        Directory {
+            // Nobody goes by copies here.
+            life_ms: self.protocol.long_life_ms,
+            longest_ms: self.protocol.long_life_ms,
+            ..Directory::absent(place.pieced.sampling, self.protocol)
         }
     }
 }

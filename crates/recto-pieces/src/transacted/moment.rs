@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::Directory;
+use recto_buckets::{Directory, Span};
+use recto_model::table::ReadDirection;
 use recto_store::{ReadOptions, Snapshot};
 
 use super::Transacted;
@@ -75,6 +76,46 @@ impl Transacted {
         match self.tables.read_window(snapshot, place, start, &options).await? {
             Window::Read(window) if seek.is_met(&window) => Ok(Arc::new(window)),
             _ => Err(missing()),
+        }
+    }
+
+    /// The same, if it is known at once.
+    pub(crate) fn directory_now(
+        &self,
+        moment: &Moment,
+        place: &Place,
+        seek: &Seek,
+    ) -> Option<Arc<Directory>> {
+        let whole = self.known.find_as_of(&place.id, moment.epoch)?;
+        Some(whole.window(seek))
+    }
+
+    /// What is known of a partition now, for people.
+    pub(crate) fn directory_known(&self, place: &Place, seek: &Seek) -> Option<Arc<Directory>> {
+        let entry = self.known.find(&place.id)?;
+        Some(entry.whole.window(seek))
+    }
+}
+
+/// Which window has what is read first of a span.
+pub(crate) fn seek_of(span: &Span, direction: ReadDirection) -> Seek {
+    match direction {
+        ReadDirection::Forward => Seek::At(span.start.clone()),
+        ReadDirection::Backward => Seek::Before(span.end.clone()),
+    }
+}
+
+/// What of a span is left when this was read of it.
+pub(crate) fn rest_of(span: Span, read: Span, direction: ReadDirection) -> Option<Span> {
+    match direction {
+        ReadDirection::Forward => {
+            let start = read.end.filter(|start| span.end.as_ref() != Some(start))?;
+            Some(Span { start, ..span })
+        }
+        ReadDirection::Backward => {
+            let is_left = read.start > span.start;
+            let end = Some(read.start);
+            is_left.then_some(Span { end, ..span })
         }
     }
 }

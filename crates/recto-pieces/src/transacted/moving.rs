@@ -210,6 +210,7 @@ impl Transacted {
 
     /// Has the store do something: it does one thing after the other, so that what was sent before is decided then.
     async fn settle(&self, alone: &mut Alone, place: &Place, deadline: Deadline) -> Result<()> {
+        self.make().await?;
         let behind = self.tables.only_if(place, 0, Vec::new());
         let options = WriteOptions {
             timeout: self.request_time(deadline)?,
@@ -234,6 +235,7 @@ impl Transacted {
     /// # Errors
     /// They cannot be read or written in time: nothing has changed, or all of it.
     pub(super) async fn step(&self, place: &Arc<Place>, plan: &Plan, way: &mut Way) -> Result<Moved> {
+        self.make().await?;
         let deadline = self.deadline(MAX_STEP_TIME);
         let mut alone = self.alone(place, deadline).await?;
         let Some(mut found) = self.look(place, plan, way, deadline).await? else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Unrouted};
+use recto_buckets::{Bucket, Unrouted, Version};
 use recto_model::Cells;
 
 use super::Transacted;
@@ -91,7 +91,12 @@ impl Guard {
         })
     }
 
-    /// What is known of one of its partitions.
+    /// Of which version the directory of one of its partitions is; 0: it has none.
+    pub(crate) fn version(&self, place: &Place) -> Version {
+        self.whole(place).map_or(0, |whole| whole.version)
+    }
+
+    /// The directory of one of its partitions.
     pub(super) fn whole(&self, place: &Place) -> Option<&Whole> {
         self.places.get(&place.id).map(|(_, entry)| &*entry.whole)
     }

@@ -297,9 +297,13 @@ impl Stream {
     /// The whole directory, by windows.
     async fn windows(&self) -> Vec<Arc<Directory>> {
         let moment = self.engine.snapshot().expect("it is open");
+        self.windows_at(&moment).await
+    }
+
+    async fn windows_at(&self, moment: &Moment) -> Vec<Arc<Directory>> {
         let (mut windows, mut next) = (Vec::new(), Some(Seek::At(Vec::new())));
         while let Some(seek) = next {
-            let window = self.engine.directory(&moment, &self.place, &seek, TIME).await;
+            let window = self.engine.directory(moment, &self.place, &seek, TIME).await;
             let window = window.expect("it is read");
             next = window.end.clone().map(Seek::At);
             windows.push(window);
@@ -308,10 +312,11 @@ impl Stream {
     }
 
     /// The buckets in their order, and what each has by the store's count. Asserts that nothing lies where it does not belong, that
-    /// counts are those of rows, and that a directory that is read anew is the one that is known.
+    /// counts are those of rows, and that a directory that is read anew is the one that is known: all at one moment, since
+    /// somebody may cut meanwhile.
     async fn buckets(&self) -> Vec<(Bucket, PartitionCount)> {
         let (moment, mut buckets) = (self.engine.snapshot().expect("it is open"), Vec::new());
-        let windows = self.windows().await;
+        let windows = self.windows_at(&moment).await;
         let anew = Transacted::open(Arc::clone(&self.store), Environment::system()).await;
         let again = Self {
             engine: anew.expect("it is opened"),
@@ -324,7 +329,7 @@ impl Stream {
         };
         assert_eq!(
             pieces(&windows),
-            pieces(&again.windows().await),
+            pieces(&again.windows_at(&moment).await),
             "what is known is what is there"
         );
         for (span, piece) in windows.iter().flat_map(|window| window.spans()) {

@@ -1,0 +1,198 @@
+//! Reads where a snapshot stands still: by the directories as they were then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_buckets::{Directory, Key, Span};
+use recto_model::table::ReadDirection;
+use recto_model::{RowSet, Slice};
+use recto_store::{PointRead, ReadOptions, RowsRead, StoreError};
+
+use super::tables::Bucketed;
+use crate::place::Place;
+use crate::tables::bucket_partition;
+use crate::transacted::{Moment, Seek, Transacted, rest_of, seek_of};
+
+/// The reads of a table at a moment.
+pub(super) struct Pages<'p> {
+    pub(super) engine: &'p Transacted,
+    pub(super) moment: &'p Moment,
+    pub(super) bucketed: &'p Bucketed,
+    pub(super) options: &'p ReadOptions,
+}
+
+/// A slice that is being read.
+struct Way<'w> {
+    bucketed: &'w Bucketed,
+    slice: &'w Slice,
+    /// What is left to be read of it; none: nothing.
+    rest: Option<Span>,
+    read: Option<RowsRead>,
+    options: &'w ReadOptions,
+}
+
+impl Pages<'_> {
+    /// The rows of a slice, from as many buckets as they lie in.
+    pub(super) async fn slice(&self, slice: &Slice) -> Result<RowsRead, StoreError> {
+        let place = Place::new(&self.bucketed.pieced, slice.partition.clone())?;
+        let mut way = self.way(slice)?;
+        while let Some(seek) = way.seek() {
+            let time = self.options.timeout;
+            let window = self.engine.directory(self.moment, &place, &seek, time).await?;
+            while let Some(asked) = way.next(&window)? {
+                let options = way.options_left();
+                let read = self.moment.snapshot().slice(&asked, &options).await?;
+                way.take(read);
+            }
+        }
+        Ok(way.done())
+    }
+
+    /// The same, if it can be had at once.
+    pub(super) fn slice_now(&self, slice: &Slice) -> Option<Result<RowsRead, StoreError>> {
+        let place = match Place::new(&self.bucketed.pieced, slice.partition.clone()) {
+            Ok(place) => place,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let mut way = match self.way(slice) {
+            Ok(way) => way,
+            Err(error) => return Some(Err(error)),
+        };
+        while let Some(seek) = way.seek() {
+            let window = self.engine.directory_now(self.moment, &place, &seek)?;
+            loop {
+                let asked = match way.next(&window) {
+                    Ok(Some(asked)) => asked,
+                    Ok(None) => break,
+                    Err(error) => return Some(Err(error)),
+                };
+                let options = way.options_left();
+                match self.moment.snapshot().slice_now(&asked, &options)? {
+                    Ok(read) => way.take(read),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        }
+        Some(Ok(way.done()))
+    }
+
+    fn way<'w>(&'w self, slice: &'w Slice) -> Result<Way<'w>, StoreError> {
+        Ok(Way {
+            bucketed: self.bucketed,
+            slice,
+            rest: self.bucketed.pieced.span(&slice.from, &slice.to)?,
+            read: None,
+            options: self.options,
+        })
+    }
+
+    /// One row by its key.
+    pub(super) async fn row(&self, read: &PointRead) -> Result<RowsRead, StoreError> {
+        let place = Place::new(&self.bucketed.pieced, read.partition.clone())?;
+        let key = place.key(&read.clustering)?;
+        let bucket = self.bucket_of(&place, key).await?;
+        let Some(bucket) = bucket else {
+            return Ok(self.nothing());
+        };
+        let read = PointRead {
+            table: Arc::clone(self.bucketed.pieced.table()),
+            partition: bucket_partition(&read.partition, bucket),
+            clustering: read.clustering.clone(),
+        };
+        let found = self.moment.snapshot().get(&read, self.options).await?;
+        Ok(self.bucketed.shown(found))
+    }
+
+    async fn bucket_of(&self, place: &Place, key: Key) -> Result<Option<recto_buckets::Bucket>, StoreError> {
+        let time: Duration = self.options.timeout;
+        let seek = Seek::At(key);
+        let window = self.engine.directory(self.moment, place, &seek, time).await?;
+        let Seek::At(key) = seek else { return Ok(None) };
+        let mut end = key.clone();
+        end.push(0);
+        let span = Span {
+            start: key,
+            end: Some(end),
+        };
+        Ok(window.first_slice(&span, false).map(|slice| slice.bucket))
+    }
+
+    fn nothing(&self) -> RowsRead {
+        nothing(self.bucketed)
+    }
+}
+
+impl Way<'_> {
+    /// Which window has what is read next; none: nothing is.
+    fn seek(&self) -> Option<Seek> {
+        self.rest.as_ref().map(|rest| seek_of(rest, self.slice.direction))
+    }
+
+    /// What is read next in a window; none: another one is needed, or it is done.
+    fn next(&mut self, window: &Directory) -> Result<Option<Slice>, StoreError> {
+        let Some(rest) = &self.rest else {
+            return Ok(None);
+        };
+        let is_backward = self.slice.direction == ReadDirection::Backward;
+        let Some(piece) = window.first_slice(rest, is_backward) else {
+            self.rest = if is_backward {
+                window.rest_before(rest)
+            } else {
+                window.rest(rest)
+            };
+            return Ok(None);
+        };
+        let limit = self.slice.limit - self.read.as_ref().map_or(0, |read| read.rows.len() as u32);
+        let asked = self.bucketed.pieced.slice_of(self.slice, &piece, limit)?;
+        let rest = self.rest.take();
+        self.rest = rest.and_then(|rest| rest_of(rest, piece.span, self.slice.direction));
+        Ok(Some(asked))
+    }
+
+    fn options_left(&self) -> ReadOptions {
+        let bytes = self.read.as_ref().map_or(0, |read| read.bytes);
+        ReadOptions {
+            max_bytes: self.options.max_bytes.saturating_sub(bytes).max(1),
+            ..*self.options
+        }
+    }
+
+    /// Adds what was read behind the rest.
+    fn take(&mut self, more: RowsRead) {
+        let all = match self.read.take() {
+            None => more,
+            Some(mut read) => {
+                more.rows.iter().for_each(|row| read.rows.push_row(row));
+                read.exhausted = more.exhausted;
+                read.bytes += more.bytes;
+                read.stamps.extend(more.stamps);
+                read.ends_in_seconds.extend(more.ends_in_seconds);
+                read
+            }
+        };
+        let is_full = all.rows.len() as u32 >= self.slice.limit
+            || (all.bytes >= self.options.max_bytes && !all.rows.is_empty());
+        if is_full || !all.exhausted {
+            self.rest = None;
+        }
+        self.read = Some(RowsRead {
+            exhausted: all.exhausted && !is_full,
+            ..all
+        });
+    }
+
+    fn done(self) -> RowsRead {
+        match self.read {
+            Some(read) => self.bucketed.shown(read),
+            None => nothing(self.bucketed),
+        }
+    }
+}
+
+fn nothing(bucketed: &Bucketed) -> RowsRead {
+    RowsRead {
+        rows: RowSet::new(bucketed.logical.columns().len()),
+        exhausted: true,
+        ..RowsRead::default()
+    }
+}
