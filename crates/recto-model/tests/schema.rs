@@ -5,7 +5,7 @@ use recto_model::schema::{
     Bucket, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS,
     MAX_SCHEMA_BYTES, Problem, Schema, WriteMode,
 };
-use recto_model::table::{ColumnKind, Direction, WriteKind};
+use recto_model::table::{Buckets, ColumnKind, Direction, WriteKind};
 use recto_model::types::UdtType;
 use recto_model::{Table, Type};
 
@@ -86,7 +86,6 @@ fn base_tables_are_as_declared() {
         columns(&timeline.base_table()),
         [
             ("user_id", ColumnKind::Partition),
-            ("recto_bucket", ColumnKind::Partition),
             ("post_id", ColumnKind::Clustering(Direction::Descending)),
             ("content", regular),
             ("at", regular),
@@ -94,6 +93,10 @@ fn base_tables_are_as_declared() {
         ]
     );
     assert_eq!(timeline.base_table().name(), "timeline");
+    assert_eq!(
+        timeline.base_table().options().buckets,
+        Some(Buckets::Rows(20_000))
+    );
     assert_eq!(
         timeline.base().canonical(),
         "timeline partition(user_id uuid) order(-post_id timeuuid)"

@@ -148,20 +148,28 @@ fn everything_else_is_not() {
 /// A release may have its own reasons against these; the records have none.
 #[test]
 fn other_arrangements_of_the_same_records_are_possible() {
-    for (option, expected) in [
-        (
-            "bucket = { rows = 10 }",
-            "collection posts: bucket from none to 10 rows",
-        ),
-        (
-            "[collection.posts.view.v]\npartition = [\"content\"]",
-            "collection posts: new view v",
-        ),
-    ] {
-        let after = format!("writes = \"append\"\n{option}");
-        let changes = changes(&[("writes = \"append\"", &after)]);
-        assert_eq!(shown(&changes), [expected]);
-        assert_eq!(changes[0].obstacle, None);
+    let after = "writes = \"append\"\n[collection.posts.view.v]\npartition = [\"content\"]";
+    let changes = changes(&[("writes = \"append\"", after)]);
+    assert_eq!(shown(&changes), ["collection posts: new view v"]);
+    assert_eq!(changes[0].obstacle, None);
+}
+
+/// How large buckets become may be said anew at any time; whether there are any, only of a collection that has no records.
+#[test]
+fn buckets_may_become_larger_or_smaller_and_not_come_or_go() {
+    let with = |bucket: &str| format!("writes = \"append\"\nbucket = {{ {bucket} }}");
+    let of = |before: &str, after: &str| {
+        let posts = |text: &str| Schema::parse(&BEFORE.replacen("writes = \"append\"", text, 1)).unwrap();
+        let changes = posts(before).difference(&posts(after));
+        (shown(&changes), changes[0].obstacle)
+    };
+    let plain = "writes = \"append\"";
+    let (told, obstacle) = of(&with("target = \"1MB\""), &with("target = \"10MB\""));
+    assert_eq!(told, ["collection posts: bucket from 1MB to 10MB"]);
+    assert_eq!(obstacle, None);
+    assert_eq!(of(&with("target = \"1MB\""), &with("rows = 10")).1, None);
+    for (before, after) in [(plain, with("rows = 10")), (&with("rows = 10"), plain.to_owned())] {
+        assert!(of(before, &after).1.is_some());
     }
 }
 

@@ -52,7 +52,7 @@ mod tests;
 pub mod transacted;
 pub mod writer;
 
-pub use bucketed::BucketedStore;
+pub use bucketed::{BucketedStore, table_in_store};
 pub use error::{PiecesError, PiecesErrorKind, Result};
 pub use mend::Mended;
 pub use place::{Partition, PieceStore, Place, Stamps};

@@ -144,19 +144,6 @@ impl Arrangement {
         row.get(column)
     }
 
-    /// How many partition columns hold fields, which make a partition as queries name it. The hidden ones behind
-    /// them say in which of its pieces a row lies.
-    pub fn logical_len(&self) -> usize {
-        let is_hidden = |holds: &Holds| matches!(holds, Holds::Hidden);
-        let holds = self.holds[..self.partition_len()].iter();
-        holds.take_while(|holds| !is_hidden(holds)).count()
-    }
-
-    /// Whether a partition as queries name it may be several of the table's.
-    pub fn is_in_pieces(&self) -> bool {
-        self.logical_len() < self.partition_len()
-    }
-
     /// How many partition columns there are; clustering columns follow them.
     pub fn partition_len(&self) -> usize {
         self.table.partition().len()
@@ -196,7 +183,7 @@ impl Arrangement {
 
     /// What its rows are arranged by: columns of fields, and what is derived from them.
     pub fn arranged_by(&self) -> ArrangedBy {
-        let partition = self.table.partition().iter().take(self.logical_len());
+        let partition = self.table.partition().iter();
         let clustering = self.table.clustering().iter().enumerate();
         ArrangedBy {
             partition: partition.map(|column| column.name.clone()).collect(),

@@ -12,7 +12,6 @@ use crate::arrangement::Arrangement;
 use crate::cursor::{Position, QueryIdentity, Side};
 use crate::query::Query;
 use crate::residual::Residual;
-use crate::segments::{Segment, earlier, later};
 
 /// The most sources one plan may read: the products of all IN lists and split ranges.
 pub const MAX_SOURCES: usize = 128;
@@ -242,38 +241,6 @@ impl Plan {
     }
 }
 
-/// One of the pieces that a partition as queries name it is kept in: a partition of the table by itself.
-///
-/// The pieces of a partition lie side by side in clustering order, without gap or overlap.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// The cells of the hidden partition columns.
-    pub hidden: Cells,
-    /// Which rows are read from there: what else lies there is garbage.
-    pub rows: Segment,
-}
-
-impl Piece {
-    /// The part of a slice of the whole partition that lies in this piece of it; `None` if nothing does.
-    pub fn slice(&self, whole: &Slice) -> Option<Slice> {
-        let table = &whole.table;
-        let from = later(&whole.from, &self.rows.from, table);
-        let to = earlier(&whole.to, &self.rows.to, table);
-        if from.compare(to, table).is_ge() {
-            return None;
-        }
-        let partition = whole.partition.iter().chain(self.hidden.iter());
-        Some(Slice {
-            table: Arc::clone(table),
-            partition: partition.collect(),
-            from: from.clone(),
-            to: to.clone(),
-            direction: whole.direction,
-            limit: whole.limit,
-        })
-    }
-}
-
 /// What of a slice lies beyond a row of it, in the direction it is read in.
 pub fn beyond_row(slice: Slice, row: RowRef<'_>) -> Option<Slice> {
     let table = &slice.table;
@@ -282,15 +249,6 @@ pub fn beyond_row(slice: Slice, row: RowRef<'_>) -> Option<Slice> {
     let edge = match slice.direction {
         ReadDirection::Forward => Bound::After(cells),
         ReadDirection::Backward => Bound::Before(cells),
-    };
-    beyond(slice, edge)
-}
-
-/// What of a slice lies beyond one of the pieces of its partition, in the direction it is read in.
-pub fn beyond_piece(slice: Slice, piece: &Piece) -> Option<Slice> {
-    let edge = match slice.direction {
-        ReadDirection::Forward => piece.rows.to.clone(),
-        ReadDirection::Backward => piece.rows.from.clone(),
     };
     beyond(slice, edge)
 }

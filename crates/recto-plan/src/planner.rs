@@ -273,7 +273,7 @@ fn names(collection: &Collection, fields: &[usize]) -> String {
 /// The plan of a query that no row can match and that the arrangement could not serve either.
 fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<Query>) -> Plan {
     let partition_len = arrangement.partition_len();
-    let columns = (partition_len..arrangement.table.key_len()).chain(0..arrangement.logical_len());
+    let columns = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
     let order: Vec<OrderTerm> = columns
         .map(|column| OrderTerm {
             column,
@@ -579,8 +579,7 @@ impl<'a> Layout<'a> {
             if partition_len == 1 && values[0].is_empty() {
                 continue;
             }
-            let logical_len = self.arrangement.logical_len();
-            let partition: Cells = values[..logical_len].iter().copied().map(Some).collect();
+            let partition: Cells = values[..partition_len].iter().copied().map(Some).collect();
             let pinned: Cells = values[partition_len..].iter().copied().map(Some).collect();
             for segment in self.segments(&values, &pinned) {
                 sources.push(Source {

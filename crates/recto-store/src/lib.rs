@@ -175,6 +175,12 @@ pub trait Store: Send + Sync + 'static {
     /// What one request may hold.
     fn limits(&self) -> Limits;
 
+    /// Whether it keeps partitions in buckets itself, where tables [ask for it](recto_model::table::TableOptions::buckets). Others
+    /// are asked for tables as they lie in them.
+    fn keeps_buckets(&self) -> bool {
+        false
+    }
+
     /// What to read through. On the embedded store all reads through one snapshot see the same moment;
     /// on Cassandra each read sees what its replicas have.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;

@@ -1,7 +1,7 @@
 //! Tables and limits.
 
 use recto_model::key::MAX_KEY_PART_BYTES;
-use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::table::{Buckets, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table};
 
 use crate::{StoreError, StoreErrorKind};
@@ -64,10 +64,19 @@ pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
 /// columns were added since `asked` was the table.
 pub fn serves(there: &Table, asked: &Table) -> bool {
     there.name() == asked.name()
-        && there.options() == asked.options()
+        && unsized_buckets(there) == unsized_buckets(asked)
         && there.key_len() == asked.key_len()
         && there.statics().len() == asked.statics().len()
         && there.columns().starts_with(asked.columns())
+}
+
+/// What a table asks for beside its columns, but for how large its buckets become: that may be said anew.
+fn unsized_buckets(table: &Table) -> TableOptions {
+    let options = table.options();
+    TableOptions {
+        buckets: options.buckets.map(|_| Buckets::Rows(1)),
+        ..options
+    }
 }
 
 /// In what the columns of a table that is there differ from those asked for, for people. Nothing where

@@ -117,6 +117,10 @@ impl<W: StoreWrapper> Store for W {
         self.inner().limits()
     }
 
+    fn keeps_buckets(&self) -> bool {
+        self.inner().keeps_buckets()
+    }
+
     fn check_decisions(&self) -> Result<(), StoreError> {
         self.inner().check_decisions()
     }

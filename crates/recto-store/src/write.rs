@@ -110,7 +110,7 @@ pub struct WriteOptions {
     /// For who writes at stamps that are not new, by what they read before: when they began to read, by
     /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). It matters to tables that are kept
     /// in buckets, whose writes are else refused as [`Moved`](crate::StoreErrorKind::Moved) where their stamps are older than what is known
-    /// of the buckets; of relaxed writes it is not asked.
+    /// of the buckets. Relaxed writes without it are never refused so.
     pub looked_nanos: Option<u64>,
 }
 

@@ -239,17 +239,32 @@ pub(crate) struct RecordKey {
     clustering: Cells,
 }
 
+/// How writes of entries ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Sent {
+    Written,
+    /// Rows came to lie in other buckets since the records were read: what is there of them is to be read again, and written.
+    Moved,
+}
+
 /// Writes entries, each for itself, again until they are written. Relaxed, they are durable with the next
-/// durable write.
+/// durable write. `looked_nanos` is when it was begun to read the records that they are of.
 ///
 /// # Errors
 /// The store failed, or still does not take them when [`Policy::LOAD`] says that it is enough.
-pub(crate) async fn send(shared: &Shared, writes: Vec<PartitionWrite>, relaxed: bool) -> Result<()> {
+pub(crate) async fn send(
+    shared: &Shared,
+    writes: Vec<PartitionWrite>,
+    relaxed: bool,
+    looked_nanos: Option<u64>,
+) -> Result<Sent> {
     if writes.is_empty() {
-        return Ok(());
+        return Ok(Sent::Written);
     }
     let options = WriteOptions {
         relaxed,
+        looked_nanos,
         ..shared.write_options()
     };
     let attempt = |_| async {
@@ -258,7 +273,10 @@ pub(crate) async fn send(shared: &Shared, writes: Vec<PartitionWrite>, relaxed: 
             .write_many(writes.clone(), Atomicity::Each, options)
             .await;
         match sent {
-            Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => Attempt::Known(()),
+            Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => Attempt::Known(Sent::Written),
+            Ok(WriteOutcome::Unknown(error)) | Err(error) if error.kind() == StoreErrorKind::Moved => {
+                Attempt::Known(Sent::Moved)
+            }
             Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
             Ok(WriteOutcome::Conflict(_)) => Attempt::Refused(Error::new(
                 ErrorKind::Store,

@@ -136,7 +136,6 @@ pub use options::OpenOptions;
 pub use page::Page;
 pub use paging::Stop;
 #[doc(hidden)]
-pub use paging::{Found, Pieces};
 pub use present::Versioned;
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
 pub use record::DynamicRecord;

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 
 use recto_model::schema::Schema;
+use recto_model::table::Buckets;
 use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError};
 
@@ -73,6 +74,7 @@ pub(crate) async fn plan_without_store(
 ) -> Result<SchemaPlan> {
     let (recorded, mut found): (_, FoundTables) = Default::default();
     let has_ring = matches!(address, StoreAddress::Cassandra(_));
+    found.counts = !has_ring;
     found.queues = (!schema.queues.is_empty()).then(|| FoundQueues::none(has_ring));
     let planned = |show: &dyn Fn(&TableChange) -> Vec<String>| {
         Intent::new(&recorded, &found, schema, options, show).plan
@@ -112,6 +114,12 @@ impl Operations {
     }
 }
 
+/// A table with what is kept in the store beside its rows.
+#[cfg(feature = "cassandra")]
+fn in_cassandra(table: &Table) -> Table {
+    recto_pieces::table_in_store(table, false).unwrap_or_else(|_| table.clone())
+}
+
 /// A change of a table of the embedded store, in words.
 fn show_embedded(change: &TableChange) -> Vec<String> {
     match change {
@@ -147,6 +155,11 @@ fn in_words(table: &Table) -> String {
     }
     if !table.regular().is_empty() {
         text += &format!(", then {}", names(table.regular()));
+    }
+    match table.options().buckets {
+        None => {}
+        Some(Buckets::Bytes(bytes)) => text += &format!(", in buckets of at most {bytes} bytes"),
+        Some(Buckets::Rows(rows)) => text += &format!(", in buckets of at most {rows} rows"),
     }
     text
 }
@@ -239,9 +252,11 @@ async fn open_cassandra(_: &CassandraAddress, _: &Environment, _: bool) -> Resul
 #[cfg(feature = "cassandra")]
 fn show_cassandra(keyspace: &str, change: &TableChange) -> Vec<String> {
     match change {
-        TableChange::Make(table) => recto_cassandra::create_table_cql(keyspace, table),
-        TableChange::Extend { there, table } => recto_cassandra::add_columns_cql(keyspace, there, table)
-            .expect("the change was made of what can be added"),
+        TableChange::Make(table) => recto_cassandra::create_table_cql(keyspace, &in_cassandra(table)),
+        TableChange::Extend { there, table } => {
+            recto_cassandra::add_columns_cql(keyspace, &in_cassandra(there), &in_cassandra(table))
+                .expect("the change was made of what can be added")
+        }
         TableChange::Drop(name) => vec![recto_cassandra::drop_table_cql(keyspace, name)],
     }
 }
@@ -449,6 +464,7 @@ pub(crate) async fn scrub_step(
 /// Checks every row; those of the collections are the user's.
 pub(crate) async fn check(
     operations: &Operations,
+    store: &Arc<dyn Store>,
     recorded: &Recorded,
     progress: Progress<'_, StoreProgress>,
 ) -> Result<CheckOutcome> {
@@ -487,7 +503,7 @@ pub(crate) async fn check(
             })
         }
         #[cfg(feature = "cassandra")]
-        Operations::Cassandra { store, .. } => check_cassandra(store, recorded).await,
+        Operations::Cassandra { store: cassandra, .. } => check_cassandra(cassandra, store, recorded).await,
         Operations::None => Err(embedded_only("check")),
     }
 }
@@ -503,22 +519,23 @@ fn views_to_verify(recorded: &Recorded) -> Vec<String> {
 /// verify.
 #[cfg(feature = "cassandra")]
 async fn check_cassandra(
-    cassandra: &Arc<recto_cassandra::CassandraStore>,
+    cassandra: &recto_cassandra::CassandraStore,
+    store: &Arc<dyn Store>,
     recorded: &Recorded,
 ) -> Result<CheckOutcome> {
-    let store = Arc::clone(cassandra) as Arc<dyn Store>;
-    let compared: Vec<Table> = recorded.tables().into_iter().map(|(_, table)| table).collect();
+    let tables = recorded.tables();
+    let compared: Vec<Table> = tables.iter().map(|(_, table)| in_cassandra(table)).collect();
     let mut outcome = CheckOutcome {
         tables: compared.len() as u64,
         ..CheckOutcome::default()
     };
-    let problems = tables::problems(&store, recorded).await?;
+    let problems = tables::problems(store, recorded).await?;
     outcome.problems = problems.values().map(|one| one.error().to_string()).collect();
     let found = cassandra.check_keyspace(&compared).await?;
     outcome.problems.extend(found.problems);
     outcome.notes = found.notes;
     outcome.notes.extend(views_to_verify(recorded));
-    for stray in tables::strays(&store, recorded).await? {
+    for stray in tables::strays(store, recorded).await? {
         outcome.notes.push(format!(
             "table {} is one of Recto's that no schema names, as a refused or interrupted apply leaves it: \
              `recto apply --remove {}` drops it",

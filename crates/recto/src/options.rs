@@ -8,7 +8,6 @@ use recto_store::{ReadOptions, WriteOptions};
 
 #[cfg(doc)]
 use crate::error::ErrorKind;
-use crate::paging::Pieces;
 
 /// How to open a store.
 ///
@@ -37,7 +36,6 @@ pub struct OpenOptions {
     pub request_timeout: Option<Duration>,
     pub(crate) cursor_keys: Option<GivenKeys>,
     pub(crate) environment: Option<Environment>,
-    pub(crate) pieces: Option<Arc<dyn Pieces>>,
 }
 
 /// Cursor keys from configuration; never printed.
@@ -118,14 +116,6 @@ impl OpenOptions {
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
-        self
-    }
-
-    /// Where the rows lie of partitions that are kept in pieces. No release splits any: for tests, which do.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn pieces(mut self, pieces: Arc<dyn Pieces>) -> Self {
-        self.pieces = Some(pieces);
         self
     }
 }

@@ -492,8 +492,8 @@ impl<T> PageQuery<T> {
             spec.budget = spec.budget.blurred(&shared.environment);
         }
         let joining = plan.reads_base().then(|| core.joining(&plan.arrangement));
-        let (store, pieces) = (&shared.store, &*shared.pieces);
-        let fetched = fetch(store, &shared.environment, pieces, plan, joining.as_ref(), &spec);
+        let store = &shared.store;
+        let fetched = fetch(store, &shared.environment, plan, joining.as_ref(), &spec);
         let (raw, removals) = fetched.await?;
         shared.writer.remove_stale(removals);
         Page::new(raw, planned, core, self.decode)

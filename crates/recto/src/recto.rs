@@ -7,6 +7,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
+use recto_pieces::BucketedStore;
 use recto_plan::cursor::KeyRing;
 use recto_queue::StoreOptions;
 use recto_store::{Store, StoreMetrics};
@@ -34,6 +35,7 @@ use crate::session::{
     ViewStatus,
 };
 use crate::shared::Shared;
+use crate::stamps::Stamps;
 use crate::writer::WriterMetrics;
 use crate::writes::Changed;
 use crate::{build, verify};
@@ -184,9 +186,11 @@ impl Recto {
     }
 
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
-        let catalog = Catalog::new(&opened.store, &environment, options.request_timeout);
+        let stamps = Arc::new(Stamps::after(opened.store.newest_stamp(), environment.clone()));
+        let store = in_buckets(opened.store, &environment, &stamps);
+        let catalog = Catalog::new(&store, &environment, options.request_timeout);
         // Where nobody else writes what is held does not grow old.
-        let is_remote = opened.store.limits().remote;
+        let is_remote = store.limits().remote;
         let asked_nanos = if is_remote {
             environment.continuous_nanos()
         } else {
@@ -199,7 +203,13 @@ impl Recto {
             // Without a schema there is no page and so no cursor: `apply` takes the lasting keys.
             (Recorded::default(), KeyRing::generate(&environment))
         };
-        let shared = Shared::new(opened.store, environment, keys, (recorded, asked_nanos), &options);
+        let shared = Shared::new(
+            (store, stamps),
+            environment,
+            keys,
+            (recorded, asked_nanos),
+            &options,
+        );
         let recto = Self {
             shared: Arc::new(shared),
             own: Arc::new(Own {
@@ -732,4 +742,14 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
             .with_hint(error.hint())
         }),
     }
+}
+
+/// A store that keeps partitions in buckets where tables ask for it. What it moves gets stamps as all that is written here does.
+fn in_buckets(store: Arc<dyn Store>, environment: &Environment, stamps: &Arc<Stamps>) -> Arc<dyn Store> {
+    if store.keeps_buckets() {
+        return store;
+    }
+    let stamps = Arc::clone(stamps);
+    let next = Arc::new(move || stamps.next());
+    Arc::new(BucketedStore::over(store, environment.clone(), next))
 }

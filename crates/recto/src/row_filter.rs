@@ -184,7 +184,7 @@ pub(crate) fn is_served(
         let Ok(mut query) = Query::new(definition, conditions, &[]) else {
             return false;
         };
-        for column in 0..arrangement.logical_len() {
+        for column in 0..arrangement.partition_len() {
             let Some(field) = arrangement.field_of(column) else {
                 return false;
             };

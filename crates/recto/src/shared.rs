@@ -13,7 +13,6 @@ use crate::error::Result;
 use crate::held::{Held, Holding};
 use crate::keys::CursorKeys;
 use crate::options::{OpenOptions, read_options, write_options};
-use crate::paging::{Pieces, Undivided};
 use crate::stamps::Stamps;
 use crate::writer::{PlainWriting, Writer};
 
@@ -22,9 +21,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
     pub(crate) keys: CursorKeys,
-    pub(crate) stamps: Stamps,
-    /// Where the rows lie of partitions that are kept in pieces.
-    pub(crate) pieces: Arc<dyn Pieces>,
+    pub(crate) stamps: Arc<Stamps>,
     pub(crate) holding: Arc<Holding>,
     /// Held by the page that asks for the catalog for all.
     looking: Mutex<()>,
@@ -95,7 +92,7 @@ impl Writing<'_> {
 
 impl Shared {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        (store, stamps): (Arc<dyn Store>, Arc<Stamps>),
         environment: Environment,
         keys: KeyRing,
         (recorded, asked_nanos): (Recorded, u64),
@@ -105,8 +102,7 @@ impl Shared {
         Self {
             writer: Writer::new(&store, &environment, &holding, options.request_timeout),
             keys: CursorKeys::new(Arc::clone(&store), environment.clone(), keys, options),
-            stamps: Stamps::after(store.newest_stamp(), environment.clone()),
-            pieces: options.pieces.clone().unwrap_or_else(|| Arc::new(Undivided)),
+            stamps,
             store,
             environment,
             holding,

@@ -24,9 +24,6 @@ const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
     (HEAD_COLUMN, Type::Blob, WriteKind::Cas),
     ("recto_done", Type::BigInt, WriteKind::Plain),
 ];
-/// What the hidden partition column of arrangements in buckets is called: which bucket of its partition a row
-/// lies in.
-const BUCKET_COLUMN: &str = "recto_bucket";
 
 /// One way in which the records of a collection are arranged: in partitions, each in an order.
 ///
@@ -163,9 +160,10 @@ impl<'a> Arrangement<'a> {
     }
 
     /// The table of this name that it is kept in, and what each column of it holds: the partition fields,
-    /// the bucket where it is split into such, the order fields in their directions, each behind what is derived from it, then what is
+    /// the order fields in their directions, each behind what is derived from it, then what is
     /// Recto's own (in views the entry's stamp; in the base table of records that change what conditional writes need), and all other fields
-    /// that it has, in the order they were declared: fields that are added are the last columns.
+    /// that it has, in the order they were declared: fields that are added are the last columns. Where its partitions are split, its options say
+    /// so: what more a store then keeps with rows is hidden by what reads and writes them.
     ///
     /// # Errors
     /// A field that it names cannot be in a key: the schema's rules were not kept.
@@ -182,14 +180,6 @@ impl<'a> Arrangement<'a> {
             if let Some((index, ty)) = field(name) {
                 add(name.clone(), ty, ColumnKind::Partition, Holds::Field(index));
             }
-        }
-        if self.bucket().is_some() {
-            add(
-                BUCKET_COLUMN.into(),
-                Type::BigInt,
-                ColumnKind::Partition,
-                Holds::Hidden,
-            );
         }
         for order in self.order.iter() {
             let Some((index, ty)) = field(&order.field) else {
@@ -226,7 +216,11 @@ impl<'a> Arrangement<'a> {
             }
         }
         let (columns, holds) = columns.into_iter().unzip();
-        Ok((Table::new(name, columns, TableOptions::default())?, holds))
+        let options = TableOptions {
+            buckets: self.bucket().and_then(Bucket::of_tables),
+            ..TableOptions::default()
+        };
+        Ok((Table::new(name, columns, options)?, holds))
     }
 
     /// Where a nullable order field's nulls stand; none if the field is never null, or a record without it

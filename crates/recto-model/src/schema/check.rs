@@ -166,12 +166,14 @@ impl<'a> Rules<'a, '_, '_> {
         };
         if let Some(declared) = &declared.partition {
             self.list(&declared.value, "partition", 0);
-            if declared.value.is_empty() {
-                self.context.report(&declared.span, || Problem::Empty {
-                    list: "partition".into(),
-                    hint: "name the fields that group records, or leave it out",
-                });
-            }
+        }
+        if let (Some(empty), None) = (&declared.partition, &declared.bucket)
+            && empty.value.is_empty()
+        {
+            self.context.report(&empty.span, || Problem::Empty {
+                list: "partition".into(),
+                hint: "name the fields that group records, or leave it out; or declare `bucket`, which splits the whole",
+            });
         }
         let order_words: &[Word] = declared.order.as_ref().map_or(&[], |order| &order.value);
         self.list(order_words, "order", partition.len());

@@ -172,7 +172,7 @@ impl Changes {
                 ("key", list(&of.key), Some(MOVES_RECORDS)),
                 ("partition", list(&of.partition), Some(MOVES_RECORDS)),
                 ("order", list(&of.order), Some(MOVES_RECORDS)),
-                ("bucket", bucket(of.bucket.as_ref()), None),
+                ("bucket", bucket(of.bucket.as_ref()), bucket_obstacle(old, new)),
             ]
         };
         let options = texts(old).into_iter().zip(texts(new));
@@ -356,6 +356,13 @@ impl fmt::Display for ChangeKind {
 fn list<T: fmt::Display>(names: &[T]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     format!("[{}]", names.join(", "))
+}
+
+/// What stands against other buckets of a collection's own arrangement. How large they become may be said anew at any time.
+fn bucket_obstacle(old: &Collection, new: &Collection) -> Option<&'static str> {
+    let tables = |of: &Collection| of.bucket.as_ref().and_then(Bucket::of_tables);
+    let is_resized = tables(old).is_some() && tables(new).is_some();
+    (!is_resized).then_some(MOVES_RECORDS)
 }
 
 fn bucket(bucket: Option<&Bucket>) -> String {

@@ -117,7 +117,7 @@ impl OrderColumn {
 pub struct View {
     /// Its name.
     pub name: String,
-    /// Partition fields. Empty only for a view with a bucket, which is then its partition.
+    /// Partition fields. Empty only for a view with a bucket: it is one partition then.
     pub partition: Vec<String>,
     /// Order columns as declared; the key fields not named follow by themselves as tie-breaker.
     pub order: Vec<OrderColumn>,

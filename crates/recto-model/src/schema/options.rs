@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::table::Buckets;
+
 /// The longest text of an option's value that is looked at, in bytes.
 const MAX_OPTION_LENGTH: usize = 64;
 
@@ -80,6 +82,17 @@ pub enum Bucket {
         /// The size a bucket should not pass, in bytes.
         bytes: u64,
     },
+}
+
+impl Bucket {
+    /// What a table asks of its store for it; none for what splits otherwise than by how much there is.
+    pub fn of_tables(&self) -> Option<Buckets> {
+        match self {
+            Self::Time { .. } => None,
+            Self::Rows(rows) => Some(Buckets::Rows(*rows)),
+            Self::Target { bytes } => Some(Buckets::Bytes(*bytes)),
+        }
+    }
 }
 
 /// Where records stand in a view that lack one of its order fields. Those that lack a partition field are not in it.

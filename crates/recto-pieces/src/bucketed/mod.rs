@@ -14,6 +14,8 @@ mod snapshot;
 mod tables;
 mod writes;
 
+pub use tables::table_in_store;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -206,7 +208,7 @@ impl BucketedStore {
     fn in_store(&self, table: &Table) -> Result<Option<Table>, StoreError> {
         let is_bucketed = table.options().buckets.is_some();
         is_bucketed
-            .then(|| in_store(table, self.inner.limits()))
+            .then(|| in_store(table, self.inner.limits().counts_partitions))
             .transpose()
     }
 }
@@ -230,6 +232,10 @@ impl Store for BucketedStore {
 
     fn limits(&self) -> Limits {
         self.inner.limits()
+    }
+
+    fn keeps_buckets(&self) -> bool {
+        true
     }
 
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {

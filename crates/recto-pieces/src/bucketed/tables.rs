@@ -67,7 +67,7 @@ impl Known {
 
 impl Bucketed {
     fn new(logical: &Arc<Table>, buckets: Buckets, limits: Limits) -> Result<Self, StoreError> {
-        let table = Arc::new(in_store(logical, limits)?);
+        let table = Arc::new(in_store(logical, limits.counts_partitions)?);
         let keys = logical.partition().len();
         // The bucket is behind the partition, the mark of the root behind the whole key, and what a row counts as behind that.
         let columns = (0..table.columns().len())
@@ -122,8 +122,20 @@ impl Bucketed {
     }
 }
 
+/// A table as it lies in a store: with what is kept there beside its rows, if it is kept in buckets. `counts` says whether the
+/// store counts partitions.
+///
+/// # Errors
+/// It has columns of the names of those that are added.
+pub fn table_in_store(table: &Table, counts: bool) -> Result<Table, StoreError> {
+    match table.options().buckets {
+        Some(_) => in_store(table, counts),
+        None => Ok(table.clone()),
+    }
+}
+
 /// A table as it lies in the store, of one that is asked for.
-pub(crate) fn in_store(logical: &Table, limits: Limits) -> Result<Table, StoreError> {
+pub(crate) fn in_store(logical: &Table, counts: bool) -> Result<Table, StoreError> {
     let hidden = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -139,7 +151,7 @@ pub(crate) fn in_store(logical: &Table, limits: Limits) -> Result<Table, StoreEr
     columns.extend(others.iter().cloned());
     let options = TableOptions {
         buckets: None,
-        counts_partitions: limits.counts_partitions,
+        counts_partitions: counts,
         ..logical.options()
     };
     Table::new(logical.name(), columns, options).map_err(not_one)

@@ -45,8 +45,8 @@ impl BucketedStore {
             }
         }
         let since = match options.looked_nanos {
-            _ if options.relaxed => Since::Sent,
             Some(nanos) => Since::Looked(nanos),
+            None if options.relaxed => Since::Sent,
             None => Since::Stamps,
         };
         let group = Group {
@@ -61,7 +61,7 @@ impl BucketedStore {
             return match pieces.write_group(&group, deadline).await {
                 Ok(Ended::Done) => Ok(WriteOutcome::Done),
                 // Who loads gives the same rows the same stamps, whenever it sends them.
-                Ok(Ended::Moved { .. }) if options.relaxed => continue,
+                Ok(Ended::Moved { .. }) if matches!(group.since, Since::Sent) => continue,
                 Ok(Ended::Moved { is_sent: false }) => Err(moved()),
                 Ok(Ended::Moved { is_sent: true }) => Ok(WriteOutcome::Unknown(moved())),
                 Err(error) => outcome_of(error),

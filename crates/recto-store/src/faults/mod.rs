@@ -387,6 +387,10 @@ impl Store for FaultyStore {
         self.inner.limits()
     }
 
+    fn keeps_buckets(&self) -> bool {
+        self.inner.keeps_buckets()
+    }
+
     async fn close(&self) -> Result<(), StoreError> {
         self.inner.close().await
     }

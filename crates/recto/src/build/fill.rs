@@ -11,12 +11,13 @@ use tokio::sync::Mutex;
 
 use super::Build;
 use super::progress::{Kept, MAX_PIECES, Piece};
-use crate::beside::{Beside, send};
+use crate::beside::{Beside, Sent, send};
 use crate::core::CollectionCore;
 use crate::error::Result;
 use crate::pace::Pace;
 use crate::session::ViewProgress;
 use crate::verify::undisturbed;
+use crate::writes::{MAX_LOOKS, busy};
 
 /// Records read of a piece at a time. Where writes have to wait meanwhile it is some milliseconds.
 const STEP_ROWS: u32 = 1_000;
@@ -111,8 +112,26 @@ impl<'a> Fill<'a> {
 
     /// Fills in what the next records of a piece are; how many they are.
     async fn step(&self, piece: &mut Piece) -> Result<u64> {
+        for _ in 0..MAX_LOOKS {
+            let Some(read) = self.copy(piece).await? else {
+                continue;
+            };
+            let rows = read.rows.len() as u64;
+            piece.rows += rows;
+            piece.is_done = read.next.is_none();
+            piece.after = read.next.or_else(|| piece.after.take());
+            // With it the entries are durable that were written before.
+            self.kept.put(std::slice::from_ref(piece)).await?;
+            return Ok(rows);
+        }
+        Err(busy("the buckets of a view"))
+    }
+
+    /// Reads the next records of a piece and writes their entries; none if entries came to lie elsewhere meanwhile.
+    async fn copy(&self, piece: &Piece) -> Result<Option<ScanRead>> {
         let shared = self.build.shared;
         let undisturbed = undisturbed(shared).await?;
+        let looked_nanos = shared.environment.monotonic_nanos();
         let snapshot = shared.store.snapshot()?;
         let options = ReadOptions {
             stamps: true,
@@ -123,15 +142,9 @@ impl<'a> Fill<'a> {
         let read = snapshot.scan(table, &piece.range, after, rows, &options).await?;
         drop(snapshot);
         let writes = self.writes(&read)?;
-        send(shared, writes, true).await?;
+        let sent = send(shared, writes, true, Some(looked_nanos)).await?;
         drop(undisturbed);
-        let rows = read.rows.len() as u64;
-        piece.rows += rows;
-        piece.is_done = read.next.is_none();
-        piece.after = read.next.or_else(|| piece.after.take());
-        // With it the entries are durable that were written before.
-        self.kept.put(std::slice::from_ref(piece)).await?;
-        Ok(rows)
+        Ok((sent == Sent::Written).then_some(read))
     }
 
     fn writes(&self, read: &ScanRead) -> Result<Vec<recto_store::PartitionWrite>> {

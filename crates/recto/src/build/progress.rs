@@ -170,7 +170,8 @@ impl<'a> Kept<'a> {
             partition: self.partition(),
             mutations: mutations.collect(),
         };
-        send(self.shared, vec![write], false).await
+        // Not in buckets.
+        send(self.shared, vec![write], false, None).await.map(drop)
     }
 
     fn partition(&self) -> Cells {

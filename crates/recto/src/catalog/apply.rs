@@ -60,7 +60,10 @@ impl Intent {
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
-            refused: unsupported(&schema).iter().map(ToString::to_string).collect(),
+            refused: unsupported(&schema, found.counts)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             ..SchemaPlan::default()
         };
         let mut queues = None;
@@ -302,7 +305,7 @@ fn refusal(change: &Change) -> Option<String> {
         | ChangeKind::QueueOptionChanged { .. }
         | ChangeKind::TypeAdded { .. } => None,
         _ if change.obstacle.is_some() => Some(change.to_string()),
-        ChangeKind::FieldAdded { .. } => None,
+        ChangeKind::FieldAdded { .. } | ChangeKind::OptionChanged { option: "bucket", .. } => None,
         ChangeKind::TypeExtended { .. } => Some(format!(
             "{change}: this release cannot change a type that is there"
         )),
@@ -356,7 +359,7 @@ pub(crate) async fn apply(
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(first) = plan.refused.first() {
-        let is_unsupported = !unsupported(asked).is_empty();
+        let is_unsupported = !unsupported(asked, found.counts).is_empty();
         return Err(refused(first, plan.refused.len() - 1, is_unsupported));
     }
     let mut applied = Applied {

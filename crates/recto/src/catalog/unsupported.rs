@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use recto_model::schema::{Collection, Position, Schema, View};
+use recto_buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
+use recto_model::schema::{Bucket, Collection, Position, Schema, View, WriteMode};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.
@@ -24,26 +25,30 @@ impl fmt::Display for Unsupported {
     }
 }
 
-const BUCKET: &str = "leave it out, and put a field into `partition` that keeps partitions small";
+const BY_TIME: &str = "split by size: bucket = { target = \"10MB\" }";
+const BY_ROWS: &str = "Cassandra does not count rows; split by size: bucket = { target = \"10MB\" }";
+const OF_CHANGES: &str =
+    "leave it out, and put a field into `partition` that keeps partitions small; or open an embedded store";
+const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str = "leave it out; text sorts by its bytes";
 const UNIQUE: &str = "leave it out, or make the fields the key";
 
-/// Everything `schema` declares that this release cannot do yet, in declaration order.
-pub(super) fn unsupported(schema: &Schema) -> Vec<Unsupported> {
-    schema
-        .collections
-        .iter()
-        .flat_map(|collection| of_collection(collection))
+/// Everything `schema` declares that this release cannot do yet, in declaration order; in a store that counts the rows of
+/// partitions, or one that does not.
+pub(super) fn unsupported(schema: &Schema, counts: bool) -> Vec<Unsupported> {
+    let collections = schema.collections.iter();
+    collections
+        .flat_map(|collection| of_collection(collection, counts))
         .collect()
 }
 
-fn of_collection(collection: &Collection) -> Vec<Unsupported> {
+fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
     let mut all = Declared {
         collection,
         found: Vec::new(),
     };
-    if collection.bucket.is_some() {
-        all.add("bucket", "bucket", BUCKET);
+    if let Some((what, hint)) = of_bucket(collection.bucket.as_ref(), counts) {
+        all.add(what, "bucket", hint);
     }
     if !collection.collate.is_empty() {
         all.add("collate", "collate", COLLATE);
@@ -52,9 +57,21 @@ fn of_collection(collection: &Collection) -> Vec<Unsupported> {
         all.add("unique", "unique", UNIQUE);
     }
     for view in &collection.views {
-        all.add_view(view);
+        all.add_view(view, counts);
     }
     all.found
+}
+
+/// What of a bucket is not supported, and why.
+fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Option<(&'static str, &'static str)> {
+    match bucket? {
+        Bucket::Rows(_) if !counts => Some(("bucket by rows", BY_ROWS)),
+        Bucket::Target { bytes } if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(bytes) => {
+            Some(("bucket of that size", SIZE))
+        }
+        Bucket::Rows(_) | Bucket::Target { .. } => None,
+        _ => Some(("bucket by time", BY_TIME)),
+    }
 }
 
 struct Declared<'a> {
@@ -71,20 +88,25 @@ impl Declared<'_> {
         });
     }
 
-    fn add_view(&mut self, view: &View) {
-        let name = &view.name;
-        let options = [
-            ("bucket", view.bucket.is_some(), BUCKET),
-            ("collate", !view.collate.is_empty(), COLLATE),
-        ];
-        for (option, declared, hint) in options {
-            if declared {
-                self.add(
-                    &format!("{option} of view `{name}`"),
-                    &format!("view.{name}.{option}"),
-                    hint,
-                );
-            }
+    fn add_view(&mut self, view: &View, counts: bool) {
+        let (name, changes) = (&view.name, self.collection.writes == WriteMode::Update);
+        let of_changes = || {
+            let is_refused = changes && !counts && view.bucket.is_some();
+            is_refused.then_some(("bucket", OF_CHANGES))
+        };
+        if let Some((what, hint)) = of_bucket(view.bucket.as_ref(), counts).or_else(of_changes) {
+            self.add(
+                &format!("{what} of view `{name}`"),
+                &format!("view.{name}.bucket"),
+                hint,
+            );
+        }
+        if !view.collate.is_empty() {
+            self.add(
+                &format!("collate of view `{name}`"),
+                &format!("view.{name}.collate"),
+                COLLATE,
+            );
         }
     }
 }
@@ -122,17 +144,18 @@ fields = { id = "uuid", status = "text" }
 key = ["id"]
 partition = ["status"]
 writes = "update"
+bucket = { target = "1MB" }
 "#;
 
-    fn named(text: &str) -> Vec<String> {
+    fn named(text: &str, counts: bool) -> Vec<String> {
         let schema = Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
-        let all = unsupported(&schema);
+        let all = unsupported(&schema, counts);
         all.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn the_example_needs_nothing_that_is_not_there() {
-        assert!(named(EXAMPLE).is_empty());
+        assert!(named(EXAMPLE, false).is_empty());
     }
 
     #[test]
@@ -142,13 +165,26 @@ writes = "update"
             starts.collect()
         };
         assert_eq!(
-            starts(&named(BEYOND)),
+            starts(&named(BEYOND, false)),
             [
                 "5:10: not supported yet: unique of collection `suspensions`",
-                "10:10: not supported yet: bucket of view `by_status` of collection `suspensions`",
+                "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
-                "20:10: not supported yet: bucket of collection `timeline`",
+                "20:10: not supported yet: bucket by rows of collection `timeline`",
+                "27:10: not supported yet: bucket of view `primary` of collection `moves`",
             ]
         );
+        let counted = starts(&named(BEYOND, true));
+        assert!(
+            counted
+                .iter()
+                .all(|text| !text.contains("timeline") && !text.contains("moves"))
+        );
+        let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
+        for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
+            let all = starts(&named(&sized(target), true));
+            let refused = all.iter().any(|text| text.contains("bucket of that size"));
+            assert_eq!(refused, is_refused, "{target}");
+        }
     }
 }

@@ -86,6 +86,12 @@ impl Tools for LocalTools {
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
-        open::check(self.recto.operations(), &self.recto.recorded(), progress).await
+        open::check(
+            self.recto.operations(),
+            self.recto.store(),
+            &self.recto.recorded(),
+            progress,
+        )
+        .await
     }
 }

@@ -14,7 +14,7 @@ use recto_store::{ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, Rows
 use recto_views::{BaseRead, Verdict};
 
 use super::budget::Meter;
-use super::pieces::in_time;
+use super::rest::in_time;
 use crate::error::Result;
 use crate::present::Presence;
 

@@ -7,8 +7,8 @@ use recto_store::{ReadOptions, RowsRead};
 
 use super::budget::{Meter, Stop};
 use super::keeper::Keeper;
-use super::pieces::Rest;
 use super::reader::{Reader, Run, out_of_time};
+use super::rest::Rest;
 use crate::error::{Error, Result};
 
 /// How many sources are read at once, where that needs no waiting, before other tasks have their turn.

@@ -10,7 +10,6 @@ use recto_store::{PartitionWrite, Snapshot, Store};
 use super::budget::{Budget, Meter, PageCost, Stop};
 use super::found::FoundRows;
 use super::joined::Joining;
-use super::pieces::Pieces;
 use super::reader::{Reader, Run, Truth};
 use crate::error::{ErrorKind, Result};
 use crate::present::Presence;
@@ -61,7 +60,6 @@ pub(crate) struct RawPage {
 pub(crate) async fn fetch(
     store: &Arc<dyn Store>,
     environment: &Environment,
-    pieces: &dyn Pieces,
     plan: &Plan,
     joining: Option<&Joining>,
     spec: &PageSpec,
@@ -79,7 +77,6 @@ pub(crate) async fn fetch(
     let fetcher = Fetcher {
         plan,
         snapshot: &snapshot,
-        pieces,
         remote: store.limits().remote,
         truth: &truth,
         spec,
@@ -98,7 +95,6 @@ pub(crate) async fn fetch(
 struct Fetcher<'a> {
     plan: &'a Plan,
     snapshot: &'a Arc<dyn Snapshot>,
-    pieces: &'a dyn Pieces,
     remote: bool,
     truth: &'a Truth<'a>,
     spec: &'a PageSpec,
@@ -109,7 +105,6 @@ impl Fetcher<'_> {
         Reader {
             plan: self.plan,
             snapshot: self.snapshot,
-            pieces: self.pieces,
             travel,
             remote: self.remote,
             truth: self.truth,

@@ -11,7 +11,7 @@ use super::found::FoundRows;
 use super::joined::Joining;
 use super::keeper::Keeper;
 use super::merge;
-use super::pieces::{Pieces, Rest, in_time};
+use super::rest::{Rest, in_time};
 use crate::error::{Error, ErrorKind, Result};
 use crate::present::Presence;
 
@@ -57,8 +57,6 @@ impl Truth<'_> {
 pub(super) struct Reader<'a> {
     pub(super) plan: &'a Plan,
     pub(super) snapshot: &'a Arc<dyn Snapshot>,
-    /// Where the rows lie of partitions that are kept in pieces.
-    pub(super) pieces: &'a dyn Pieces,
     pub(super) travel: Travel,
     /// Whether asking the store twice costs more than reading rows in vain.
     pub(super) remote: bool,
@@ -71,9 +69,7 @@ impl Reader<'_> {
     pub(super) async fn read(&self, edge: Option<&Position>, want: u32, meter: &mut Meter) -> Result<Run> {
         match self.plan.shape {
             Shape::Empty => Ok(finished(self.no_rows())),
-            Shape::Scan if !self.rejects() && !self.plan.arrangement.is_in_pieces() => {
-                self.scan(edge, want, meter).await
-            }
+            Shape::Scan if !self.rejects() => self.scan(edge, want, meter).await,
             Shape::Scan | Shape::Concat => self.concat(edge, want, meter).await,
             Shape::Merge => merge::read(self, edge, want, meter).await,
         }
@@ -189,7 +185,7 @@ impl Reader<'_> {
     /// What is to be read of a source beyond an edge; `None` if there is nothing.
     pub(super) fn rest(&self, source: usize, edge: Option<&Position>, limit: u32) -> Option<Rest> {
         let slice = self.plan.slice(source, edge, self.travel, limit)?;
-        Some(Rest::new(slice, self.plan.arrangement.is_in_pieces()))
+        Some(Rest::new(slice))
     }
 
     /// Reads a slice of a partition of the table within the time left; `None` if there is none left.

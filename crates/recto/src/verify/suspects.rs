@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
+use recto_store::PartitionWrite;
 use recto_views::collection::KeyCells;
 use recto_views::row::CLOCKS_APART_MICROS;
 use recto_views::{Difference, Version, difference};
 
-use crate::beside::{Beside, RecordKey, RecordRow, There, send};
+use crate::beside::{Beside, RecordKey, RecordRow, Sent, There, send};
 use crate::catalog::Catalog;
 use crate::error::Result;
 
 /// How often what seems wrong in a remote store is looked at: a write that is under way may still put it right.
 const MAX_LOOKS: u32 = 3;
+/// How often something is mended anew, because rows came to lie in other buckets meanwhile.
+const MAX_MENDINGS: u32 = 16;
 /// How long is waited in between.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
@@ -32,6 +35,8 @@ pub(super) struct Wrong {
     /// The entry that is there, and the record that is.
     entry: Option<There>,
     row: Option<RecordRow>,
+    /// When it was begun to read them.
+    looked_nanos: u64,
     pub(super) outcome: Outcome,
 }
 
@@ -50,17 +55,32 @@ const OF_THE_FUTURE: &str =
 const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, and it was not deleted as of an hour ago: \
                                repair again when it is older than that";
 
+const MOVES: &str = "its rows come to lie elsewhere, again and again: repair again later";
+
 /// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.
 pub(super) async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
-    let Some(mut wrong) = look(&beside, &suspect).await? else {
-        return Ok(None);
-    };
-    wrong.outcome = if mends {
-        mend(&beside, &wrong).await?
-    } else {
-        foreseen(&beside, &wrong)
-    };
-    Ok(Some(wrong))
+    let mut met = None;
+    for _ in 0..MAX_MENDINGS {
+        let Some(mut wrong) = look(&beside, &suspect).await? else {
+            return Ok(met.map(|wrong| Wrong {
+                outcome: Outcome::Mended,
+                ..wrong
+            }));
+        };
+        if !mends {
+            wrong.outcome = foreseen(&beside, &wrong);
+            return Ok(Some(wrong));
+        }
+        if let Some(outcome) = mend(&beside, &wrong).await? {
+            wrong.outcome = outcome;
+            return Ok(Some(wrong));
+        }
+        met = Some(wrong);
+    }
+    Ok(met.map(|wrong| Wrong {
+        outcome: Outcome::Stays(MOVES),
+        ..wrong
+    }))
 }
 
 async fn look(beside: &Beside, suspect: &Suspect) -> Result<Option<Wrong>> {
@@ -83,6 +103,7 @@ async fn look(beside: &Beside, suspect: &Suspect) -> Result<Option<Wrong>> {
 
 /// The record is read after the entry, never beside it.
 async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>> {
+    let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
     let Some(there) = beside.read_entry(&*snapshot, key).await? else {
         return Ok(None);
@@ -95,12 +116,14 @@ async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>>
         record,
         entry: Some(there),
         row,
+        looked_nanos,
         outcome: Outcome::Left,
     }))
 }
 
 /// Whether a record's entry is missing. One that is there and says something else is met in the view.
 async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong>> {
+    let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
     let Some(row) = beside.read_record(&*snapshot, key).await? else {
         return Ok(None);
@@ -122,6 +145,7 @@ async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong
         record: key.clone(),
         entry: None,
         row,
+        looked_nanos,
         outcome: Outcome::Left,
     }))
 }
@@ -155,8 +179,8 @@ fn foreseen(beside: &Beside, wrong: &Wrong) -> Outcome {
     }
 }
 
-/// Mends what is wrong, and looks whether it is right then.
-async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
+/// Mends what is wrong, and looks whether it is right then; none if rows came to lie elsewhere since it was looked at.
+async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
     if beside.has_versions() && beside.is_remote() {
         mend_by_version(beside, wrong).await
     } else {
@@ -166,7 +190,7 @@ async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
 
 /// Where each change of a record is of another version, which is the stamp of its entries: what is there of before goes, or
 /// is put over, and what is newer than its record is overtaken by it.
-async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
+async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map_or(0, |there| there.written.stamp);
     let latest = shared
@@ -187,22 +211,26 @@ async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
             Some(Version(stamp))
         };
         let removed = at.and_then(|at| beside.remove(&there.seen.key.key, at.0));
-        send(shared, removed.into_iter().collect(), false).await?;
-        return is_right(beside, wrong, OF_THE_FUTURE).await;
+        if write(beside, wrong, removed).await? == Sent::Moved {
+            return Ok(None);
+        }
+        return is_right(beside, wrong, OF_THE_FUTURE).await.map(Some);
     }
     let put = wrong.row.as_ref().and_then(|row| beside.put(row));
-    send(shared, put.into_iter().collect(), false).await?;
+    if write(beside, wrong, put).await? == Sent::Moved {
+        return Ok(None);
+    }
     let first = is_right(beside, wrong, OF_THE_FUTURE).await?;
     if first == Outcome::Mended || stamp > latest {
-        return Ok(first);
+        return Ok(Some(first));
     }
     // What is there, or was deleted there, is newer than the record.
     beside.raise(&wrong.record, Version(stamp)).await?;
-    is_right(beside, wrong, OF_THE_FUTURE).await
+    is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
 }
 
 /// Where a record that does not change has its entries at stamps that only the store tells.
-async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
+async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
     let shared = &beside.core.shared;
     let stamp = wrong.entry.as_ref().map(|there| there.written.stamp);
     let mut otherwise = OF_THE_FUTURE;
@@ -222,15 +250,19 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
         }
         _ => None,
     };
-    send(shared, removed.into_iter().collect(), false).await?;
+    if write(beside, wrong, removed).await? == Sent::Moved {
+        return Ok(None);
+    }
     let put = wrong.row.as_ref().filter(|_| wrong.kind != Difference::Orphan);
     let Some(row) = put else {
-        return is_right(beside, wrong, otherwise).await;
+        return is_right(beside, wrong, otherwise).await.map(Some);
     };
-    send(shared, beside.put(row).into_iter().collect(), false).await?;
+    if write(beside, wrong, beside.put(row)).await? == Sent::Moved {
+        return Ok(None);
+    }
     let first = is_right(beside, wrong, OF_THE_FUTURE).await?;
     if first == Outcome::Mended {
-        return Ok(first);
+        return Ok(Some(first));
     }
     // What is there, or was deleted there, is newer than what is told of the record.
     let now = shared.environment.now_micros();
@@ -238,10 +270,24 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Outcome> {
         .filter(|stamp| *stamp > row.version.0)
         .map_or(now, |stamp| stamp + 1);
     if above > now {
-        return Ok(Outcome::Stays(OF_THE_FUTURE));
+        return Ok(Some(Outcome::Stays(OF_THE_FUTURE)));
     }
-    send(shared, beside.put_at(row, above).into_iter().collect(), false).await?;
-    is_right(beside, wrong, OF_THE_FUTURE).await
+    if write(beside, wrong, beside.put_at(row, above)).await? == Sent::Moved {
+        return Ok(None);
+    }
+    is_right(beside, wrong, OF_THE_FUTURE).await.map(Some)
+}
+
+/// Writes what mends something, as it was when it was looked at.
+async fn write(beside: &Beside, wrong: &Wrong, mending: Option<PartitionWrite>) -> Result<Sent> {
+    let shared = &beside.core.shared;
+    send(
+        shared,
+        mending.into_iter().collect(),
+        false,
+        Some(wrong.looked_nanos),
+    )
+    .await
 }
 
 async fn is_right(beside: &Beside, wrong: &Wrong, otherwise: &'static str) -> Result<Outcome> {

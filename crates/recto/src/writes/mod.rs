@@ -291,7 +291,7 @@ impl Changes {
 
     /// Sends the changes until they are applied, or it is known that they are not. Those that are applied are so whatever
     /// fails then.
-    async fn settle(&self, writing: &mut Writing<'_>) -> Result<()> {
+    async fn settle(&mut self, writing: &mut Writing<'_>) -> Result<()> {
         let mut is_applied = false;
         let settled = self.send_until_applied(writing, &mut is_applied).await;
         settled.map_err(|error| {
@@ -303,8 +303,9 @@ impl Changes {
         })
     }
 
-    async fn send_until_applied(&self, writing: &mut Writing<'_>, is_applied: &mut bool) -> Result<()> {
-        let (environment, options) = (&self.shared.environment, self.shared.write_options());
+    async fn send_until_applied(&mut self, writing: &mut Writing<'_>, is_applied: &mut bool) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let (environment, options) = (&shared.environment, shared.write_options());
         let mut begun_nanos = environment.monotonic_nanos();
         let (mut reads_all, mut before) = (false, None);
         for _ in 0..MAX_LOOKS {
@@ -333,6 +334,10 @@ impl Changes {
                     begun_nanos = environment.monotonic_nanos();
                 }
                 Ok(Sent::MayBeThere) => reads_all = true,
+                Ok(Sent::Moved) => {
+                    self.take_stamps();
+                    pause(environment).await;
+                }
                 Ok(Sent::OnOtherGround { schema }) => {
                     if schema {
                         self.shared.look_for_schema().await?;
@@ -343,6 +348,13 @@ impl Changes {
             }
         }
         Err(busy("what is written"))
+    }
+
+    /// Takes newer stamps than those that were sent: what was sent may be where it is not looked for any more.
+    fn take_stamps(&mut self) {
+        for pending in &mut self.pending {
+            pending.stamp = Some(self.shared.stamps.next());
+        }
     }
 
     /// Records that are never changed and are there must be those that are put.
@@ -376,6 +388,7 @@ impl Changes {
         let sent: Vec<_> = sent.collect();
         let worse = |one, other| match (one, other) {
             (Attempt::Unknown(error), _) | (_, Attempt::Unknown(error)) => Attempt::Unknown(error),
+            (moved @ Attempt::Known(Sent::Moved), Attempt::Known(_)) => moved,
             (Attempt::Known(_), other) => other,
             (one, _) => one,
         };
@@ -423,6 +436,9 @@ impl Changes {
         };
         match outcome {
             Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => Attempt::Known(Sent::Applied),
+            Ok(WriteOutcome::Unknown(error)) | Err(error) if error.kind() == StoreErrorKind::Moved => {
+                Attempt::Known(Sent::Moved)
+            }
             Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
             Ok(WriteOutcome::Conflict(number)) => {
                 let of = of.into_iter().flatten().nth(number);
@@ -462,6 +478,9 @@ enum Sent {
     },
     /// Nothing is, because an entry is there already: it is to be found out whether its record is.
     MayBeThere,
+    /// Rows came to lie in other buckets since the stamps were taken: whatever is there of them is to be written again, at newer
+    /// ones.
+    Moved,
 }
 
 #[cold]

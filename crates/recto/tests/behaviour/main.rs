@@ -7,12 +7,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod buckets;
 mod budgets;
 mod closing;
 mod cursors;
 mod edges;
 mod pages;
-mod pieces;
 mod plain_views;
 mod queries;
 mod refusals;
@@ -156,11 +156,11 @@ on_both_stores! { crate::SCHEMA;
         a_type_that_differs_is_refused,
         what_is_a_field_is_a_condition_and_a_key,
     }
-    pieces {
-        read_as_one_partition,
+    buckets {
+        are_read_as_one_partition,
         are_under_the_pages_budgets,
-        are_found_as_the_page_comes_to_them,
         are_no_sources_of_a_plan,
+        may_hold_a_whole_collection,
     }
     plain_views {
         appended_records_come_and_go_with_their_entries,

@@ -189,8 +189,8 @@ pub(crate) async fn what_this_release_cannot_do_is_refused_by_name(recto: Recto)
     let view = "[collection.notes.view.by_text]\npartition = [\"text\"]\n";
     let beyond = [
         (
-            format!("{NOTES}\n{view}bucket = {{ rows = 20000 }}\n").replace("overwrite", "append"),
-            "bucket of view `by_text`",
+            format!("{NOTES}\n{view}bucket = {{ target = \"1KB\" }}\n").replace("overwrite", "append"),
+            "bucket of that size of view `by_text`",
         ),
         (updated.replace("key =", "unique = [[\"text\"]]\nkey ="), "unique"),
     ];

@@ -7,7 +7,6 @@ use recto::session::{Explanation, PageReply, PageRequest, Pages};
 use recto::{DynamicRecord, ErrorKind, LocalSession, Record, Recto};
 use serde_json::{Value as Json, json};
 
-use crate::common::entries::apply_with_views;
 use crate::common::stores::kind_of;
 use crate::common::{Fresh, Kind};
 
@@ -53,7 +52,7 @@ struct Post {
 /// A store with six posts of one author, of which two have no score, and one of another's.
 async fn posts(recto: &Recto) -> Recto {
     let recto = Fresh::new(kind_of(recto)).open().await;
-    apply_with_views(&recto, SCHEMA).await;
+    recto.apply(&crate::common::stores::parse(SCHEMA)).await.unwrap();
     let posts = recto.dynamic("posts").unwrap();
     let definition = posts.definition();
     let post = |id: i64| {

@@ -4,10 +4,8 @@
 
 pub(crate) mod children;
 pub(crate) mod clocks;
-pub(crate) mod entries;
 pub(crate) mod exact;
 pub(crate) mod killing;
-pub(crate) mod pieces;
 pub(crate) mod stores;
 pub(crate) mod subject;
 

@@ -12,8 +12,6 @@ use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, Scratch, unique_keyspace};
 use tokio::sync::OnceCell;
 
-use super::pieces::Cuts;
-
 /// A kind of store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -93,7 +91,7 @@ impl Fresh {
     }
 
     pub(crate) async fn open(&self) -> Recto {
-        self.open_with(OpenOptions::new().pieces(Cuts::shared())).await
+        self.open_with(OpenOptions::new()).await
     }
 
     pub(crate) async fn open_with(&self, options: OpenOptions) -> Recto {

@@ -9,7 +9,6 @@ use recto_model::environment::Source;
 use recto_plan::cursor::CursorError;
 use serde_json::json;
 
-use crate::common::entries::apply_with_views;
 pub(crate) use crate::common::stores::kind_of as kind;
 use crate::common::stores::parse;
 use crate::common::subject::VIEWS;
@@ -67,9 +66,9 @@ pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
 pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     let recto = Fresh::new(kind).open().await;
     let schema = parse(SCHEMA);
-    let declared = schema.collections.iter().map(|one| Subject::declared(one, view));
-    let (plain, views): (String, String) = declared.unzip();
-    apply_with_views(&recto, &format!("{plain}\n# views\n{views}")).await;
+    let declared = schema.collections.iter();
+    let declared: String = declared.map(|one| Subject::declared(one, view, kind)).collect();
+    recto.apply(&parse(&declared)).await.unwrap();
     recto
 }
 

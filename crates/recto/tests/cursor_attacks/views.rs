@@ -3,7 +3,7 @@
 
 use recto::Recto;
 
-use crate::common::subject::{FULL, NARROW, NULLS, PIECES, VIEWS};
+use crate::common::subject::{BUCKETS, FULL, NARROW, NULLS, VIEWS};
 use crate::support::{kind, viewed};
 use crate::{foreign, forged};
 
@@ -12,7 +12,7 @@ pub(crate) async fn every_flipped_bit_is_refused(recto: Recto) {
 }
 
 pub(crate) async fn every_truncation_and_extension_is_refused(recto: Recto) {
-    forged::every_truncation_and_extension_is_refused(viewed(kind(&recto), PIECES).await).await;
+    forged::every_truncation_and_extension_is_refused(viewed(kind(&recto), BUCKETS).await).await;
 }
 
 pub(crate) async fn two_cursors_do_not_make_a_third(recto: Recto) {

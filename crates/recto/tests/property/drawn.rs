@@ -10,8 +10,7 @@ use recto_testkit::generate::{self, Case, Data, Rng};
 use recto_testkit::oracle::Condition;
 
 use super::asked::Failure;
-use super::common::entries::apply_with_views;
-use super::common::pieces::Cuts;
+use super::common::stores::parse;
 use super::common::subject::{NULLS, NULLS_FIRST, VIEWS};
 use super::common::{Fresh, Kind, Subject};
 use super::guarantee::Guarantee;
@@ -84,8 +83,7 @@ impl Ground {
     async fn open(self) -> Recto {
         if self.in_memory {
             let store = Arc::new(MemoryStore::new(Environment::system()));
-            let options = OpenOptions::new().pieces(Cuts::shared());
-            return Recto::with_store(store, options).await.unwrap();
+            return Recto::with_store(store, OpenOptions::new()).await.unwrap();
         }
         let recto = Fresh::new(self.kind).open().await;
         if !self.planted {
@@ -118,9 +116,10 @@ impl Ground {
         }
         let kind = |number: u64| self.view(number).unwrap();
         let declared = collections.iter();
-        let declared = declared.map(|(number, one)| Subject::declared(one, kind(*number)));
-        let (plain, views): (String, String) = declared.unzip();
-        apply_with_views(&recto, &format!("{plain}\n# views\n{views}")).await;
+        let declared: String = declared
+            .map(|(number, one)| Subject::declared(one, kind(*number), self.kind))
+            .collect();
+        recto.apply(&parse(&declared)).await.unwrap();
         let subjects = collections.iter();
         let subjects = subjects.map(|(number, one)| Subject::of_view(&recto, one, kind(*number)));
         subjects.collect()

@@ -1,16 +1,13 @@
-//! Pages of partitions that are kept in pieces. No release splits any yet: the tests do.
+//! Pages of partitions that are kept in buckets: as of any others.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use recto::session::{PageRequest, Pages};
-use recto::{DynamicRecord, LocalSession, OpenOptions, Page, PageQuery, Recto, Stop, Value};
+use recto::{DynamicRecord, LocalSession, Page, PageQuery, Recto, Stop, Value};
 use serde_json::json;
 
-use crate::common::Fresh;
-use crate::common::entries::{Entries, apply_with_views};
-use crate::common::pieces::Cuts;
-use crate::common::stores::kind_of;
+use crate::common::stores::{kind_of, parse};
+use crate::common::{Fresh, Kind};
 
 const SCHEMA: &str = r#"
 [collection.posts]
@@ -18,30 +15,42 @@ fields = { id = "int", author = "text", score = "int" }
 key = ["id"]
 writes = "append"
 
-# views
 [collection.posts.view.split]
 partition = ["author"]
 order = ["-score"]
 nulls = "skip"
-bucket = { rows = 5 }
+bucket = BUCKET
+
+[collection.log]
+fields = { at = "int", id = "int", text = "text" }
+key = ["at", "id"]
+order = ["-at"]
+partition = []
+writes = "overwrite"
+bucket = BUCKET
 "#;
 
-/// Rows of each piece.
-const PIECE_ROWS: usize = 5;
-/// Posts of each of the authors: 8 pieces, 3, and 1.
+/// Rows of each bucket, where the store counts them.
+const BUCKET_ROWS: usize = 5;
+/// Posts of each of the authors: of 8 buckets at least, 3, and 1.
 const POSTS: [(&str, i64); 3] = [("ada", 38), ("bob", 13), ("cyd", 2)];
 
 struct Split {
     recto: Recto,
-    cuts: Arc<Cuts>,
 }
 
 impl Split {
     async fn new(recto: &Recto) -> Self {
-        let cuts = Arc::new(Cuts::every(PIECE_ROWS));
-        let options = OpenOptions::new().pieces(Arc::clone(&cuts) as _);
-        let recto = Fresh::new(kind_of(recto)).open_with(options).await;
-        apply_with_views(&recto, SCHEMA).await;
+        let kind = kind_of(recto);
+        let recto = Fresh::new(kind).open().await;
+        let bucket = match kind {
+            Kind::Embedded => "{ rows = 5 }",
+            Kind::Cassandra => "{ target = \"64KiB\" }",
+        };
+        recto
+            .apply(&parse(&SCHEMA.replace("BUCKET", bucket)))
+            .await
+            .unwrap();
         let posts = recto.dynamic("posts").unwrap();
         let definition = Arc::new(posts.definition().clone());
         let record = |author: &str, index: i64, id: usize| {
@@ -49,27 +58,20 @@ impl Split {
             let record = json!({ "id": id, "author": author, "score": index / 2 });
             DynamicRecord::from_json(Arc::clone(&definition), record.as_object().unwrap()).unwrap()
         };
-        let posts = POSTS
+        let of_all = POSTS
             .iter()
             .flat_map(|(author, count)| (0..*count).map(move |index| (*author, index)));
-        let records = posts
+        let records = of_all
             .enumerate()
             .map(|(id, (author, index))| record(author, index, id));
         let records: Vec<DynamicRecord> = records.collect();
-        Entries::cut_by(&recto, "posts", Arc::clone(&cuts))
-            .put(records.iter())
-            .await;
-        Self { recto, cuts }
+        posts.put_all(&records).await.unwrap();
+        Self { recto }
     }
 
     fn query(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
         let posts = self.recto.dynamic("posts").unwrap();
         posts.query().view("split").filter(filter).order_by(sort)
-    }
-
-    /// How many pieces were looked for since this was last asked.
-    fn found(&self) -> usize {
-        self.cuts.found.swap(0, Ordering::SeqCst)
     }
 }
 
@@ -114,7 +116,7 @@ async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Ve
     (forwards, backwards)
 }
 
-pub(crate) async fn read_as_one_partition(recto: Recto) {
+pub(crate) async fn are_read_as_one_partition(recto: Recto) {
     let split = Split::new(&recto).await;
     let any = r#"(author = "ada" OR author = "bob" OR author = "cyd")"#;
     let all: Vec<i32> = expected(&["ada", "bob", "cyd"]);
@@ -139,7 +141,7 @@ pub(crate) async fn read_as_one_partition(recto: Recto) {
         ),
     ] {
         let query = split.query(filter, sort);
-        for size in [1, PIECE_ROWS as u32, 7, 100] {
+        for size in [1, BUCKET_ROWS as u32, 7, 100] {
             let (forwards, backwards) = both_ways(&query, size).await;
             assert_eq!(forwards, expected, "{filter} {sort}: forwards by {size}");
             assert_eq!(backwards, expected, "{filter} {sort}: backwards by {size}");
@@ -187,31 +189,6 @@ pub(crate) async fn are_under_the_pages_budgets(recto: Recto) {
     assert_eq!((page.items().len(), page.stop()), (1, Some(Stop::Bytes)));
 }
 
-pub(crate) async fn are_found_as_the_page_comes_to_them(recto: Recto) {
-    let split = Split::new(&recto).await;
-    let query = split.query(r#"author = "ada""#, "");
-    for (size, pieces) in [(3, 1), (4, 1), (5, 2), (11, 3), (100, 8)] {
-        split.found();
-        let first = query.clone().first(size).await.unwrap();
-        assert_eq!(split.found(), pieces, "first {size}");
-        // The last piece has 3 rows.
-        query.clone().last(size).await.unwrap();
-        assert_eq!(
-            split.found(),
-            (size as usize + 1 + 2).div_ceil(PIECE_ROWS).min(8),
-            "last {size}"
-        );
-        let Some(next) = first.next_cursor() else { continue };
-        split.found();
-        query.clone().first(1).page_token(next).await.unwrap();
-        assert!(split.found() <= 2, "after {size}");
-    }
-    // Of each source its own, and not more than its share of the page needs.
-    let merged = split.query(r#"author = "ada" OR author = "bob""#, "-score");
-    merged.first(4).await.unwrap();
-    assert!(split.found() <= 4);
-}
-
 pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     let split = Split::new(&recto).await;
     let request = PageRequest {
@@ -226,4 +203,52 @@ pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     assert_eq!(explained.arrangement.to_string(), "(author), -score, id");
     assert_eq!(explained.order_text(), "score desc, id asc");
     assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
+}
+
+/// A collection that is one partition, and changes while it is cut.
+pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
+    const ROWS: i32 = 300;
+    let recto = Split::new(&recto).await.recto;
+    let log = recto.dynamic("log").unwrap();
+    let definition = Arc::new(log.definition().clone());
+    let line = |at: i32, text: &str| {
+        let line = json!({ "at": at, "id": 0, "text": text });
+        DynamicRecord::from_json(Arc::clone(&definition), line.as_object().unwrap()).unwrap()
+    };
+    for first in (0..ROWS).step_by(30) {
+        let lines: Vec<_> = (first..first + 30).map(|at| line(at, "first")).collect();
+        log.put_all(&lines).await.unwrap();
+    }
+    for at in (0..ROWS).step_by(10) {
+        log.put(&line(at, "second")).await.unwrap();
+        assert!(log.delete((at + 1, 0)).await.is_ok());
+    }
+    let kept: Vec<i32> = (0..ROWS).rev().filter(|at| at % 10 != 1).collect();
+    let of = |page: &Page<DynamicRecord>| -> Vec<i32> {
+        let at = |record: &DynamicRecord| match record.get("at") {
+            Some(Value::Int(at)) => *at,
+            other => panic!("{other:?}"),
+        };
+        page.items().iter().map(at).collect()
+    };
+    let (mut found, mut page) = (Vec::new(), log.query().first(7).await.unwrap());
+    loop {
+        found.extend(of(&page));
+        let Some(next) = page.next_cursor() else { break };
+        page = log.query().page_size(7).page_token(next).await.unwrap();
+    }
+    assert_eq!(found, kept);
+    let read = |at: i32| log.get((at, 0));
+    assert_eq!(read(20).await.unwrap(), Some(line(20, "second")));
+    assert_eq!(read(22).await.unwrap(), Some(line(22, "first")));
+    assert_eq!(read(21).await.unwrap(), None);
+    let middle = log
+        .query()
+        .filter("at >= 100 AND at < 110")
+        .order_by("at")
+        .first(20);
+    assert_eq!(
+        of(&middle.await.unwrap()),
+        [100, 102, 103, 104, 105, 106, 107, 108, 109]
+    );
 }

@@ -1,0 +1,115 @@
+//! What is still to be read of a plan's source.
+
+use recto_model::{RowRef, RowSet, Slice};
+use recto_plan::plan::beyond_row;
+use recto_store::{ReadOptions, RowsRead, StoreError, StoreErrorKind};
+
+use super::budget::Meter;
+use super::reader::Reader;
+use crate::error::Result;
+
+/// What is still to be read of a source, in the direction of travel.
+pub(super) struct Rest {
+    /// What no read has passed; none if nothing is left.
+    slice: Option<Slice>,
+    /// Whether it is known that the next read waits.
+    waits: bool,
+}
+
+impl Rest {
+    pub(super) fn new(slice: Slice) -> Self {
+        Self {
+            slice: Some(slice),
+            waits: false,
+        }
+    }
+
+    /// What [`next`](Self::next) would read, as many rows as the slice says, if that can be had at once without
+    /// waiting.
+    pub(super) fn next_now(
+        &mut self,
+        reader: &Reader<'_>,
+        options: &ReadOptions,
+    ) -> Option<Result<RowsRead>> {
+        let read = reader.snapshot.slice_now(self.slice.as_ref()?, options);
+        self.waits = read.is_none();
+        Some(read?.map_err(Into::into))
+    }
+
+    /// At most `limit` rows more, of at most about `max_bytes`; `None` if the time is over. There may be none with
+    /// more to come: only `exhausted` says that nothing is left.
+    pub(super) async fn next(
+        &mut self,
+        reader: &Reader<'_>,
+        limit: u32,
+        max_bytes: u64,
+        meter: &Meter,
+    ) -> Result<Option<RowsRead>> {
+        let Some(slice) = &mut self.slice else {
+            return Ok(Some(nothing(reader)));
+        };
+        slice.limit = limit;
+        if std::mem::take(&mut self.waits) {
+            return reader.slice_later(slice, max_bytes, meter).await;
+        }
+        reader.slice(slice, max_bytes, meter).await
+    }
+
+    /// As [`next`](Self::next), but without rows only if nothing is left; an error if the time is over.
+    pub(super) async fn first_rows(
+        &mut self,
+        reader: &Reader<'_>,
+        limit: u32,
+        max_bytes: u64,
+        meter: &Meter,
+    ) -> Result<Option<RowsRead>> {
+        let (mut round_trips, mut statements, mut tombstones) = (0, 0, 0);
+        while let Some(mut read) = self.next(reader, limit, max_bytes, meter).await? {
+            round_trips += read.round_trips;
+            statements += read.statements;
+            tombstones += read.tombstones;
+            if read.exhausted || !read.rows.is_empty() {
+                read.round_trips = round_trips;
+                read.statements = statements;
+                read.tombstones = tombstones;
+                return Ok(Some(read));
+            }
+            // Nothing else waits, however often there is none.
+            tokio::task::yield_now().await;
+        }
+        Ok(None)
+    }
+
+    /// Goes on beyond the last row that was read.
+    pub(super) fn pass(&mut self, last: RowRef<'_>) {
+        self.slice = self.slice.take().and_then(|slice| beyond_row(slice, last));
+    }
+}
+
+/// Asks the store within the time left; `None` if there is none left.
+pub(super) async fn in_time<F, R>(
+    ask: impl FnOnce(ReadOptions) -> F,
+    max_bytes: u64,
+    meter: &Meter,
+) -> Result<Option<R>>
+where
+    F: Future<Output = Result<R, StoreError>>,
+{
+    let Some(mut options) = meter.read_options() else {
+        return Ok(None);
+    };
+    options.max_bytes = options.max_bytes.min(max_bytes);
+    match ask(options).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.kind() == StoreErrorKind::Timeout && meter.read_options().is_none() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn nothing(reader: &Reader<'_>) -> RowsRead {
+    RowsRead {
+        rows: RowSet::new(reader.width()),
+        exhausted: true,
+        ..RowsRead::default()
+    }
+}
