@@ -18,6 +18,10 @@ use crate::tables::mutation;
 /// Bytes that a mutation takes beside its cells, at most.
 const MUTATION_BYTES: usize = 256;
 
+/// Of a row that was made by something else, and all of whose cells are null, nobody knows when that was. At this stamp it takes the
+/// place of nothing, and nothing that was deleted comes back.
+const UNKNOWN_STAMP: Stamp = Stamp(1);
+
 /// What is written of a row that is copied.
 struct Copied {
     row: Mutation,
@@ -26,7 +30,28 @@ struct Copied {
 }
 
 impl PieceStore {
-    /// Copies all rows of a span, a few at a time, so that others have their turn.
+    /// A partition of the table as it is stored, with columns that were added by others, so that rows are copied whole.
+    ///
+    /// # Errors
+    /// The table is not there, or has columns of types that are none of Recto's; or that cannot be read in time.
+    pub(crate) async fn as_stored(&self, place: &Place) -> Result<Place> {
+        let tables = self.again(self.deadline(MAX_STEP_TIME), |_| async {
+            Ok(self.store.list_tables().await?)
+        });
+        let name = place.pieced.table.name();
+        let stored = tables.await?.into_iter().find(|table| table.name() == name);
+        let Some(stored) = stored else {
+            let message = format!("table {name} is not there, or has columns of types that are not known");
+            return Err(PiecesError::new(PiecesErrorKind::Store, message));
+        };
+        Ok(Place {
+            pieced: Arc::new(place.pieced.with_columns_of(&stored)?),
+            partition: place.partition.clone(),
+            id: Arc::clone(&place.id),
+        })
+    }
+
+    /// Copies all rows of a span, a few at a time, so that others have their turn. The place is as it is [stored](Self::as_stored).
     ///
     /// # Errors
     /// Some of them cannot be read or written in time.
@@ -147,6 +172,7 @@ fn copied_row(
     sampling: Sampling,
 ) -> Result<Copied> {
     let pieced = &place.pieced;
+    let stamp = if stamp.0 == 0 { UNKNOWN_STAMP } else { stamp };
     let (clustering, cells) = whole_row(&pieced.table, row, stamp)?;
     let bytes = bytes_of(pieced, row);
     let key = pieced.key(clustering.as_row())?;

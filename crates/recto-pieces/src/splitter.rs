@@ -315,6 +315,7 @@ impl PieceStore {
     }
 
     async fn copy_all(&self, place: &Place, known: &Directory, copies: &[Copying]) -> Result<()> {
+        let place = &self.as_stored(place).await?;
         let copied = copies.iter().map(|copying| {
             let piece = known.piece_of(&copying.span.start);
             let sampling = piece.map(|piece| {

@@ -171,6 +171,30 @@ impl PiecedTable {
         })
     }
 
+    /// The same with regular columns that are stored behind those that this process knows.
+    ///
+    /// # Errors
+    /// There can be no such table.
+    pub(crate) fn with_columns_of(&self, stored: &Table) -> Result<Self> {
+        let is_known = |column: &&Column| self.table.columns().iter().any(|own| own.name == column.name);
+        let added = stored.regular().iter().filter(|column| !is_known(column));
+        let columns: Vec<Column> = self.table.columns().iter().chain(added).cloned().collect();
+        if columns.len() == self.table.columns().len() {
+            return Ok(self.clone());
+        }
+        let table = Table::new(self.table.name(), columns, self.table.options()).map_err(|error| {
+            let message = format!(
+                "table {} has columns that it cannot have: {error}",
+                self.table.name()
+            );
+            PiecesError::new(PiecesErrorKind::Store, message)
+        })?;
+        Ok(Self {
+            table: Arc::new(table),
+            ..self.clone()
+        })
+    }
+
     /// As it lies in the store.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table

@@ -3,6 +3,7 @@
 mod bucketed;
 mod cuts;
 mod directories;
+mod expired;
 mod lists;
 mod rows;
 mod samples;

@@ -155,3 +155,29 @@ async fn a_directory_of_more_than_a_window_is_gone_by() {
     let left = process.rows(ReadDirection::Backward, 1_000).await.len();
     assert_eq!(i64::try_from(left).unwrap(), rows - 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_cut_whatever_has_expired_of_them() {
+    let process = Process::start(&setting(Direction::Ascending, "expired", 4), 0).await;
+    let soon_gone = || Change::Patch {
+        columns: vec![2],
+        cells: std::iter::once(Some(&[b'x'; 900][..])).collect(),
+        ttl_seconds: Some(1),
+    };
+    for at in 0..300 {
+        let note = (at % 3 == 0).then_some(&b"noted"[..]);
+        let text = [b'x'; 900];
+        let text = (at % 2 == 0).then_some(&text[..]);
+        process.change(at, put(note, text, None)).await.unwrap();
+        if at % 4 > 0 {
+            process.change(at, soon_gone()).await.unwrap();
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let before = process.rows(ReadDirection::Forward, 100).await;
+    println!("{} rows are left", before.len());
+    let _working = process.works();
+    let pieces = settled(&process).await;
+    assert!(pieces > 1, "{pieces} pieces");
+    assert_eq!(process.rows(ReadDirection::Forward, 100).await, before);
+}
