@@ -224,6 +224,8 @@ impl Partition {
     /// It cannot be read in time, or is damaged.
     pub(crate) async fn read_copy(&self, seek: &Seek, deadline: Deadline) -> Result<Taken> {
         let pieces = &self.pieces;
+        // It is closed never.
+        let _turn = pieces.reading.acquire().await;
         let asked = pieces.clock();
         let directory = pieces.read_directory(&self.place, seek, false, deadline).await?;
         let taken = Taken {

@@ -18,6 +18,7 @@
 //! | `copies` | what is known of them, and for how long |
 //! | `samples` | samples are written and read |
 //! | [`writer`] | [`RowChange`]: a row is written |
+//! | `sending` | rows are taken to the buckets that take them |
 //! | `reader` | rows are read |
 //! | `notices` | what is noticed of partitions, for who cuts |
 //! | `growth` | whether a bucket is to be cut, and where |
@@ -45,6 +46,7 @@ mod notices;
 pub mod place;
 mod reader;
 mod samples;
+mod sending;
 mod splitter;
 pub mod tables;
 #[cfg(test)]

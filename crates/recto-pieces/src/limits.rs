@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const MAX_COPIED_PIECES: usize = 131_072;
 /// Bytes of directories of which a process keeps copies.
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
+/// Directories that a process reads at once, of those that writes and pages go by.
+pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
 /// Pieces that are read side by side.
 pub const MAX_PIECES_AT_ONCE: usize = 16;
 /// Samples of a bucket that are looked at, by which it is cut.

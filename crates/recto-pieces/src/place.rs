@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::copies::Copies;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
-use crate::limits::{MAX_COPIES_AT_ONCE, MAX_PAUSE, MAX_REQUEST_TIME};
+use crate::limits::{MAX_COPIES_AT_ONCE, MAX_DIRECTORIES_AT_ONCE, MAX_PAUSE, MAX_REQUEST_TIME};
 use crate::notices::Notices;
 use crate::tables::{PiecedTable, Tables, bucket_partition};
 
@@ -34,6 +34,8 @@ pub struct PieceStore {
     pub(crate) protocol: Protocol,
     pub(crate) copies: Arc<Copies>,
     pub(crate) notices: Arc<Notices>,
+    /// Who reads directories.
+    pub(crate) reading: Arc<Semaphore>,
     /// Who copies rows.
     pub(crate) copying: Arc<Semaphore>,
 }
@@ -92,6 +94,7 @@ impl PieceStore {
             protocol: Protocol::default(),
             copies: Arc::default(),
             notices: Arc::default(),
+            reading: Arc::new(Semaphore::new(MAX_DIRECTORIES_AT_ONCE)),
             copying: Arc::new(Semaphore::new(MAX_COPIES_AT_ONCE)),
         };
         let tables = [&open.tables.directories, &open.tables.samples].map(|table| Table::clone(table));

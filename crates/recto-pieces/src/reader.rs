@@ -2,17 +2,36 @@
 
 use std::sync::Arc;
 
-use futures::future::join_all;
-use recto_buckets::{DirectoryCopy, ReadAction, ReadEvent, Reading, Span};
+use futures::future::{join, join_all};
+use recto_buckets::{Directory, DirectoryCopy, ReadAction, ReadEvent, Reading, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{RowSet, Slice};
 use recto_store::{ReadOptions, RowsRead, Snapshot, StoreError};
 
+use crate::copies::Taken;
 use crate::directory::Seek;
 use crate::error::{PiecesError, Result};
 use crate::limits::MAX_PIECES_AT_ONCE;
 use crate::place::{Deadline, Partition, PieceStore};
 use crate::tables::PiecedTable;
+
+/// What was read beside the directory, of where it lay when that was read last.
+///
+/// It is what it would be had it been read behind it, if the directory says the same: no bucket is read again once it is not read any
+/// more, so that these were read all the time. By which time copies of others are over is looked at as ever.
+struct Ahead {
+    slices: Vec<recto_buckets::Slice>,
+    read: RowsRead,
+}
+
+/// How often slices are read one behind the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rounds {
+    /// Once: then there is the directory.
+    One,
+    /// As often as it takes.
+    All,
+}
 
 /// A reading on its way.
 struct Way<'r> {
@@ -74,15 +93,25 @@ impl Way<'_> {
             Seek::At(self.span.start.clone())
         };
         let mut machine = Reading::new(self.span.clone(), is_backward, pieces.protocol);
-        let (mut event, mut copy) = (ReadEvent::Begin, None);
+        let (mut event, mut copy, mut ahead) = (ReadEvent::Begin, None, None);
         let (mut found, mut behind) = (nothing(&self.partition.place.pieced), None);
         let mut round_trips = 0;
         loop {
             let taken = match machine.step(event, pieces.clock()) {
-                ReadAction::Take => self.partition.take(&seek, self.deadline).await?,
+                ReadAction::Take => {
+                    let (taken, read_beside) = self.take(&seek, read).await?;
+                    ahead = read_beside;
+                    taken
+                }
                 ReadAction::Read => self.partition.read_copy(&seek, self.deadline).await?,
                 ReadAction::Slices { slices, rest } => {
-                    let (of_slices, count) = self.slices(&slices, copy.as_ref(), read).await?;
+                    let ahead: Option<Ahead> = ahead.take();
+                    let begun = match ahead.filter(|ahead| slices.starts_with(&ahead.slices)) {
+                        Some(ahead) => (ahead.read, ahead.slices.len()),
+                        None => (nothing(&self.partition.place.pieced), 0),
+                    };
+                    let copy = copy.as_ref();
+                    let (of_slices, count) = self.slices(&slices, copy, read, begun, Rounds::All).await?;
                     round_trips += of_slices.round_trips;
                     (found, behind) = (of_slices, rest);
                     event = ReadEvent::Read(count);
@@ -98,16 +127,46 @@ impl Way<'_> {
         }
     }
 
-    /// Reads these slices one behind the other, as many as are needed, and how many those are. Several are asked side by side
-    /// where what is known of the first ones says that they do not have as many rows.
+    /// A copy of the directory; and, if none lives, what was read meanwhile of where rows lay by the last one. Most partitions were
+    /// never cut.
+    async fn take(&self, seek: &Seek, before: &RowsRead) -> Result<(Taken, Option<Ahead>)> {
+        if let Some(taken) = self.partition.living(seek) {
+            return Ok((taken, None));
+        }
+        let (pieces, place) = (&self.partition.pieces, &self.partition.place);
+        let last = pieces.copies.last(&place.id, seek);
+        let absent = || Directory::absent(place.pieced.sampling, pieces.protocol);
+        let mut slices = match &last {
+            Some(last) => last.directory().slices(&self.span),
+            None => absent().slices(&self.span),
+        };
+        if self.slice.direction == ReadDirection::Backward {
+            slices.reverse();
+        }
+        let known = last.map(|last| last.copy);
+        let begun = (nothing(&place.pieced), 0);
+        let reading = self.slices(&slices, known.as_ref(), before, begun, Rounds::One);
+        let (taken, read) = join(self.partition.take(seek, self.deadline), reading).await;
+        // What failed is read again.
+        let ahead = read.ok().map(|(read, count)| {
+            slices.truncate(count);
+            Ahead { slices, read }
+        });
+        Ok((taken?, ahead))
+    }
+
+    /// Reads these slices one behind the other, as many as are needed, and how many those are; `begun` is what was read of the first ones.
+    /// Several are asked side by side where what is known of the first ones says that they do not have as many rows.
     async fn slices(
         &self,
         slices: &[recto_buckets::Slice],
         copy: Option<&DirectoryCopy>,
         before: &RowsRead,
+        begun: (RowsRead, usize),
+        rounds: Rounds,
     ) -> Result<(RowsRead, usize)> {
         let pieced = &self.partition.place.pieced;
-        let (mut read, mut count, mut least) = (nothing(pieced), 0, 1);
+        let ((mut read, mut count), mut least) = (begun, 1);
         while read.exhausted && count < slices.len() {
             let missing = self.slice.limit - (before.rows.len() + read.rows.len()) as u32;
             let bytes = before.bytes + read.bytes;
@@ -136,6 +195,9 @@ impl Way<'_> {
             let (rows, round_trips) = (read.rows.len(), read.round_trips);
             count += self.take_all(&mut read, answers, before)?;
             read.round_trips = round_trips + 1;
+            if rounds == Rounds::One {
+                break;
+            }
             least = if read.rows.len() == rows {
                 (least * 2).min(MAX_PIECES_AT_ONCE)
             } else {

@@ -25,7 +25,7 @@ impl BucketedStore {
         }
         let pieces = self.pieces().await?;
         let (mut rows, mut others) = (Vec::new(), Vec::new());
-        for write in writes {
+        for (number, write) in writes.into_iter().enumerate() {
             let Some(bucketed) = self.bucketed(&write.table)? else {
                 others.push(write);
                 continue;
@@ -39,7 +39,7 @@ impl BucketedStore {
             };
             for mutation in write.mutations {
                 match row(&bucketed, &partition, mutation) {
-                    Ok(row) => rows.push(row),
+                    Ok(row) => rows.push(RowWrite { number, ..row }),
                     Err(error) => return Ok(WriteOutcome::Refused(error)),
                 }
             }

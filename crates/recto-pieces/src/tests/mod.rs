@@ -7,6 +7,7 @@ mod expired;
 mod lists;
 mod rows;
 mod samples;
+mod stages;
 mod transacted;
 
 use std::sync::Arc;

@@ -1,0 +1,403 @@
+//! Rows on their way into their buckets: what `recto_buckets::Writing` says is done here, for several rows at once.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use futures::stream::{FuturesUnordered, StreamExt};
+use recto_buckets::{Bucket, Key, Unrouted, WriteAction, WriteEvent, Writing};
+use recto_store::{Atomicity, Operation, PartitionWrite, Stamp, WriteOptions};
+
+use crate::copies::Taken;
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::notices::Notice;
+use crate::place::{Deadline, PieceStore, PlaceId, Undone};
+use crate::samples::{self, Became};
+use crate::tables::mutation;
+use crate::writer::{Ended, Group, Guess, RowWrite};
+
+impl PieceStore {
+    /// Writes rows to all buckets that take them, and what else is to be written with them.
+    ///
+    /// # Errors
+    /// The store refuses it; it was not done in time, or is of unknown outcome, as the kind says.
+    pub(crate) async fn write_group(&self, group: &Group, deadline: Deadline) -> Result<Ended> {
+        let alone = group.rows.len() == 1 && group.others.is_empty();
+        // Of what stands or falls together no part goes where it may not belong: nobody would begin it again who ends.
+        let may_guess = alone || group.atomicity == Atomicity::Each;
+        let guess = |row: &RowWrite| may_guess.then(|| row.guess(group.since)).flatten();
+        let guesses: Vec<_> = group.rows.iter().map(guess).collect();
+        let machine = |(row, guess): (&RowWrite, &Option<Guess>)| {
+            let guess = guess.map(|guess| guess.bucket);
+            Writing::new(row.key.clone(), row.kind(), guess, self.protocol)
+        };
+        let machines = group.rows.iter().zip(&guesses).map(machine).collect();
+        let way = Way {
+            pieces: self,
+            group,
+            guesses: &guesses,
+            deadline,
+        };
+        let mut state = State::new(group.rows.len());
+        way.drive(machines, &mut state).await
+    }
+}
+
+/// A group on its way.
+struct Way<'g> {
+    pieces: &'g PieceStore,
+    group: &'g Group,
+    guesses: &'g [Option<Guess>],
+    deadline: Deadline,
+}
+
+/// How far it is.
+struct State {
+    actions: VecDeque<(usize, WriteAction)>,
+    /// The copies that rows go by.
+    copies: Vec<Option<Taken>>,
+    /// Rows that wait for one: whether it is to be read anew.
+    waiting: Vec<(usize, bool)>,
+    writes: Vec<(usize, BTreeSet<Bucket>)>,
+    strays: Strays,
+    /// Whether any of it may be there already, and is to be taken for that.
+    is_on_its_way: bool,
+    is_sent: bool,
+    /// Rows of which it is known how they end.
+    over: usize,
+    /// Some are to be begun again.
+    is_moved: bool,
+    refused: Option<Unrouted>,
+}
+
+impl State {
+    fn new(rows: usize) -> Self {
+        Self {
+            actions: VecDeque::new(),
+            copies: vec![None; rows],
+            waiting: Vec::new(),
+            writes: Vec::new(),
+            strays: Strays::new(),
+            is_on_its_way: rows == 0,
+            is_sent: false,
+            over: 0,
+            is_moved: false,
+            refused: None,
+        }
+    }
+}
+
+/// What was asked for is there.
+enum Heard {
+    /// A copy for rows, the first of which it is for in any case, and whether it was to be read anew.
+    Copy(Vec<usize>, bool, Result<Taken>),
+    Written(std::result::Result<(), Undone>),
+}
+
+type Asked<'g> = FuturesUnordered<BoxFuture<'g, Heard>>;
+
+/// By partitions, what does not belong there: rows, and their samples.
+type Strays = BTreeMap<(PlaceId, Bucket), [PartitionWrite; 2]>;
+
+/// What is sent to the store.
+#[derive(Default)]
+struct Sending {
+    /// Of rows that are written.
+    samples: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
+    /// What is noticed when the samples are there: of which rows.
+    noticed: BTreeMap<(PlaceId, Bucket), usize>,
+    first: BTreeMap<(usize, PlaceId, Bucket), PartitionWrite>,
+    further: BTreeMap<(usize, PlaceId, Bucket), PartitionWrite>,
+    /// Samples of rows that are deleted.
+    gone: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
+}
+
+impl Way<'_> {
+    async fn drive(&self, mut machines: Vec<Writing>, state: &mut State) -> Result<Ended> {
+        let rows = &self.group.rows;
+        let mut asked: Asked<'_> = FuturesUnordered::new();
+        if rows.is_empty() {
+            asked.push(self.send(Sending::default()).map(Heard::Written).boxed());
+        }
+        for row in 0..rows.len() {
+            self.step(&mut machines, state, row, WriteEvent::Begin);
+        }
+        loop {
+            while let Some((row, action)) = state.actions.pop_front() {
+                if let Some(event) = self.act(state, row, action)? {
+                    self.step(&mut machines, state, row, event);
+                }
+            }
+            self.ask(state, &asked);
+            // Who begins it again finds all directories.
+            if state.is_moved && !state.is_on_its_way && asked.is_empty() {
+                return Ok(Ended::Moved { is_sent: false });
+            }
+            if !state.is_on_its_way && state.writes.len() == rows.len() {
+                state.is_on_its_way = true;
+                let sending = self.sending(&state.writes, &state.copies);
+                asked.push(self.send(sending).map(Heard::Written).boxed());
+            }
+            if state.over == rows.len() && state.is_sent {
+                return self.ends(state).await;
+            }
+            match asked.next().await {
+                Some(Heard::Copy(of, is_anew, Ok(taken))) => {
+                    self.take(&mut machines, state, (of, is_anew), &taken);
+                }
+                Some(Heard::Written(Ok(()))) => {
+                    state.is_sent = true;
+                    for row in 0..rows.len() {
+                        self.step(&mut machines, state, row, WriteEvent::Written);
+                    }
+                }
+                Some(Heard::Copy(_, _, Err(error))) if state.is_on_its_way => return Err(error.in_doubt()),
+                Some(Heard::Copy(_, _, Err(error))) => return Err(error),
+                Some(Heard::Written(Err(undone))) if undone.may_be_done => {
+                    return Err(undone.error.in_doubt());
+                }
+                Some(Heard::Written(Err(undone))) => return Err(undone.error),
+                None => return Err(PiecesError::out_of_time(None)),
+            }
+        }
+    }
+
+    fn step(&self, machines: &mut [Writing], state: &mut State, row: usize, event: WriteEvent) {
+        let further = machines[row].step(event, self.pieces.clock());
+        state
+            .actions
+            .extend(further.into_iter().map(|action| (row, action)));
+    }
+
+    /// Does what is to be done for a row; what happened then, if it did at once.
+    fn act(&self, state: &mut State, row: usize, action: WriteAction) -> Result<Option<WriteEvent>> {
+        match action {
+            WriteAction::Take | WriteAction::Read => {
+                // A copy of this process is as good, where it is the first one that is gone by.
+                let is_first = state.copies[row].is_none();
+                let of = &self.group.rows[row];
+                let living = is_first.then(|| of.partition.living(&of.seek())).flatten();
+                if let Some(taken) = living {
+                    let event = WriteEvent::Copy(taken.copy.clone());
+                    state.copies[row] = Some(taken);
+                    return Ok(Some(event));
+                }
+                state.waiting.push((row, !is_first));
+            }
+            WriteAction::Stamp if state.is_on_its_way || !self.is_older(row, state.copies[row].as_ref()) => {
+                state.is_moved = true;
+                state.over += 1;
+            }
+            WriteAction::Stamp => return Ok(Some(WriteEvent::Stamped(self.group.rows[row].stamp.0))),
+            WriteAction::Write { buckets, .. } => state.writes.push((row, buckets)),
+            WriteAction::Remove { bucket, stamp } => self.is_stray(state, row, bucket, Stamp(stamp)),
+            WriteAction::Acknowledge(_) => state.over += 1,
+            WriteAction::Refuse(unrouted) if state.is_on_its_way => {
+                state.refused = Some(unrouted);
+                state.over += 1;
+            }
+            WriteAction::Refuse(unrouted) => return Err(refused(unrouted)),
+        }
+        Ok(None)
+    }
+
+    /// Asks for the copies that are waited for: one for all rows that lay in one window when that was read last.
+    fn ask<'s>(&'s self, state: &mut State, asked: &Asked<'s>) {
+        let mut groups: BTreeMap<(PlaceId, Option<Key>, bool), Vec<usize>> = BTreeMap::new();
+        for (row, is_anew) in state.waiting.drain(..) {
+            let of = &self.group.rows[row];
+            let id = &of.partition.place.id;
+            let last = self.pieces.copies.last(id, &of.seek());
+            let window = last.and_then(|last| Some(last.directory().pieces.first()?.start.clone()));
+            let group = (Arc::clone(id), window, is_anew);
+            groups.entry(group).or_default().push(row);
+        }
+        for ((_, _, is_anew), rows) in groups {
+            asked.push(self.copy(rows, is_anew).boxed());
+        }
+    }
+
+    async fn copy(&self, rows: Vec<usize>, is_anew: bool) -> Heard {
+        let first = &self.group.rows[rows[0]];
+        let copy = if is_anew {
+            first.partition.read_copy(&first.seek(), self.deadline).await
+        } else {
+            first.partition.take(&first.seek(), self.deadline).await
+        };
+        Heard::Copy(rows, is_anew, copy)
+    }
+
+    /// Rows go by the copy that they waited for; those that lie in another window wait for that.
+    fn take(
+        &self,
+        machines: &mut [Writing],
+        state: &mut State,
+        (rows, is_anew): (Vec<usize>, bool),
+        taken: &Taken,
+    ) {
+        for row in rows {
+            if taken.directory().piece_of(&self.group.rows[row].key).is_none() {
+                state.waiting.push((row, is_anew));
+                continue;
+            }
+            state.copies[row] = Some(taken.clone());
+            self.step(machines, state, row, WriteEvent::Copy(taken.copy.clone()));
+        }
+    }
+
+    /// Whether a row may go by a copy. What was guessed is held to the directory when it is there.
+    fn is_older(&self, row: usize, copy: Option<&Taken>) -> bool {
+        copy.is_none_or(|copy| self.group.since.allows(copy, self.group.rows[row].stamp))
+    }
+
+    /// All is written, and it is known of each row where it belongs.
+    async fn ends(&self, state: &mut State) -> Result<Ended> {
+        self.remove(std::mem::take(&mut state.strays)).await;
+        match state.refused {
+            Some(unrouted) => Err(refused(unrouted).in_doubt()),
+            None if state.is_moved => Ok(Ended::Moved { is_sent: true }),
+            None => Ok(Ended::Done),
+        }
+    }
+
+    /// What goes where.
+    fn sending(&self, writes: &[(usize, BTreeSet<Bucket>)], copies: &[Option<Taken>]) -> Sending {
+        let mut sending = Sending::default();
+        // In their order, which is that of their stamps where one row is written twice.
+        for (number, buckets) in writes {
+            let row = &self.group.rows[*number];
+            let place = &row.partition.place;
+            let piece = copies[*number].as_ref();
+            let piece = piece.and_then(|copy| copy.directory().piece_of(&row.key));
+            for (index, bucket) in buckets.iter().enumerate() {
+                let at = (Arc::clone(&place.id), *bucket);
+                let sampling = match piece {
+                    Some(piece) => samples::sampling_in(piece, *bucket),
+                    None => self.guesses[*number].map(|guess| guess.sampling),
+                };
+                let change =
+                    |sampling| samples::change(&row.key, row.became, sampling, row.stamp, row.ttl_seconds);
+                if let Some(change) = sampling.and_then(change) {
+                    let write = self.pieces.samples_write(place, *bucket, vec![change]);
+                    if row.became == Became::Gone {
+                        add(&mut sending.gone, at.clone(), write);
+                    } else {
+                        sending.noticed.insert(at.clone(), *number);
+                        add(&mut sending.samples, at.clone(), write);
+                    }
+                }
+                let to = if index == 0 {
+                    &mut sending.first
+                } else {
+                    &mut sending.further
+                };
+                let at = (row.number, at.0, at.1);
+                add(to, at, row.write_to(*bucket, row.mutation()));
+            }
+        }
+        sending
+    }
+
+    /// Samples come before rows and go behind them, so that none is there that is not counted.
+    async fn send(&self, sending: Sending) -> std::result::Result<(), Undone> {
+        let write = |write| self.pieces.write(write, self.deadline);
+        all_done(sending.samples.into_values().map(write)).await?;
+        for ((_, bucket), row) in sending.noticed {
+            let row = &self.group.rows[row];
+            let place = &row.partition.place;
+            self.pieces.notices.add(place, Notice::Grown(bucket), &row.key);
+        }
+        let together = sending.first.into_values();
+        let together = together.chain(self.group.others.iter().cloned()).collect();
+        let how = (self.group.atomicity, self.group.options);
+        let together = self.pieces.write_together(together, how, self.deadline);
+        let further: Vec<_> = sending.further.into_values().collect();
+        let has_further = !further.is_empty();
+        let further =
+            self.pieces
+                .write_together(further, (Atomicity::Each, self.group.options), self.deadline);
+        let further = has_further.then(|| further.boxed());
+        all_done(std::iter::once(together.boxed()).chain(further)).await?;
+        // What fails leaves a sample without a row, which goes when the samples are held to their rows.
+        drop(join_all(sending.gone.into_values().map(write)).await);
+        Ok(())
+    }
+
+    /// A row lies where it does not belong.
+    fn is_stray(&self, state: &mut State, row: usize, bucket: Bucket, stamp: Stamp) {
+        let row = &self.group.rows[row];
+        let (Operation::Put { clustering, .. } | Operation::Patch { clustering, .. }) = &row.operation else {
+            return;
+        };
+        let delete = |clustering| mutation(Operation::DeleteRow { clustering }, stamp, None);
+        let sample = std::iter::once(Some(&row.key[..])).collect();
+        let place = &row.partition.place;
+        let writes = [
+            row.write_to(bucket, delete(clustering.clone())),
+            self.pieces.samples_write(place, bucket, vec![delete(sample)]),
+        ];
+        match state.strays.entry((Arc::clone(&place.id), bucket)) {
+            std::collections::btree_map::Entry::Vacant(there) => {
+                there.insert(writes);
+            }
+            std::collections::btree_map::Entry::Occupied(mut there) => {
+                for (there, write) in there.get_mut().iter_mut().zip(writes) {
+                    there.mutations.extend(write.mutations);
+                }
+            }
+        }
+    }
+
+    /// Removes what lies where it does not belong, once: if that fails, it is hidden there.
+    async fn remove(&self, strays: Strays) {
+        let Some(timeout) = self.pieces.request_time(self.deadline) else {
+            return;
+        };
+        let options = WriteOptions {
+            timeout,
+            ..WriteOptions::default()
+        };
+        let sent = strays.into_values().flatten();
+        let sent = sent.map(|write| self.pieces.store.write(write, options));
+        drop(join_all(sent).await);
+    }
+}
+
+/// Adds a write to what else goes to the same partition with it.
+fn add<At: Ord>(to: &mut BTreeMap<At, PartitionWrite>, at: At, write: PartitionWrite) {
+    match to.entry(at) {
+        std::collections::btree_map::Entry::Vacant(there) => {
+            there.insert(write);
+        }
+        std::collections::btree_map::Entry::Occupied(mut there) => {
+            there.get_mut().mutations.extend(write.mutations);
+        }
+    }
+}
+
+/// Waits for all; an error of them, which says whether any of it may be there.
+async fn all_done<F>(writes: impl Iterator<Item = F>) -> std::result::Result<(), Undone>
+where
+    F: Future<Output = std::result::Result<(), Undone>>,
+{
+    let ended = join_all(writes).await;
+    let is_done_anywhere = ended.iter().any(std::result::Result::is_ok);
+    let undone = ended.into_iter().filter_map(std::result::Result::err);
+    // Which of several errors it is said with does not matter; what may be there does.
+    let undone = undone.max_by_key(|undone| undone.may_be_done);
+    undone.map_or(Ok(()), |undone| {
+        Err(Undone {
+            may_be_done: undone.may_be_done || is_done_anywhere,
+            ..undone
+        })
+    })
+}
+
+fn refused(unrouted: Unrouted) -> PiecesError {
+    match unrouted {
+        Unrouted::BelowFloor => PiecesError::new(PiecesErrorKind::BelowFloor, unrouted.to_string())
+            .with_hint("keep more, or write only what is kept"),
+        Unrouted::OutsideWindow => PiecesError::new(PiecesErrorKind::Store, unrouted.to_string()),
+    }
+}

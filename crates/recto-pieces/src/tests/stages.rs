@@ -1,0 +1,296 @@
+//! How many requests one after the other, and how many in all, it takes to write and to read where no copy of a directory lives.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use recto_buckets::Roles;
+use recto_model::table::Direction;
+use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto_store::{Atomicity, PartitionWrite, Snapshot, StoreError, WriteOptions, WriteOutcome};
+
+use super::*;
+use crate::limits::MAX_DIRECTORIES_AT_ONCE;
+use crate::writer::{Ended, Group, RowWrite, Since};
+
+/// How long each request takes.
+const STAGE: Duration = Duration::from_millis(10);
+
+/// What was asked, by tables: requests, and partitions that were written.
+#[derive(Default)]
+struct Asked(Mutex<BTreeMap<(String, &'static str), usize>>);
+
+impl Asked {
+    fn add(&self, table: &str, what: &'static str, count: usize) {
+        let mut asked = self.0.lock().expect("nobody panicked");
+        *asked.entry((table.to_owned(), what)).or_default() += count;
+    }
+
+    fn take(&self) -> BTreeMap<(String, &'static str), usize> {
+        std::mem::take(&mut *self.0.lock().expect("nobody panicked"))
+    }
+}
+
+/// A store that takes its time, and says what was asked.
+struct Slow {
+    inner: Arc<dyn Store>,
+    asked: Arc<Asked>,
+}
+
+struct SlowSnapshot {
+    inner: Arc<dyn Snapshot>,
+    asked: Arc<Asked>,
+}
+
+#[async_trait::async_trait]
+impl StoreWrapper for Slow {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    fn on_snapshot(&self, inner: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        let asked = Arc::clone(&self.asked);
+        Arc::new(SlowSnapshot { inner, asked })
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        tokio::time::sleep(STAGE).await;
+        if let Some(first) = writes.first() {
+            self.asked.add(first.table.name(), "writes", 1);
+            self.asked
+                .add(first.table.name(), "partitions written", writes.len());
+        }
+        self.inner.write_many(writes, atomicity, options).await
+    }
+}
+
+#[async_trait::async_trait]
+impl SnapshotWrapper for SlowSnapshot {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        tokio::time::sleep(STAGE).await;
+        self.asked.add(slice.table.name(), "reads", 1);
+        self.inner.slice(slice, options).await
+    }
+}
+
+async fn slow(direction: Direction) -> (Stream, Arc<Asked>) {
+    let (environment, asked) = (environment(), Arc::new(Asked::default()));
+    let store = Slow {
+        inner: Arc::new(memory(&environment)),
+        asked: Arc::clone(&asked),
+    };
+    let stream = Stream::on(Arc::new(store), environment, direction).await;
+    (stream, asked)
+}
+
+/// How many requests one after the other something took.
+async fn stages<T>(work: impl Future<Output = T>) -> (T, u128) {
+    let begun = tokio::time::Instant::now();
+    let done = work.await;
+    (done, begun.elapsed().as_millis() / STAGE.as_millis())
+}
+
+fn of(bucket: u64) -> Roles {
+    Roles::of(recto_buckets::Bucket(bucket))
+}
+
+impl Stream {
+    /// Writes until the stamps are new enough.
+    async fn put_all_together(&self, rows: &[(&Partition, i64)], atomicity: Atomicity) {
+        while self.put_together(rows, atomicity).await != Ended::Done {}
+    }
+
+    async fn put_together(&self, rows: &[(&Partition, i64)], atomicity: Atomicity) -> Ended {
+        let options = WriteOptions::default();
+        let rows = rows.iter().map(|(partition, at)| {
+            let change = RowChange {
+                clustering: clustering(*at, "a"),
+                change: Change::Put {
+                    cells: cells(&[None, None, Some(&[b'x'; 200])]),
+                    replace: true,
+                    ttl_seconds: None,
+                },
+            };
+            let stamp = (self.pieces.stamps)();
+            RowWrite::new(Partition::clone(partition), change, stamp).expect("it is one")
+        });
+        let group = Group {
+            rows: rows.collect(),
+            others: Vec::new(),
+            atomicity,
+            since: Since::Stamps,
+            options,
+        };
+        let deadline = self.pieces.deadline(TIME);
+        self.pieces
+            .write_group(&group, deadline)
+            .await
+            .expect("it is sent")
+    }
+
+    fn partitions(&self, count: u16) -> Vec<Partition> {
+        let partition = |number: u16| {
+            let key = cells(&[Some(format!("{number}").as_bytes())]);
+            self.pieces.partition(&self.pieced, key).expect("it is one")
+        };
+        (0..count).map(partition).collect()
+    }
+}
+
+fn count(asked: &BTreeMap<(String, &'static str), usize>, table: &str, what: &'static str) -> usize {
+    asked.get(&(table.to_owned(), what)).copied().unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_of_a_partition_are_written_by_one_reading_of_its_directory() {
+    let (stream, asked) = slow(Direction::Ascending).await;
+    let all: Vec<_> = (0..100).map(|at| (&stream.partition, at)).collect();
+    for (atomicity, is_known, expected) in [
+        (Atomicity::Each, false, (1, 2)),
+        (Atomicity::Each, true, (0, 2)),
+        (Atomicity::Logged, true, (0, 2)),
+        // What stands or falls together goes nowhere by a guess.
+        (Atomicity::Logged, false, (1, 3)),
+    ] {
+        if !is_known {
+            tokio::time::sleep(TIME * 3).await;
+        }
+        asked.take();
+        // Their samples, and the rows.
+        let ((), took) = stages(stream.put_all_together(&all, atomicity)).await;
+        let asked = asked.take();
+        assert_eq!(
+            (count(&asked, "recto_buckets", "reads"), took),
+            expected,
+            "{atomicity:?}, {is_known}: {asked:?}"
+        );
+        for what in ["writes", "partitions written"] {
+            assert_eq!(count(&asked, "events", what), 1, "{asked:?}");
+            assert_eq!(count(&asked, "recto_samples", what), 1, "{asked:?}");
+        }
+    }
+    assert_eq!(stream.all().await.len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn directories_of_several_partitions_are_read_side_by_side() {
+    let (stream, asked) = slow(Direction::Ascending).await;
+    let most = MAX_DIRECTORIES_AT_ONCE as u16;
+    for (partitions, expected) in [(most, 1), (3 * most, 3)] {
+        let partitions = stream.partitions(partitions);
+        let all = partitions
+            .iter()
+            .flat_map(|partition| [(partition, 1), (partition, 2)]);
+        let all: Vec<_> = all.collect();
+        for atomicity in [Atomicity::Each, Atomicity::Logged] {
+            tokio::time::sleep(TIME * 3).await;
+            asked.take();
+            let ((), took) = stages(stream.put_all_together(&all, atomicity)).await;
+            let asked = asked.take();
+            assert_eq!(count(&asked, "recto_buckets", "reads"), partitions.len());
+            let written = (
+                count(&asked, "events", "writes"),
+                count(&asked, "events", "partitions written"),
+            );
+            assert_eq!(written, (1, partitions.len()));
+            let samples = u128::from(count(&asked, "recto_samples", "writes") > 0);
+            let stages = match atomicity {
+                Atomicity::Each => expected.max(1 + samples),
+                Atomicity::Logged => expected + 1 + samples,
+            };
+            assert_eq!(took, stages, "{atomicity:?}: {asked:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_were_guessed_wrong_are_all_removed() {
+    let (stream, asked) = slow(Direction::Ascending).await;
+    stream.is_kept_in(&[(0, of(0)), (10, of(1)), (20, of(2))]).await;
+    stream.pieces.copies.forget("events");
+    asked.take();
+    let all: Vec<_> = (0..30).map(|at| (&stream.partition, at)).collect();
+    let moved = stream.put_together(&all, Atomicity::Each).await;
+    assert_eq!(moved, Ended::Moved { is_sent: true });
+    assert_eq!(count(&asked.take(), "recto_buckets", "reads"), 1);
+    assert_eq!(stream.in_bucket(0).await.len(), 10, "the others are removed");
+    assert_eq!(stream.all().await.len(), 10);
+    assert_eq!(stream.put_together(&all, Atomicity::Each).await, Ended::Done);
+    for bucket in 0..3 {
+        assert_eq!(stream.in_bucket(bucket).await.len(), 10);
+    }
+    assert_eq!(stream.all().await.len(), 30);
+    assert_eq!(count(&asked.take(), "events", "partitions written"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_of_several_windows_are_written_by_each_of_them() {
+    let (stream, asked) = slow(Direction::Ascending).await;
+    stream.is_kept_in_windows().await;
+    let all: Vec<_> = (0..60).map(|at| (&stream.partition, at * 25)).collect();
+    for (atomicity, most) in [
+        (Atomicity::Logged, 10),
+        (Atomicity::Each, 4),
+        (Atomicity::Logged, 4),
+    ] {
+        asked.take();
+        stream.put_all_together(&all, atomicity).await;
+        let asked = asked.take();
+        let reads = count(&asked, "recto_buckets", "reads");
+        assert!(reads <= most, "{asked:?}");
+        tokio::time::sleep(TIME * 3).await;
+    }
+    assert_eq!(stream.all().await.len(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_is_read_beside_the_directory_where_rows_lay() {
+    for direction in [ReadDirection::Forward, ReadDirection::Backward] {
+        let (stream, asked) = slow(Direction::Ascending).await;
+        let first = stream.slice(direction, 5);
+        let rows = async |expected: u128| {
+            let (read, took) = stages(stream.read(&first)).await;
+            let asked = asked.take();
+            assert_eq!((read.rows.len(), took), (5, expected), "{asked:?}");
+        };
+        for at in 0..30 {
+            stream.put(at, "a", "x").await.expect("it is written");
+        }
+        asked.take();
+        rows(1).await;
+        for _ in 0..2 {
+            tokio::time::sleep(TIME * 3).await;
+            rows(1).await;
+        }
+        stream.pieces.copies.forget("events");
+        rows(1).await;
+        let halves = [(0, of(0)), (15, of(1))];
+        stream.is_kept_in(&halves).await;
+        tokio::time::sleep(TIME * 3).await;
+        for at in 0..30 {
+            stream.put(at, "a", "x").await.expect("it is written");
+        }
+        tokio::time::sleep(TIME * 3).await;
+        asked.take();
+        rows(1).await;
+        // It lies elsewhere now.
+        stream.is_kept_in(&[(0, of(2)), (15, of(3))]).await;
+        tokio::time::sleep(TIME * 3).await;
+        for at in 0..30 {
+            stream.put(at, "a", "y").await.expect("it is written");
+        }
+        stream.pieces.copies.forget("events");
+        asked.take();
+        rows(2).await;
+        let read = stream.read(&first).await;
+        assert!(said(&read).iter().all(|(_, text)| text == "y"));
+    }
+}
