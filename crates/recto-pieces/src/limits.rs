@@ -69,3 +69,5 @@ pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;
 pub const MAX_LISTED_PIECES: usize = 256;
 /// Pieces of a partition whose samples are read to say how large it is as a whole; more are counted.
 pub const MAX_SUMMED_PIECES: usize = 1_024;
+/// How often a call makes room for its rows, before it is written where there is too little.
+pub const MAX_ROOM_ATTEMPTS: usize = 8;

@@ -1,7 +1,7 @@
 //! Writes where transactions move rows: what is in buckets goes to those that take it, under one lock, with what else is in
 //! the call.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use recto_store::{
 use super::routed::Routed;
 use super::tables::Bucketed;
 use super::{BucketedStore, not_in_buckets};
+use crate::limits::MAX_ROOM_ATTEMPTS;
 use crate::place::{Deadline, Place};
 use crate::transacted::{Arrived, Guard, Transacted};
 
@@ -52,6 +53,9 @@ pub(super) struct Arrival {
     rows: u64,
     bytes: u64,
 }
+
+/// Rows that come into buckets, by their keys, and their bytes.
+type Coming = BTreeMap<(usize, Bucket), Vec<(Key, u64)>>;
 
 /// The buckets that a call puts rows into: of a place by its number.
 pub(super) type Arrivals = BTreeMap<(usize, Bucket), Arrival>;
@@ -177,16 +181,32 @@ impl BucketedStore {
         let deadline = Deadline::after(environment, options.timeout);
         let places = addresses.places.iter().map(|(place, _)| Arc::clone(place));
         let places: Vec<_> = places.collect();
-        let guard = engine.route(&places, options.timeout).await;
-        let guard = guard.map_err(|error| NotSent::Failed(error.into()))?;
-        let buckets = match addresses.buckets(&guard) {
-            Ok(buckets) => buckets,
-            Err(error) => {
-                guard.done();
-                return Err(NotSent::Refused(error));
+        let mut attempts = 0;
+        let (guard, buckets, arrivals) = loop {
+            let left = deadline.left(environment);
+            let guard = engine.route(&places, left).await;
+            let mut guard = guard.map_err(|error| NotSent::Failed(error.into()))?;
+            let buckets = match addresses.buckets(&guard) {
+                Ok(buckets) => buckets,
+                Err(error) => {
+                    guard.done();
+                    return Err(NotSent::Refused(error));
+                }
+            };
+            let arrivals = addresses.arrivals(&call, &buckets);
+            let full = reserve(&mut guard, &places, &arrivals);
+            attempts += 1;
+            if full.is_empty() || attempts > MAX_ROOM_ATTEMPTS {
+                break (guard, buckets, arrivals);
+            }
+            guard.done();
+            let rows = addresses.coming(&call, &buckets, full);
+            let made = tokio::time::timeout(deadline.left(environment) / 2, make_room(engine, &places, rows));
+            if !matches!(made.await, Ok(true)) {
+                // Where no room can be made there is as much as there was.
+                attempts = MAX_ROOM_ATTEMPTS;
             }
         };
-        let arrivals = addresses.arrivals(&call, &buckets);
         let routed = Routed::new(call, &addresses, &buckets, &guard);
         let held = Held {
             guard,
@@ -306,26 +326,56 @@ impl Addresses {
 
     /// What comes into which bucket.
     fn arrivals(&self, call: &Call, buckets: &Buckets) -> Arrivals {
+        let mut arrivals = Arrivals::new();
+        self.each_put(call, buckets, |place, bucket, key, bytes| {
+            arrivals.entry((place, bucket)).or_default().add(key, bytes);
+        });
+        arrivals
+    }
+
+    /// The rows that come into these buckets, in the order of their keys, each once.
+    fn coming(&self, call: &Call, buckets: &Buckets, into: BTreeSet<(usize, Bucket)>) -> Coming {
+        let mut coming: Coming = into.into_iter().map(|bucket| (bucket, Vec::new())).collect();
+        self.each_put(call, buckets, |place, bucket, key, bytes| {
+            if let Some(rows) = coming.get_mut(&(place, bucket)) {
+                rows.push((key.clone(), bytes));
+            }
+        });
+        for rows in coming.values_mut() {
+            rows.sort_unstable();
+            rows.dedup_by(|later, row| later.0 == row.0);
+        }
+        coming
+    }
+
+    /// Says of each row that is put where it comes.
+    fn each_put(&self, call: &Call, buckets: &Buckets, mut say: impl FnMut(usize, Bucket, &Key, u64)) {
         let conditional = call.conditional.iter().map(|cas| &cas.mutations);
         let conditional = conditional.zip(&self.conditional).zip(&buckets.conditional);
         let plain = call.plain.iter().map(|write| &write.mutations);
         let plain = plain.zip(&self.plain).zip(&buckets.plain);
-        let mut arrivals = Arrivals::new();
         for ((mutations, address), buckets) in conditional.chain(plain) {
             let Some(address) = address else { continue };
             let rows = mutations.iter().zip(&address.mutations);
             for ((mutation, key), bucket) in rows.zip(&buckets.mutations) {
                 if let Some(bytes) = bytes_of(mutation) {
-                    let arrival = arrivals.entry((address.place, *bucket)).or_default();
-                    arrival.add(key, bytes);
+                    say(address.place, *bucket, key, bytes);
                 }
             }
         }
-        arrivals
     }
 }
 
 impl Arrival {
+    fn arrived(&self) -> Arrived<'_> {
+        Arrived {
+            least: &self.least,
+            most: &self.most,
+            rows: self.rows,
+            bytes: self.bytes,
+        }
+    }
+
     fn add(&mut self, key: &Key, bytes: u64) {
         if self.rows == 0 || *key < self.least {
             self.least.clone_from(key);
@@ -351,6 +401,26 @@ fn bytes_of(mutation: &Mutation) -> Option<u64> {
     }
 }
 
+/// Reserves room for all that comes; where there is too little, so that there is none for the call.
+fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTreeSet<(usize, Bucket)> {
+    let has_none = |((place, bucket), arrival): &(&(usize, Bucket), &Arrival)| {
+        !guard.reserve(&places[*place], *bucket, &arrival.arrived())
+    };
+    let full = arrivals.iter().filter(has_none);
+    full.map(|(bucket, _)| *bucket).collect()
+}
+
+/// Makes room for all of these; whether there may be more of it.
+async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming) -> bool {
+    let mut made = false;
+    for ((place, bucket), rows) in coming {
+        // Who cannot cut writes where there is too little room: what is too large is looked at again.
+        let one = engine.make_room(&places[place], bucket, &rows).await;
+        made |= one.unwrap_or(false);
+    }
+    made
+}
+
 /// Why a call was not sent.
 enum NotSent {
     Refused(StoreError),
@@ -368,13 +438,8 @@ impl Held {
     /// The call has ended; `is_known`: nothing of it comes later.
     fn ended(self, is_known: bool) {
         for ((place, bucket), arrival) in &self.arrivals {
-            let arrived = Arrived {
-                least: &arrival.least,
-                most: &arrival.most,
-                rows: arrival.rows,
-                bytes: arrival.bytes,
-            };
-            self.guard.written(&self.places[*place], *bucket, &arrived);
+            self.guard
+                .written(&self.places[*place], *bucket, &arrival.arrived());
         }
         if is_known {
             self.guard.done();

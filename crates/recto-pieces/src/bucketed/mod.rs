@@ -100,6 +100,11 @@ impl BucketedStore {
         }
     }
 
+    /// How many bytes of rows were moved from one bucket to another by transactions since it was opened.
+    pub fn moved_bytes(&self) -> u64 {
+        self.transacted().map_or(0, Transacted::moved_bytes)
+    }
+
     /// What keeps partitions in pieces by samples; from now on what has grown is cut.
     async fn pieces(&self) -> Result<&PieceStore, StoreError> {
         let shared = &self.shared;

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use recto_buckets::Key;
 use recto_store::PartitionCount;
 
+use super::room::UNCOUNTED;
 use crate::limits::{MAX_ARRIVAL_KEY_BYTES, MAX_ARRIVALS};
 use crate::tables::BucketSize;
 
@@ -58,6 +59,8 @@ pub(super) struct Fill {
     since: PartitionCount,
     /// How large it was when it was left so.
     left: u64,
+    /// How much is being written to it now.
+    pub(super) coming: u64,
     arrivals: Arrivals,
 }
 
@@ -71,11 +74,7 @@ struct Arrivals {
 impl Fill {
     /// Takes account of a write.
     pub(super) fn add(&mut self, arrived: &Arrived<'_>) {
-        let overhead = arrived.rows.saturating_mul(recto_store::read::ROW_OVERHEAD_BYTES);
-        let came = PartitionCount {
-            rows: arrived.rows,
-            bytes: arrived.bytes.saturating_add(overhead),
-        };
+        let came = arrived.count();
         self.count = sum(self.count, came);
         self.since = sum(self.since, came);
         self.arrivals.add(arrived);
@@ -86,7 +85,21 @@ impl Fill {
         let (now, due) = (size.of(self.count), size.due());
         let has_grown = now > self.left.saturating_add(due / PATIENCE);
         let is_over = now > size.most() && self.left <= size.most();
-        !self.is_counted || (now > due && (has_grown || is_over))
+        if !self.is_counted {
+            // Most partitions are small for ever.
+            return now > size.most() / UNCOUNTED;
+        }
+        now > due && (has_grown || is_over)
+    }
+
+    /// How large it is, with what is being written to it.
+    pub(super) fn now(&self, size: BucketSize) -> u64 {
+        size.of(self.count).saturating_add(self.coming)
+    }
+
+    /// Whether that is known, but for what has ended.
+    pub(super) fn is_counted(&self) -> bool {
+        self.is_counted
     }
 
     /// Somebody begins to count it.

@@ -103,6 +103,17 @@ impl Transacted {
     /// Cuts a bucket, which had this key, as often as it has to be. Who mends leaves what is as full as it may be.
     async fn grown(&self, place: &Arc<Place>, bucket: Bucket, key: &[u8], is_mending: bool) -> Result<()> {
         let _cutting = self.locks.cut(place).await;
+        self.cut_as_often(place, bucket, key, is_mending).await
+    }
+
+    /// The same for who has the lock of those who cut.
+    pub(super) async fn cut_as_often(
+        &self,
+        place: &Arc<Place>,
+        bucket: Bucket,
+        key: &[u8],
+        is_mending: bool,
+    ) -> Result<()> {
         let size = place.pieced.size;
         for round in 0..MAX_CUT_ROUNDS {
             let Some((start, count, fill)) = self.fill(place, bucket, key).await? else {
@@ -116,9 +127,9 @@ impl Transacted {
                 self.fills(place, |fills| fills.entry(bucket).or_default().left(size));
                 return Ok(());
             }
-            let plan = Plan::new(size, count, trend);
+            let mut plan = Plan::new(size, count, trend.clone());
             let mut way = Way::new(bucket, start);
-            while self.step(place, &plan, &mut way).await? == Moved::Some {}
+            while self.step(place, &mut plan, trend.as_ref(), &mut way).await? == Moved::Some {}
             if !way.has_moved() {
                 self.fills(place, |fills| fills.entry(bucket).or_default().left(size));
                 return Ok(());
@@ -128,7 +139,7 @@ impl Transacted {
     }
 
     /// Where a bucket begins, which had this key; how large it is, and what else is known of it.
-    async fn fill(
+    pub(super) async fn fill(
         &self,
         place: &Arc<Place>,
         bucket: Bucket,

@@ -15,19 +15,27 @@
 //! | `arrivals` | [`Arrived`]: how rows came into a bucket |
 //! | `plan` | what of a bucket goes elsewhere |
 //! | `moving` | one transaction that moves rows |
+//! | `deciding` | it is done, or what is in doubt is decided |
+//! | `parts` | where a bucket is cut before rows come |
+//! | `ahead` | it is cut there |
+//! | `room` | room for rows before they are written |
 //! | `cutting` | buckets are looked at, and cut |
 //! | `list` | buckets as who looks after the store sees them |
 //! | `forgetting` | what goes with a table |
 
+mod ahead;
 mod arrivals;
 mod cutting;
+mod deciding;
 mod forgetting;
 mod known;
 mod list;
 mod locks;
 mod moment;
 mod moving;
+mod parts;
 mod plan;
+mod room;
 mod route;
 mod whole;
 

@@ -9,16 +9,15 @@ use recto_model::{Bound, Cells, RowRef, Slice, Table};
 use recto_store::read::ROW_OVERHEAD_BYTES;
 use recto_store::{
     Cas, Mutation, Operation, PartitionCount, PartitionWrite, ReadOptions, Snapshot, Stamp, Store,
-    TransactionOutcome, WriteOptions,
 };
 
 use super::Transacted;
-use super::arrivals::{End, Fill};
+use super::arrivals::{End, Fill, Trend};
 use super::locks::Alone;
 use super::plan::Plan;
 use super::whole::Whole;
 use crate::copying::{clustering_of, put_of, whole_row};
-use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::error::Result;
 use crate::limits::{MAX_MOVED_BYTES, MAX_MOVED_ROWS, MAX_STEP_TIME};
 use crate::place::{Deadline, Place};
 use crate::tables::{BucketSize, mutation};
@@ -32,7 +31,7 @@ pub(super) struct Way {
     /// How much of it is gone.
     moved: u64,
     /// The new bucket that is being filled, which lies beside it.
-    part: Option<Bucket>,
+    pub(super) part: Option<Bucket>,
     /// How many new buckets there are.
     parts: usize,
 }
@@ -48,19 +47,19 @@ pub(super) enum Moved {
 
 /// What goes by one transaction.
 #[derive(Default)]
-struct Load {
-    rows: Vec<Mutation>,
-    count: PartitionCount,
+pub(super) struct Load {
+    pub(super) rows: Vec<Mutation>,
+    pub(super) count: PartitionCount,
     /// Bytes that it takes in a request.
-    bytes: usize,
+    pub(super) bytes: usize,
     newest: Option<Stamp>,
     /// The keys of the last of the rows, and what the one before that had.
-    last: Option<Key>,
-    last_clustering: Option<Cells>,
+    pub(super) last: Option<Key>,
+    pub(super) last_clustering: Option<Cells>,
     before_last: Option<Key>,
     last_counted: u64,
     /// The edge between what goes and what stays; none: all goes.
-    edge: Option<Key>,
+    pub(super) edge: Option<Key>,
     /// Whether enough is gone then.
     is_enough: bool,
     /// Whether the new bucket is full then.
@@ -68,33 +67,48 @@ struct Load {
 }
 
 /// A row that may go.
-struct Row {
-    key: Key,
+pub(super) struct Row {
+    pub(super) key: Key,
     clustering: Cells,
     /// As the store counts it.
     counted: u64,
     stamp: Stamp,
-    put: Mutation,
+    pub(super) put: Mutation,
 }
 
 /// What there is when the lock is held.
-struct Found<'f> {
-    place: &'f Arc<Place>,
+pub(super) struct Found<'f> {
+    pub(super) place: &'f Arc<Place>,
     /// As it is stored, with columns that were added.
     table: Arc<Table>,
-    snapshot: Arc<dyn Snapshot>,
-    whole: Arc<Whole>,
-    span: Span,
-    piece: Piece,
+    pub(super) snapshot: Arc<dyn Snapshot>,
+    pub(super) whole: Arc<Whole>,
+    pub(super) span: Span,
+    pub(super) piece: Piece,
     /// What the bucket has, and the new one that is being filled.
-    counts: [PartitionCount; 2],
+    pub(super) counts: [PartitionCount; 2],
     /// The piece of that, if there is one.
-    part: Option<Piece>,
+    pub(super) part: Option<Piece>,
 }
 
 impl Found<'_> {
+    /// A piece beside this one, or in its place.
+    pub(super) fn piece_of(&self, start: &Key, bucket: Bucket, count: PartitionCount) -> Piece {
+        Piece {
+            start: start.clone(),
+            roles: Roles::of(bucket),
+            sampling: self.piece.sampling,
+            next_sampling: None,
+            figures: Some(Figures {
+                rows: count.rows,
+                bytes: count.bytes,
+                ..Figures::default()
+            }),
+        }
+    }
+
     /// The bucket's rows, from an end on; or those behind this one.
-    fn slice(&self, end: End, behind: Option<&Cells>) -> Result<Slice> {
+    pub(super) fn slice(&self, end: End, behind: Option<&Cells>) -> Result<Slice> {
         let (mut from, mut to) = self.place.pieced.bounds(&self.span)?;
         match (behind, end) {
             (None, _) => {}
@@ -116,7 +130,12 @@ impl Found<'_> {
 }
 
 impl Row {
-    fn new(found: &Found<'_>, row: RowRef<'_>, stamp: Stamp, ends_in_seconds: Option<u32>) -> Result<Self> {
+    pub(super) fn new(
+        found: &Found<'_>,
+        row: RowRef<'_>,
+        stamp: Stamp,
+        ends_in_seconds: Option<u32>,
+    ) -> Result<Self> {
         let (clustering, cells) = whole_row(&found.table, row, stamp)?;
         let counted = (clustering.byte_len() + cells.byte_len()) as u64 + ROW_OVERHEAD_BYTES;
         Ok(Self {
@@ -153,7 +172,7 @@ impl Load {
         !(self.is_enough || self.is_full || is_heavy)
     }
 
-    fn push(&mut self, row: Row) {
+    pub(super) fn push(&mut self, row: Row) {
         self.bytes += row.put.byte_len();
         self.count.rows += 1;
         self.count.bytes += row.counted;
@@ -199,48 +218,27 @@ impl Way {
 }
 
 impl Transacted {
-    /// The lock of a partition, alone, when all that was sent before has come or never will.
-    pub(super) async fn alone(&self, place: &Place, deadline: Deadline) -> Result<Alone> {
-        let mut alone = self.locks.alone(place, &self.environment, deadline).await?;
-        if alone.is_in_doubt() {
-            self.settle(&mut alone, place, deadline).await?;
-        }
-        Ok(alone)
-    }
-
-    /// Has the store do something: it does one thing after the other, so that what was sent before is decided then.
-    async fn settle(&self, alone: &mut Alone, place: &Place, deadline: Deadline) -> Result<()> {
-        self.make().await?;
-        let behind = self.tables.only_if(place, 0, Vec::new());
-        let options = WriteOptions {
-            timeout: self.request_time(deadline)?,
-            ..WriteOptions::default()
-        };
-        match self.store.transact(vec![behind], Vec::new(), options).await? {
-            TransactionOutcome::Applied | TransactionOutcome::NotApplied { .. } => {}
-            TransactionOutcome::Unknown(error) | TransactionOutcome::Refused(error) => {
-                return Err(error.into());
-            }
-            TransactionOutcome::Conflict(_) => return Err(conflict()),
-        }
-        if let Some(torn) = &*alone.torn {
-            self.known.forget(&torn.id);
-        }
-        alone.settle();
-        Ok(())
-    }
-
     /// Moves as many rows as one transaction may.
     ///
     /// # Errors
     /// They cannot be read or written in time: nothing has changed, or all of it.
-    pub(super) async fn step(&self, place: &Arc<Place>, plan: &Plan, way: &mut Way) -> Result<Moved> {
+    pub(super) async fn step(
+        &self,
+        place: &Arc<Place>,
+        plan: &mut Plan,
+        trend: Option<&Trend>,
+        way: &mut Way,
+    ) -> Result<Moved> {
         self.make().await?;
         let deadline = self.deadline(MAX_STEP_TIME);
         let mut alone = self.alone(place, deadline).await?;
         let Some(mut found) = self.look(place, plan, way, deadline).await? else {
             return Ok(Moved::Enough);
         };
+        if !way.has_moved() {
+            // By what is there now that nobody writes: what came since would be a sliver beside what is full.
+            *plan = Plan::new(place.pieced.size, found.counts[0], trend.cloned());
+        }
         let Some(load) = self.load(&mut found, plan, way, deadline).await? else {
             return Ok(Moved::Enough);
         };
@@ -264,7 +262,7 @@ impl Transacted {
     }
 
     /// What there is; none if the bucket is not there any more.
-    async fn look<'f>(
+    pub(super) async fn look<'f>(
         &self,
         place: &'f Arc<Place>,
         plan: &Plan,
@@ -311,6 +309,14 @@ impl Transacted {
         }))
     }
 
+    /// How many bytes one transaction moves.
+    pub(super) fn moved_at_once(&self) -> usize {
+        let limits = self.store.limits();
+        MAX_MOVED_BYTES
+            .min(limits.batch_bytes / 2)
+            .min(limits.mutation_bytes / 2)
+    }
+
     /// What is to go now; none: nothing can.
     async fn load(
         &self,
@@ -319,10 +325,7 @@ impl Transacted {
         way: &Way,
         deadline: Deadline,
     ) -> Result<Option<Load>> {
-        let limits = self.store.limits();
-        let budget = MAX_MOVED_BYTES
-            .min(limits.batch_bytes / 2)
-            .min(limits.mutation_bytes / 2);
+        let budget = self.moved_at_once();
         let mut options = ReadOptions {
             timeout: self.request_time(deadline)?,
             stamps: true,
@@ -374,7 +377,7 @@ impl Transacted {
     }
 
     /// The key of the row behind another one, from this end on; none: there is none.
-    async fn key_behind(
+    pub(super) async fn key_behind(
         &self,
         found: &Found<'_>,
         end: End,
@@ -399,7 +402,7 @@ impl Transacted {
     }
 
     /// Moves a load into a bucket.
-    async fn transact(
+    pub(super) async fn transact(
         &self,
         alone: &mut Alone,
         found: &Found<'_>,
@@ -408,40 +411,13 @@ impl Transacted {
         part: Bucket,
         deadline: Deadline,
     ) -> Result<()> {
-        let (place, id) = (found.place, &found.place.id);
         let counts = counts_after(found, load.count, load.edge.is_none());
         let (whole, cas) = self.changed(found, plan, &load, part, counts);
         let plain = self.writes(found, plan, load, part)?;
-        let options = WriteOptions {
-            timeout: self.request_time(deadline)?,
-            ..WriteOptions::default()
-        };
-        // Whoever comes after a caller that went away meanwhile finds this.
-        *alone.torn = Some(Arc::clone(place));
-        self.known.begin(id);
-        let outcome = self.store.transact(vec![cas], plain, options).await;
-        let error = match outcome {
-            Ok(TransactionOutcome::Applied) => {
-                self.known.changed(id, whole);
-                self.counted(found, part, counts);
-                *alone.torn = None;
-                return Ok(());
-            }
-            Ok(TransactionOutcome::Unknown(error)) => {
-                self.settle(alone, place, deadline).await?;
-                return Err(error.into());
-            }
-            Ok(TransactionOutcome::Refused(error)) | Err(error) => error.into(),
-            Ok(TransactionOutcome::Conflict(_)) => conflict(),
-            Ok(TransactionOutcome::NotApplied { .. }) => {
-                self.known.forget(id);
-                *alone.torn = None;
-                return Err(conflict());
-            }
-        };
-        self.known.unchanged(id);
-        *alone.torn = None;
-        Err(error)
+        self.commit(alone, found.place, whole, cas, plain, deadline)
+            .await?;
+        self.counted(found, part, counts);
+        Ok(())
     }
 
     /// The directory after a load, and what makes it so.
@@ -453,17 +429,7 @@ impl Transacted {
         part: Bucket,
         counts: [PartitionCount; 2],
     ) -> (Whole, Cas) {
-        let piece = |start: &Key, bucket: Bucket, count: PartitionCount| Piece {
-            start: start.clone(),
-            roles: Roles::of(bucket),
-            sampling: found.piece.sampling,
-            next_sampling: None,
-            figures: Some(Figures {
-                rows: count.rows,
-                bytes: count.bytes,
-                ..Figures::default()
-            }),
-        };
+        let piece = |start: &Key, bucket: Bucket, count: PartitionCount| found.piece_of(start, bucket, count);
         let [stays, goes] = counts;
         let bucket = found.piece.roles.read;
         // The piece that is being filled is one with what goes there.
@@ -524,8 +490,7 @@ impl Transacted {
         };
         let (from, to) = pieced.bounds(&span)?;
         // Nothing that was written is newer, nulls and what has ended included; and nothing there is written later.
-        let newest = load.newest.max(self.store.newest_stamp());
-        let stamp = newest.unwrap_or(Stamp(0));
+        let stamp = load.newest.max(Some(self.newest())).unwrap_or(Stamp(0));
         let range = mutation(Operation::DeleteRange { from, to }, stamp, None);
         let write = |bucket, mutations| PartitionWrite {
             table: Arc::clone(&found.table),
@@ -538,6 +503,11 @@ impl Transacted {
             writes[1].mutations.extend(root.mutations);
         }
         Ok(writes)
+    }
+
+    /// The newest stamp of all that was written.
+    pub(super) fn newest(&self) -> Stamp {
+        self.store.newest_stamp().unwrap_or(Stamp(0))
     }
 
     /// What is known of both buckets from now on.
@@ -584,10 +554,4 @@ async fn stored(store: &dyn Store, table: &Arc<Table>) -> Result<Arc<Table>> {
     let tables = store.list_tables().await?;
     let found = tables.into_iter().find(|there| there.name() == table.name());
     Ok(found.map_or_else(|| Arc::clone(table), Arc::new))
-}
-
-fn conflict() -> PiecesError {
-    let message = "a directory of buckets is not as this process left it: nothing was done";
-    PiecesError::new(PiecesErrorKind::Conflict, message)
-        .with_hint("something else writes to this store: let one process have it")
 }

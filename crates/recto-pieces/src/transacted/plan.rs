@@ -34,7 +34,7 @@ impl BucketSize {
     }
 
     /// How much more than planned goes into a bucket, so that a last row does not need another one.
-    fn room(self) -> u64 {
+    pub(super) fn room(self) -> u64 {
         match self {
             Self::Bytes(_) => self.due() / OTHER_SHARE,
             Self::Rows(_) => 0,
@@ -66,6 +66,18 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// That what lies beyond an edge goes, towards this end.
+    pub(super) fn towards(end: End) -> Self {
+        Self {
+            end,
+            least: 0,
+            edge: None,
+            edge_most: 0,
+            share: 0,
+            parts: [0; 2],
+        }
+    }
+
     /// What goes of a bucket that is too large.
     pub(super) fn new(size: BucketSize, count: PartitionCount, trend: Option<Trend>) -> Self {
         let trend = trend.unwrap_or(Trend {

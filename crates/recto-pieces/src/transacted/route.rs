@@ -9,7 +9,7 @@ use recto_model::Cells;
 
 use super::Transacted;
 use super::arrivals::Arrived;
-use super::known::Entry;
+use super::known::{Entry, Fills};
 use super::locks::Shared;
 use super::whole::Whole;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
@@ -20,8 +20,10 @@ use crate::place::{Deadline, Place, PlaceId};
 /// is asked for: somebody may wait to cut.
 pub struct Guard {
     shared: Shared,
-    places: BTreeMap<PlaceId, (Arc<Place>, Entry)>,
+    pub(super) places: BTreeMap<PlaceId, (Arc<Place>, Entry)>,
     notices: Arc<Notices>,
+    /// Room that was reserved in buckets.
+    pub(super) reserved: Vec<(Fills, Bucket, u64)>,
 }
 
 impl Transacted {
@@ -42,6 +44,7 @@ impl Transacted {
             shared,
             places: BTreeMap::new(),
             notices: Arc::clone(&self.notices),
+            reserved: Vec::new(),
         };
         for place in places {
             if guard.places.contains_key(&place.id) {

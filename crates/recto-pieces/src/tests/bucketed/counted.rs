@@ -441,3 +441,86 @@ async fn tables_come_and_go_while_others_are_written() {
         );
     }
 }
+
+/// The largest bucket while calls of rows come, and at last, in what the table is cut by over its size.
+async fn filled(buckets: Buckets, calls: Vec<Vec<i64>>) -> (f64, f64, u64) {
+    let directory = directory();
+    let shown = on_disk(&directory, buckets).await;
+    let rows: usize = calls.iter().map(Vec::len).sum();
+    let writer = tokio::spawn({
+        let shown = shown.clone();
+        async move {
+            for call in calls {
+                shown.put("s", call.into_iter()).await;
+            }
+        }
+    });
+    let mut most = 0;
+    while !writer.is_finished() {
+        most = most.max(shown.largest().await);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    writer.await.expect("it writes all");
+    shown.settle().await;
+    assert_eq!(shown.slice("s", ReadDirection::Forward).await.len(), rows);
+    let part = |size: u64| size as f64 / target(&shown.table) as f64;
+    (part(most), part(shown.largest().await), shown.store.moved_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_brings_more_than_there_is_room_for_makes_it_before() {
+    let rows = 6_000_i64;
+    let orders: [Box<dyn Fn(i64) -> i64>; 3] = [
+        Box::new(|at| at),
+        Box::new(|at| rows - 1 - at),
+        // 6,000 and 1,999 have no factor in common.
+        Box::new(|at| at * 1_999 % rows),
+    ];
+    for (number, order) in orders.iter().enumerate() {
+        for call in [1_000, 60, 7] {
+            let ats: Vec<i64> = (0..rows).map(order).collect();
+            let calls: Vec<Vec<i64>> = ats.chunks(call).map(<[i64]>::to_vec).collect();
+            let (most, last, moved) = filled(Buckets::Bytes(20_000), calls.clone()).await;
+            let bytes = rows.cast_unsigned() * 280;
+            assert!(
+                most <= 1.6,
+                "order {number}, {call} a call: {most} times its size"
+            );
+            assert!(last <= 1.0);
+            assert!(
+                moved <= bytes * 7 / 10,
+                "order {number}, {call} a call: {moved} of {bytes} moved"
+            );
+            if number < 2 && call > 100 {
+                assert!(
+                    moved <= bytes / 50,
+                    "what comes in order is cut ahead: {moved} of {bytes} moved"
+                );
+            }
+            if call == 60 {
+                let (most, last, _) = filled(Buckets::Rows(50), calls).await;
+                assert!(
+                    most <= 1.6 && last <= 1.0,
+                    "order {number}: {most} times its size"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_larger_than_a_bucket_is_written_all_the_same() {
+    let directory = directory();
+    let shown = on_disk(&directory, Buckets::Bytes(10_000)).await;
+    let large = vec![b'x'; 30_000];
+    for at in 0..5 {
+        let put = Operation::Put {
+            clustering: row(at),
+            cells: cells(&[Some(large.as_slice()), None]),
+            replace: true,
+        };
+        shown.send(|| vec![shown.write("s", put.clone())]).await;
+    }
+    assert_eq!(shown.slice("s", ReadDirection::Forward).await.len(), 5);
+    assert!(shown.buckets().await >= 4, "each has one of its own");
+}

