@@ -70,6 +70,7 @@ impl PieceStore {
             let _turn = self.copying.acquire().await;
             let read = self.read_rows(&slice).await?;
             self.put_rows(place, copying.to, sampling, &read).await?;
+            self.counters.moved(read.bytes);
             let last = read.rows.iter().next_back();
             match last.filter(|_| !read.exhausted) {
                 Some(last) => slice.from = Bound::After(clustering_of(&place.pieced.table, last)),

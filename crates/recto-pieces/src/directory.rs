@@ -123,6 +123,7 @@ impl PieceStore {
     }
 
     async fn window(&self, place: &Place, first: Option<Key>, options: &ReadOptions) -> Result<Window> {
+        self.counters.read_directory();
         let snapshot = self.store.snapshot()?;
         self.tables.read_window(&*snapshot, place, first, options).await
     }

@@ -23,6 +23,7 @@ impl PieceStore {
     /// The store cannot do it in time, or somebody changes them: nothing is lost, and it is to be asked again.
     pub(crate) async fn forget(&self, table: &str) -> Result<()> {
         self.copies.forget(table);
+        self.counters.forget(table);
         for directory in self.partitions_of(&self.tables.directories, table).await? {
             self.forget_directory(directory).await?;
         }

@@ -25,6 +25,7 @@
 //! | `holding` | samples are held to the rows that they are of |
 //! | `copying` | rows go from one bucket to another |
 //! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables show nothing of it |
+//! | `counters` | what a process does for buckets, counted |
 //! | `forget` | what goes with a table |
 //! | `splitter` | cuts are made, gone on with, and cleared |
 //! | [`list`] | buckets as who looks after a store sees them |
@@ -34,6 +35,7 @@
 mod bucketed;
 mod copies;
 mod copying;
+mod counters;
 mod directory;
 pub mod error;
 mod forget;
@@ -54,7 +56,8 @@ mod tests;
 pub mod transacted;
 pub mod writer;
 
-pub use bucketed::{BucketedStore, table_in_store};
+pub use bucketed::{BucketedStore, Partitions, PartitionsPosition, table_in_store};
+pub use counters::BucketMetrics;
 pub use error::{PiecesError, PiecesErrorKind, Result};
 pub use mend::Mended;
 pub use place::{Partition, PieceStore, Place, Stamps};

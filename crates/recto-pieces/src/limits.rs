@@ -71,3 +71,13 @@ pub const MAX_LISTED_PIECES: usize = 256;
 pub const MAX_SUMMED_PIECES: usize = 1_024;
 /// How often a call makes room for its rows, before it is written where there is too little.
 pub const MAX_ROOM_ATTEMPTS: usize = 8;
+/// Partitions that are listed at once.
+pub const MAX_LISTED_PARTITIONS: usize = 256;
+/// Of those, partitions that are looked at side by side.
+pub const MAX_LISTED_AT_ONCE: usize = 4;
+/// How often a scan goes on for a list of partitions: it meets their further buckets, too.
+pub const MAX_LIST_SCANS: usize = 64;
+/// Buckets of which it is noted that they are too large; of more they are not counted.
+pub const MAX_NOTED_BUCKETS: usize = 65_536;
+/// Partitions that are mended side by side.
+pub const MAX_MENDED_AT_ONCE: usize = 4;

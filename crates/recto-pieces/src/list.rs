@@ -45,6 +45,8 @@ impl Stage {
 /// What lies between two edges of a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListedPiece {
+    /// Its first key, encoded, or an edge before that.
+    pub edge: Key,
     /// The first cells of the clustering key that it begins at: none where the partition begins.
     pub start: Cells,
     /// Those of the key that it ends before; `None`: where the partition ends.
@@ -87,6 +89,32 @@ pub struct Summary {
     pub is_being_cut: bool,
     /// Whether each bucket was asked how much it holds: of very many the first ones are.
     pub is_whole: bool,
+}
+
+impl Listing {
+    /// Which of these pieces has a key; none: none of them.
+    pub fn position(&self, key: &[u8]) -> Option<usize> {
+        if self
+            .behind
+            .as_ref()
+            .is_some_and(|behind| key >= behind.as_slice())
+        {
+            return None;
+        }
+        let begun = self.pieces.partition_point(|piece| piece.edge.as_slice() <= key);
+        begun.checked_sub(1)
+    }
+
+    /// Both together, so many at most: the last ones are left out.
+    pub(crate) fn followed_by(mut self, behind: Self, most: usize) -> Self {
+        self.pieces.extend(behind.pieces);
+        self.behind = match self.pieces.get(most) {
+            Some(first) => Some(first.edge.clone()),
+            None => behind.behind,
+        };
+        self.pieces.truncate(most);
+        self
+    }
 }
 
 /// Pieces that were chosen from windows of a directory.
@@ -145,6 +173,7 @@ impl Chosen {
             let roles = &piece.roles;
             let further = [&roles.writes, &roles.deletes, &roles.old];
             Ok(ListedPiece {
+                edge: span.start.clone(),
                 start: cells(&span.start)?,
                 end: span.end.as_ref().map(cells).transpose()?,
                 bucket: roles.read,

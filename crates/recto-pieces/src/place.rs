@@ -12,6 +12,7 @@ use recto_store::{
 use tokio::sync::Semaphore;
 
 use crate::copies::Copies;
+use crate::counters::{BucketMetrics, Counters};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{MAX_COPIES_AT_ONCE, MAX_DIRECTORIES_AT_ONCE, MAX_PAUSE, MAX_REQUEST_TIME};
 use crate::notices::Notices;
@@ -36,6 +37,7 @@ pub struct PieceStore {
     pub(crate) notices: Arc<Notices>,
     /// Who reads directories.
     pub(crate) reading: Arc<Semaphore>,
+    pub(crate) counters: Arc<Counters>,
     /// Who copies rows.
     pub(crate) copying: Arc<Semaphore>,
 }
@@ -95,6 +97,7 @@ impl PieceStore {
             copies: Arc::default(),
             notices: Arc::default(),
             reading: Arc::new(Semaphore::new(MAX_DIRECTORIES_AT_ONCE)),
+            counters: Arc::default(),
             copying: Arc::new(Semaphore::new(MAX_COPIES_AT_ONCE)),
         };
         let tables = [&open.tables.directories, &open.tables.samples].map(|table| Table::clone(table));
@@ -107,6 +110,11 @@ impl PieceStore {
         })
         .await?;
         Ok(open)
+    }
+
+    /// What was done since it was opened.
+    pub fn metrics(&self) -> BucketMetrics {
+        self.counters.metrics()
     }
 
     /// The same by another protocol, which must be that of all processes.

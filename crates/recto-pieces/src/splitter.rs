@@ -119,6 +119,7 @@ impl PieceStore {
     /// The cut that is due in a bucket by its samples, if one is.
     async fn wanted(&self, place: &Place, directory: &Directory, bucket: Bucket) -> Result<Option<Wanted>> {
         let Some((span, sampling)) = span_of(directory, bucket) else {
+            self.counters.looked(&place.id, bucket, false);
             return Ok(None);
         };
         let deadline = self.deadline(MAX_STEP_TIME);
@@ -138,6 +139,9 @@ impl PieceStore {
             };
             bucketful.wanted()
         };
+        let estimate = sampling.estimate(samples.iter().map(|dated| &dated.sample));
+        let is_too_large = pieced.size.is_exceeded(estimate);
+        self.counters.looked(&place.id, bucket, is_too_large);
         if wanted(&samples).is_none() {
             return Ok(None);
         }
@@ -211,6 +215,8 @@ impl PieceStore {
                     let decision = self.decide(place, &known, &put, &mut attempts).await?;
                     if decision == Decision::Applied {
                         is_decided = true;
+                        self.counters
+                            .made(put.next_bucket.0.saturating_sub(known.next_bucket.0));
                         touched.extend(being_cut(&known));
                         known = put;
                         touched.extend(being_cut(&known));

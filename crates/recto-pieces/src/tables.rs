@@ -122,6 +122,12 @@ impl PiecedTable {
         Self::with(table, sizing.samples(), unit, size)
     }
 
+    /// The same, whose buckets should be of this size at most: what is larger is said to be so, and cut by samples all the same.
+    #[must_use]
+    pub fn of_size(self, size: BucketSize) -> Self {
+        Self { size, ..self }
+    }
+
     /// A table with buckets of this size, for stores that have transactions and count their partitions: nothing is sampled
     /// there. A bucket has two rows at least before it is cut.
     ///

@@ -7,6 +7,7 @@
 //! Where the store moves rows by transactions, and counts, buckets are kept by [`Transacted`]; else by [`PieceStore`].
 
 mod counted;
+mod list;
 mod pages;
 mod routed;
 mod scan;
@@ -32,6 +33,7 @@ use crate::limits::MAX_STEP_TIME;
 use crate::place::{PieceStore, Stamps};
 use crate::transacted::Transacted;
 use counted::Call;
+pub use list::{Partitions, PartitionsPosition};
 use snapshot::BucketedSnapshot;
 use tables::{Bucketed, Known, in_store, logical_of};
 

@@ -178,13 +178,13 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
 
 /// With buckets as they become in a store with these limits.
 fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
-    if !(limits.transactions && limits.counts_partitions) {
-        return Ok(PiecedTable::new(table, sizing_of(buckets)?)?);
-    }
     let size = match buckets {
         Buckets::Bytes(bytes) => BucketSize::Bytes(bytes),
         Buckets::Rows(rows) => BucketSize::Rows(rows),
     };
+    if !(limits.transactions && limits.counts_partitions) {
+        return Ok(PiecedTable::new(table, sizing_of(buckets)?)?.of_size(size));
+    }
     Ok(PiecedTable::counted(table, size)?)
 }
 

@@ -1,6 +1,7 @@
 //! A store that shows nothing of its buckets: over one without transactions, and over those that have them, in memory and embedded.
 
 mod counted;
+mod lists;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,9 @@ use recto_store::{
     TableOutcome, TableState, TokenRange, WriteOptions, WriteOutcome,
 };
 
+use self::lists::{
+    partitions_and_their_buckets_are_listed, what_is_mended_by_hand_has_no_bucket_that_is_too_large,
+};
 use super::{cells, column, environment, memory, stamps};
 use crate::BucketedStore;
 use crate::Stamps;
@@ -68,6 +72,8 @@ over_each_store! {
     a_part_of_a_partition_is_read_between_its_bounds
     a_table_that_is_made_again_begins_without_directories
     what_tables_in_buckets_cannot_do_is_refused
+    partitions_and_their_buckets_are_listed
+    what_is_mended_by_hand_has_no_bucket_that_is_too_large
 }
 
 impl Shown {

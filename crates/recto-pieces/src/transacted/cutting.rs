@@ -116,7 +116,12 @@ impl Transacted {
     ) -> Result<()> {
         let size = place.pieced.size;
         for round in 0..MAX_CUT_ROUNDS {
-            let Some((start, count, fill)) = self.fill(place, bucket, key).await? else {
+            let found = self.fill(place, bucket, key).await?;
+            let is_too_large = found
+                .as_ref()
+                .is_some_and(|(_, count, _)| size.of(*count) > size.most());
+            self.counters.looked(&place.id, bucket, is_too_large);
+            let Some((start, count, fill)) = found else {
                 return Ok(());
             };
             let (now, trend) = (size.of(count), fill.trend());

@@ -28,6 +28,7 @@ impl Transacted {
     /// The store cannot do it: some are forgotten, and it is to be asked again.
     pub(crate) async fn forget(&self, _held: &All, table: &str) -> Result<()> {
         self.known.forget_table(table);
+        self.counters.forget(table);
         if !self.is_there().await? {
             return Ok(());
         }

@@ -40,7 +40,6 @@ mod route;
 mod whole;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto_buckets::{Directory, Key, Protocol};
@@ -58,6 +57,7 @@ pub use crate::mend::Mended;
 use self::known::Known;
 use self::locks::Locks;
 use self::whole::Whole;
+use crate::counters::{BucketMetrics, Counters};
 use crate::directory::{Window, missing};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::notices::Notices;
@@ -74,8 +74,7 @@ pub struct Transacted {
     locks: Arc<Locks>,
     known: Arc<Known>,
     notices: Arc<Notices>,
-    /// Bytes of rows that were moved.
-    moved: Arc<AtomicU64>,
+    counters: Arc<Counters>,
     /// Whether the table of directories was there when it was first looked for.
     was_there: Arc<OnceCell<bool>>,
     /// It was there, or was made since.
@@ -115,7 +114,7 @@ impl Transacted {
             locks: Arc::default(),
             known: Arc::default(),
             notices: Arc::default(),
-            moved: Arc::default(),
+            counters: Arc::default(),
             was_there: Arc::default(),
             is_made: Arc::default(),
         }
@@ -165,9 +164,14 @@ impl Transacted {
         made.await.copied()
     }
 
+    /// What was done since it was opened.
+    pub fn metrics(&self) -> BucketMetrics {
+        self.counters.metrics()
+    }
+
     /// How many bytes of rows were moved since it was opened.
     pub fn moved_bytes(&self) -> u64 {
-        self.moved.load(Ordering::Relaxed)
+        self.counters.moved_bytes()
     }
 
     fn deadline(&self, time: Duration) -> Deadline {
@@ -209,6 +213,7 @@ impl Transacted {
             timeout: self.request_time(deadline)?,
             ..ReadOptions::default()
         };
+        self.counters.read_directory();
         let is_first = first.is_none();
         if is_first && !self.has_directory(snapshot, place, &options).await? {
             return Ok(self.absent(place));

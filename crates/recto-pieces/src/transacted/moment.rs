@@ -72,6 +72,7 @@ impl Transacted {
             timeout: self.request_time(deadline)?,
             ..ReadOptions::default()
         };
+        self.counters.read_directory();
         let start = self.tables.window_start(snapshot, place, seek, &options).await?;
         match self.tables.read_window(snapshot, place, start, &options).await? {
             Window::Read(window) if seek.is_met(&window) => Ok(Arc::new(window)),

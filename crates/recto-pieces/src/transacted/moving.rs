@@ -1,6 +1,5 @@
 //! Rows go from one bucket to another together with what says where they lie, in one transaction.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use recto_buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
@@ -246,10 +245,12 @@ impl Transacted {
         let part = part.unwrap_or(found.whole.next_bucket);
         let amount = place.pieced.size.of(load.count);
         let bytes = load.count.bytes;
+        let is_new = part == found.whole.next_bucket;
         let (is_enough, is_full, edge) = (load.is_enough, load.is_full, load.edge.clone());
         self.transact(&mut alone, &found, plan, load, part, deadline)
             .await?;
-        self.moved.fetch_add(bytes, Ordering::Relaxed);
+        self.counters.moved(bytes);
+        self.counters.made(u64::from(is_new));
         way.moved = way.moved.saturating_add(amount);
         way.parts += usize::from(way.part != Some(part));
         way.part = (!is_full).then_some(part);
