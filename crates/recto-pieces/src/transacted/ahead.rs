@@ -1,6 +1,5 @@
 //! A bucket is cut where it is said, before rows come there.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use recto_buckets::{Bucket, Directory, Key, Piece, Span};
@@ -43,10 +42,12 @@ impl Transacted {
             let load = self.load_to(&found, end, edge, deadline).await?;
             let part = found.part.as_ref().map(|part| part.roles.read);
             let part = part.unwrap_or(found.whole.next_bucket);
+            let is_new = part == found.whole.next_bucket;
             let (now, bytes) = (load.edge.clone(), load.count.bytes);
             self.transact(&mut alone, &found, &plan, load, part, deadline)
                 .await?;
-            self.moved.fetch_add(bytes, Ordering::Relaxed);
+            self.counters.moved(bytes);
+            self.counters.made(u64::from(is_new));
             way.part = Some(part);
             let is_done = now.as_ref() == Some(edge);
             if let (End::First, Some(now)) = (end, now) {
