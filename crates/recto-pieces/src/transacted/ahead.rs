@@ -42,12 +42,10 @@ impl Transacted {
             let load = self.load_to(&found, end, edge, deadline).await?;
             let part = found.part.as_ref().map(|part| part.roles.read);
             let part = part.unwrap_or(found.whole.next_bucket);
-            let is_new = part == found.whole.next_bucket;
             let (now, bytes) = (load.edge.clone(), load.count.bytes);
             self.transact(&mut alone, &found, &plan, load, part, deadline)
                 .await?;
             self.counters.moved(bytes);
-            self.counters.made(u64::from(is_new));
             way.part = Some(part);
             let is_done = now.as_ref() == Some(edge);
             if let (End::First, Some(now)) = (end, now) {

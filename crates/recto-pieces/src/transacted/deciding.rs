@@ -59,10 +59,12 @@ impl Transacted {
         };
         // Whoever comes after a caller that went away meanwhile finds this.
         *alone.torn = Some(Arc::clone(place));
+        let before = self.known.find(id).map_or(1, |entry| entry.whole.next_bucket.0);
         self.known.begin(id);
         let outcome = self.store.transact(vec![cas], plain, options).await;
         let error = match outcome {
             Ok(TransactionOutcome::Applied) => {
+                self.counters.made(whole.next_bucket.0.saturating_sub(before));
                 self.known.changed(id, whole);
                 *alone.torn = None;
                 return Ok(());

@@ -245,12 +245,10 @@ impl Transacted {
         let part = part.unwrap_or(found.whole.next_bucket);
         let amount = place.pieced.size.of(load.count);
         let bytes = load.count.bytes;
-        let is_new = part == found.whole.next_bucket;
         let (is_enough, is_full, edge) = (load.is_enough, load.is_full, load.edge.clone());
         self.transact(&mut alone, &found, plan, load, part, deadline)
             .await?;
         self.counters.moved(bytes);
-        self.counters.made(u64::from(is_new));
         way.moved = way.moved.saturating_add(amount);
         way.parts += usize::from(way.part != Some(part));
         way.part = (!is_full).then_some(part);
