@@ -61,6 +61,11 @@ impl Sampling {
         self.threshold(bytes) as f64 / TWO_TO_64 as f64
     }
 
+    /// How many rows a sampled one stands for that counts as so many bytes.
+    pub fn rows_for(self, bytes: u64) -> f64 {
+        1.0 / self.chance(bytes)
+    }
+
     /// What samples say of all rows: how many there are, how many bytes, and the variances of that, as if there were one
     /// sample more. Few samples would say too little of how far they may be off, and none would say that nothing is there.
     pub fn estimate<'s>(self, samples: impl IntoIterator<Item = &'s Sample>) -> Figures {

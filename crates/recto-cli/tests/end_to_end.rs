@@ -725,7 +725,8 @@ fn a_schema_with_errors_is_shown_with_its_lines() {
 #[test]
 fn a_schema_that_this_release_cannot_do_is_refused_by_name() {
     let place = Place::with_store();
-    let view = "[collection.flights.view.by_flight]\npartition = [\"flight\"]\nbucket = { rows = 1000 }\n";
+    let view =
+        "[collection.flights.view.by_flight]\npartition = [\"flight\"]\nbucket = { target = \"1KB\" }\n";
     place.write("recto.toml", &format!("{SCHEMA}\n{view}"));
     let ran = place.run(&["plan"]);
     assert_eq!(ran.code, 2, "{}{}", ran.out, ran.err);
@@ -894,12 +895,17 @@ fn a_load_that_is_stopped_goes_on_when_the_command_runs_again() {
 fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
     let place = Place::new();
     let shown = place.run(&["demo", "--quiet"]).done();
-    assert!(shown.contains("1,344,592 rows stored"), "{shown}");
+    assert!(shown.contains("1,681,368 rows stored"), "{shown}");
     assert!(
         shown.contains("334,264  in by_tailnum   2,512 left out"),
         "{shown}"
     );
-    for page in ["N471UA", "previous_page_token", "2013-07-29T18:00:00.000Z"] {
+    for page in [
+        "N471UA",
+        "previous_page_token",
+        "2013-07-29T18:00:00.000Z",
+        "of 336,776 (59 %)",
+    ] {
         assert!(shown.contains(page), "{page}: {shown}");
     }
     let again = place.run(&["demo"]).done();

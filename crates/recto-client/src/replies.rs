@@ -5,7 +5,7 @@ pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
 use hyper::header::ETAG;
-use recto::session::{JsonRecord, Outcome, PageCost, PageReply, Written};
+use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, Written};
 use recto::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -39,6 +39,13 @@ pub(crate) struct PageBody {
     stop: Option<String>,
     row_tokens: Option<Vec<String>>,
     versions: Option<Vec<Option<String>>>,
+    total_size: Option<u64>,
+    #[serde(default)]
+    total_size_error: u64,
+    #[serde(default)]
+    offset: u64,
+    #[serde(default)]
+    offset_error: u64,
 }
 
 impl PageBody {
@@ -52,6 +59,12 @@ impl PageBody {
             versions: self
                 .versions
                 .map(|versions| versions.into_iter().map(number).collect()),
+            estimate: self.total_size.map(|total_size| Estimate {
+                total_size,
+                total_size_error: self.total_size_error,
+                offset: self.offset,
+                offset_error: self.offset_error,
+            }),
             cost: cost(headers),
             cost_hidden: !headers.contains_key(COST),
             ..PageReply::default()

@@ -195,6 +195,7 @@ fn question(request: &PageRequest) -> Query {
     if request.edges_both {
         query.add("edges", "both");
     }
+    query.add_flag("estimate", request.estimate);
     query
 }
 

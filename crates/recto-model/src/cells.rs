@@ -246,6 +246,8 @@ pub struct RowSet {
     width: usize,
     data: Vec<u8>,
     spans: Vec<Span>,
+    /// How many rows there are that have no cells, where rows have none.
+    without_cells: usize,
 }
 
 impl RowSet {
@@ -255,6 +257,7 @@ impl RowSet {
             width,
             data: Vec::new(),
             spans: Vec::new(),
+            without_cells: 0,
         }
     }
 
@@ -264,6 +267,7 @@ impl RowSet {
             width,
             data: Vec::with_capacity(rows * row_bytes),
             spans: Vec::with_capacity(rows * width),
+            without_cells: 0,
         }
     }
 
@@ -280,7 +284,10 @@ impl RowSet {
 
     /// How many whole rows there are.
     pub fn len(&self) -> usize {
-        self.spans.len().checked_div(self.width).unwrap_or(0)
+        self.spans
+            .len()
+            .checked_div(self.width)
+            .unwrap_or(self.without_cells)
     }
 
     /// Whether there are none.
@@ -322,6 +329,7 @@ impl RowSet {
             spans.extend(columns.iter().map(|column| row[*column]));
         }
         Self {
+            without_cells: if columns.is_empty() { self.len() } else { 0 },
             width: columns.len(),
             data: self.data,
             spans,
@@ -341,6 +349,7 @@ impl RowSet {
         for cell in row.iter() {
             self.push_cell(cell);
         }
+        self.without_cells += usize::from(self.width == 0);
     }
 
     /// Appends one cell of the row being built; `width` cells make a row.
@@ -394,6 +403,7 @@ impl RowSet {
     /// Drops all rows after the first `rows`, and any half-built row.
     pub fn truncate(&mut self, rows: usize) {
         self.spans.truncate(rows * self.width);
+        self.without_cells = self.without_cells.min(rows);
     }
 
     /// Drops the cells of a row that was begun and not finished.
@@ -417,6 +427,19 @@ impl RowSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_without_cells_are_counted() {
+        let mut rows = RowSet::new(0);
+        assert!(rows.is_empty());
+        (0..3).for_each(|_| rows.push_row(Cells::new().as_row()));
+        rows.truncate(2);
+        rows.reverse();
+        assert_eq!((rows.len(), rows.iter().count()), (2, 2));
+        let mut wider = RowSet::new(1);
+        wider.push_row([Some(b"a".as_slice())].into_iter().collect::<Cells>().as_row());
+        assert_eq!(wider.with_columns(&[]).len(), 1);
+    }
 
     #[test]
     fn a_place_at_the_bound_fits() {

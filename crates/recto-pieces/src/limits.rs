@@ -65,6 +65,12 @@ pub const MAX_CUT_ROUNDS: usize = 64;
 pub const MAX_CUT_ATTEMPTS: usize = 8;
 /// Bytes of a key by which it is said where rows come into a bucket; of a longer one only these are compared.
 pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;
+/// Pieces of a partition whose rows are estimated.
+pub const MAX_ESTIMATED_PIECES: usize = 4_096;
+/// Rows of a slice that are read to know how many there are, where nobody counts.
+pub const MAX_EXACT_ROWS: u32 = 256;
+/// Rows that are read at once to know how many there are.
+pub const MAX_STEPPED_ROWS: u32 = 4_096;
 /// Pieces of a partition that are listed at once.
 pub const MAX_LISTED_PIECES: usize = 256;
 /// Pieces of a partition whose samples are read to say how large it is as a whole; more are counted.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowSet, Slice, Table};
 
-use crate::{StoreError, check};
+use crate::{StoreError, StoreErrorKind, check};
 
 /// How many replicas must agree. The embedded store has one copy and treats all alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -151,6 +151,25 @@ pub struct PartitionCount {
     pub bytes: u64,
 }
 
+/// About how many rows there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RowEstimate {
+    /// So many.
+    pub rows: u64,
+    /// The variance of that; 0: it is exact.
+    pub variance: u64,
+}
+
+/// That nobody counts the rows of a table.
+#[cold]
+fn not_counted(table: &Table) -> StoreError {
+    let message = format!(
+        "nobody counts the rows of table {}: it is not kept in buckets",
+        table.name()
+    );
+    StoreError::new(StoreErrorKind::Invalid, message).with_hint("say `bucket` in the schema")
+}
+
 /// What reads go through: a store as it was at one moment, or, where it is remote, as its replicas have it at
 /// each read.
 #[async_trait]
@@ -232,6 +251,31 @@ pub trait Snapshot: Send + Sync {
     ) -> Result<Vec<PartitionCount>, StoreError> {
         let _ = (partitions, options);
         Err(check::does_not_count(table))
+    }
+
+    /// How many rows a slice has, whatever its limit, of a table that is kept in buckets. Where the store counts partitions that is
+    /// exact while no row ends, else an estimate. What it costs grows with the buckets, and not with the rows.
+    ///
+    /// # Errors
+    /// `Invalid`: the table is not kept in buckets here, or the slice lies in too many.
+    async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
+        let _ = options;
+        Err(not_counted(&slice.table))
+    }
+
+    /// The clustering key of the row of a slice that so many stand before in its direction: exactly, or about, as
+    /// [`estimate`](Self::estimate) says how many there are. None: there are not so many.
+    ///
+    /// # Errors
+    /// As [`estimate`](Self::estimate).
+    async fn row_at(
+        &self,
+        slice: &Slice,
+        rank: u64,
+        options: &ReadOptions,
+    ) -> Result<Option<Cells>, StoreError> {
+        let _ = (rank, options);
+        Err(not_counted(&slice.table))
     }
 }
 

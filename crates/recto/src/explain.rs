@@ -29,7 +29,7 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
         })
         .collect();
     let (edge, travel) = match &spec.place {
-        Place::First => (None, Travel::Forward),
+        Place::First | Place::AroundShare(_) => (None, Travel::Forward),
         Place::Last => (None, Travel::Backward),
         Place::Beyond(position, travel) => (Some(position), *travel),
         Place::Around(position) => (Some(position), Travel::Forward),

@@ -134,7 +134,7 @@ pub use load::{check_load_file, check_load_name};
 pub use local_session::LocalSession;
 pub use options::OpenOptions;
 pub use page::Page;
-pub use paging::Stop;
+pub use paging::{Estimate, Stop};
 #[doc(hidden)]
 pub use present::Versioned;
 pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};

@@ -8,7 +8,7 @@ use recto_plan::{Arrangement, PlanShape, Position, Side, Travel};
 
 use crate::core::CollectionCore;
 use crate::error::Result;
-use crate::paging::{PageCost, RawPage, Stop};
+use crate::paging::{Estimate, PageCost, RawPage, Stop};
 use crate::planned::Planned;
 use crate::present::version_of;
 
@@ -119,6 +119,11 @@ impl<T> Page<T> {
     /// How many rows there are.
     pub fn len(&self) -> usize {
         self.items.len()
+    }
+
+    /// If [asked for](crate::PageQuery::with_estimate): how many rows the query has, and how many of them stand before the page.
+    pub fn estimate(&self) -> Option<Estimate> {
+        self.raw.estimate
     }
 
     /// Whether there are none. An empty page need not be the end: ask [`has_next`](Self::has_next).

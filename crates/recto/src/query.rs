@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind, Part, Result};
 use crate::filter::{Filter, Literal};
 use crate::handle::Handle;
 use crate::page::Page;
-use crate::paging::{Budget, PageSpec, Place, fetch};
+use crate::paging::{Budget, PageSpec, Place, Share, fetch};
 use crate::planned::{Candidates, PlanKey, Planned};
 use crate::record::no_field;
 use crate::row_filter;
@@ -79,6 +79,7 @@ pub struct PageQuery<T> {
     size: u32,
     budget: Budget,
     both_edges: bool,
+    estimates: bool,
 }
 
 /// What is asked, and its plan once it is known.
@@ -150,6 +151,7 @@ enum Start {
     After(String),
     Before(String),
     Around(String),
+    AroundShare(Share),
     From(Vec<Literal>),
     FromJson(String),
     Conflict(&'static str, &'static str),
@@ -163,7 +165,7 @@ impl Start {
             Self::Token(_) | Self::At(..) => "page_token",
             Self::After(_) => "after",
             Self::Before(_) => "before",
-            Self::Around(_) => "around",
+            Self::Around(_) | Self::AroundShare(_) => "around",
             Self::From(_) | Self::FromJson(_) => "from",
             Self::Conflict(..) => "conflict",
         }
@@ -180,6 +182,7 @@ impl<T> Clone for PageQuery<T> {
             size: self.size,
             budget: self.budget,
             both_edges: self.both_edges,
+            estimates: self.estimates,
         }
     }
 }
@@ -208,6 +211,7 @@ impl<T> PageQuery<T> {
             size: DEFAULT_PAGE_SIZE,
             budget,
             both_edges: false,
+            estimates: false,
         }
     }
 
@@ -257,6 +261,7 @@ impl<T> PageQuery<T> {
             size: self.size,
             budget: self.budget,
             both_edges: self.both_edges,
+            estimates: self.estimates,
         }
     }
 
@@ -363,6 +368,34 @@ impl<T> PageQuery<T> {
         self.starting(Start::Around(cursor.into()))
     }
 
+    /// The page around the row at a percentage of all rows of the query, from 0 to 100: where rows are counted exactly that row,
+    /// elsewhere about. Of one partition that is kept in buckets, without conditions that are checked row by row.
+    ///
+    /// Another percentage is refused as [`ErrorKind::InvalidQuery`] when the page is awaited.
+    #[must_use]
+    pub fn around_percent(self, percent: f64) -> Self {
+        let share = percent * f64::from(Share::WHOLE.0) / 100.0;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "what is not a share is one that is refused"
+        )]
+        let share = if (0.0..=f64::from(Share::WHOLE.0)).contains(&share) {
+            share.round() as u32
+        } else {
+            u32::MAX
+        };
+        self.starting(Start::AroundShare(Share(share)))
+    }
+
+    /// Says with the page [how many rows](Page::estimate) the query has, and how many stand before the page: of arrangements
+    /// that are kept in buckets, where no conditions are checked row by row.
+    #[must_use]
+    pub fn with_estimate(mut self) -> Self {
+        self.estimates = true;
+        self
+    }
+
     /// From these order values on, inclusive: values of the first columns of the query's order that
     /// the filter leaves unpinned.
     #[must_use]
@@ -436,6 +469,7 @@ impl<T> PageQuery<T> {
             size: self.size,
             budget: self.budget,
             both_edges: self.both_edges,
+            estimates: self.estimates,
         };
         Ok((planned, spec))
     }
@@ -464,6 +498,8 @@ impl<T> PageQuery<T> {
                 return open(text, |opened| Place::Beyond(before(opened), Travel::Backward));
             }
             Start::Around(text) => return open(text, |opened| Place::Around(opened.position)),
+            Start::AroundShare(share) if share.0 > Share::WHOLE.0 => return Err(no_share()),
+            Start::AroundShare(share) => Place::AroundShare(*share),
             Start::From(values) => Place::Beyond(from_values(&best.plan, values)?, Travel::Forward),
             Start::FromJson(text) => Place::Beyond(from_json(&best.plan, text)?, Travel::Forward),
             Start::Conflict(one, other) => {
@@ -488,6 +524,9 @@ impl<T> PageQuery<T> {
         let (planned, mut spec) = self.spec(&prepared).await?;
         let (core, plan) = (prepared.core, &planned.plan);
         let shared = &core.shared;
+        if planned.hides && (spec.estimates || matches!(spec.place, Place::AroundShare(_))) {
+            return Err(hidden_rows_count());
+        }
         if planned.hides {
             spec.budget = spec.budget.blurred(&shared.environment);
         }
@@ -498,6 +537,23 @@ impl<T> PageQuery<T> {
         shared.writer.remove_stale(removals);
         Page::new(raw, planned, core, self.decode)
     }
+}
+
+/// Who may not see all rows may not know how many there are.
+#[cold]
+fn hidden_rows_count() -> Error {
+    Error::new(
+        ErrorKind::InvalidQuery,
+        "how many rows there are is not told where some of them may not be seen",
+    )
+    .with_hint("ask for the page without estimates, or with a token that sees all rows")
+}
+
+#[cold]
+fn no_share() -> Error {
+    Error::new(ErrorKind::InvalidQuery, "a page is around 0% to 100% of the rows")
+        .with_part(Part::Cursor)
+        .with_hint("say around=60%, or give the token of a row")
 }
 
 impl<T: Send + 'static> PageQuery<T> {

@@ -29,7 +29,7 @@ pub use recto_plan::{PlanShape, Shape};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
-pub use crate::paging::PageCost;
+pub use crate::paging::{Estimate, PageCost};
 pub use crate::present::Versioned;
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
@@ -78,7 +78,7 @@ pub struct PageRequest {
     pub last: bool,
     /// A JSON array: start at these order values, inclusive.
     pub from: Option<String>,
-    /// A row's token: the page around that row.
+    /// A row's token: the page around that row. Or a percentage, `60%`: the page around where so much of all rows ends.
     pub around: Option<String>,
     /// The fields to return; empty for all.
     pub fields: Vec<String>,
@@ -92,6 +92,8 @@ pub struct PageRequest {
     pub versions: bool,
     /// Whether to find out, at both ends, if there is more.
     pub edges_both: bool,
+    /// Whether to say how many rows there are, and how many before the page.
+    pub estimate: bool,
 }
 
 /// A page as JSON; what HTTP's list and `page --json` print.
@@ -109,6 +111,8 @@ pub struct PageReply {
     pub row_tokens: Option<Vec<String>>,
     /// If asked for: the version of each record, none of those that have none. In JSON each is text.
     pub versions: Option<Vec<Option<i64>>>,
+    /// If asked for: how many rows there are, and how many before the page.
+    pub estimate: Option<Estimate>,
     /// How it was found; absent where that is not known. No part of the JSON.
     pub shape: Option<PlanShape>,
     /// What it cost.
@@ -142,6 +146,12 @@ impl PageReply {
                 "versions".into(),
                 versions.iter().copied().map(version_json).collect(),
             );
+        }
+        if let Some(estimate) = &self.estimate {
+            let members = estimate
+                .members()
+                .map(|(name, rows)| (name.to_owned(), rows.into()));
+            json.extend(members);
         }
         Json::Object(json)
     }

@@ -29,7 +29,7 @@ const FILE: &str = "flights.csv.zip";
 const MAX_REJECT_FILES: u32 = 1_000;
 /// The flights; see `data/README.md` for where they are from.
 const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
-/// The schema: the flights in four arrangements, three of them views.
+/// The schema: the flights in five arrangements, four of them views.
 pub(crate) const SCHEMA: &str = include_str!("../../data/flights.toml");
 /// Its one collection.
 const COLLECTION: &str = "flights";
@@ -74,11 +74,21 @@ struct Scene {
     title: &'static str,
     filter: &'static str,
     fields: &'static [&'static str],
-    /// Whether it begins with the last page, and turns back.
-    backwards: bool,
+    /// Where it begins.
+    place: Beginning,
 }
 
-const SCENES: [Scene; 3] = [
+/// Where a page begins that the demo shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    First,
+    /// With the last page, from which it turns back.
+    Last,
+    /// Around a share of all rows.
+    Share(&'static str),
+}
+
+const SCENES: [Scene; 4] = [
     Scene {
         title: "United's newest flights",
         filter: "carrier = \"UA\"",
@@ -91,7 +101,7 @@ const SCENES: [Scene; 3] = [
             "dep_delay",
             "tailnum",
         ],
-        backwards: false,
+        place: Beginning::First,
     },
     Scene {
         title: "JFK to Los Angeles, from the end: the last page, then the one before it",
@@ -104,15 +114,31 @@ const SCENES: [Scene; 3] = [
             "arr_time",
             "air_time",
         ],
-        backwards: true,
+        place: Beginning::Last,
     },
     Scene {
         title: "One aircraft, in July",
         filter: "tailnum = \"N14228\" AND time_hour >= \"2013-07-01T00:00:00Z\" AND time_hour < \"2013-08-01T00:00:00Z\"",
         fields: &["time_hour", "carrier", "flight", "origin", "dest", "distance"],
-        backwards: false,
+        place: Beginning::First,
+    },
+    Scene {
+        title: "All flights, newest first, 60 % of the way",
+        filter: "",
+        fields: &["time_hour", "carrier", "flight", "origin", "dest", "distance"],
+        place: Beginning::Share("60%"),
     },
 ];
+
+impl Scene {
+    /// The share of all rows around which it is, if it is.
+    fn share(&self) -> Option<&'static str> {
+        match self.place {
+            Beginning::Share(share) => Some(share),
+            Beginning::First | Beginning::Last => None,
+        }
+    }
+}
 
 /// Makes the demo's store, unless it is there, and shows pages of it.
 pub(crate) async fn run(args: &DemoArgs, console: &mut Console) -> Result<Exit> {
@@ -167,7 +193,7 @@ pub(crate) struct Demo<'a> {
 pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> {
     let schema = apply_schema(&*demo.session).await?;
     let text = format!(
-        "336,776 flights out of New York in 2013 ({} compressed), in one collection with three views",
+        "336,776 flights out of New York in 2013 ({} compressed), in one collection with four views",
         bytes(FLIGHTS.len() as u64)
     );
     console.line(console.paint(Tone::Strong, &text))?;
@@ -282,7 +308,9 @@ async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: 
     let mut request = PageRequest {
         filter: scene.filter.to_owned(),
         page_size: Some(ROWS),
-        last: scene.backwards,
+        last: scene.place == Beginning::Last,
+        around: scene.share().map(str::to_owned),
+        estimate: scene.share().is_some(),
         fields: scene.fields.iter().map(|&field| field.to_owned()).collect(),
         ..PageRequest::default()
     };
@@ -292,7 +320,7 @@ async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: 
     let shape = format!("{} of {}", explained.shape, explained.arrangement);
     let reply = demo.session.page(COLLECTION, &request).await?;
     draw_page(&reply, &request.fields, &shape, collection, console)?;
-    if scene.backwards && !reply.previous_page_token.is_empty() {
+    if scene.place == Beginning::Last && !reply.previous_page_token.is_empty() {
         request.last = false;
         request.page_token = reply.previous_page_token;
         let reply = demo.session.page(COLLECTION, &request).await?;
@@ -330,16 +358,26 @@ fn draw_page(
         cost(reply)
     );
     console.line(console.paint(Tone::Dim, &footer))?;
+    if let Some(estimate) = &reply.estimate {
+        console.line(console.paint(Tone::Dim, &estimate.in_words(reply.records.len())))?;
+    }
     Ok(())
 }
 
 /// The command that shows a scene.
 fn command(address: &str, scene: &Scene) -> String {
-    let last = if scene.backwards { " --last" } else { "" };
+    let place = match scene.place {
+        Beginning::First => String::new(),
+        Beginning::Last => " --last".to_owned(),
+        Beginning::Share(share) => format!(" --around {share} --estimate"),
+    };
+    let filter = match scene.filter {
+        "" => String::new(),
+        filter => format!(" \\\n    --filter '{filter}'"),
+    };
     format!(
-        "$ recto page {COLLECTION} --store {}{last} --page-size {ROWS} \\\n    --filter '{}' \\\n    --fields {}",
+        "$ recto page {COLLECTION} --store {}{place} --page-size {ROWS}{filter} \\\n    --fields {}",
         quoted(address),
-        scene.filter,
         scene.fields.join(",")
     )
 }

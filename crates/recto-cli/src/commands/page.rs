@@ -74,7 +74,7 @@ pub(crate) struct QueryArgs {
     #[arg(help = "The page that starts at these order values, a JSON array: '[\"2013-07-04T12:00:00Z\"]'")]
     #[arg(long, value_name = "VALUES", group = "position")]
     pub(crate) from: Option<String>,
-    /// The page around the row of this token
+    /// The page around the row of this token, or around where so much of all rows ends: 60%
     #[arg(long, value_name = "TOKEN", group = "position")]
     pub(crate) around: Option<String>,
     /// Only these fields
@@ -95,6 +95,9 @@ pub(crate) struct QueryArgs {
     /// Find out at both ends whether there is more
     #[arg(long)]
     pub(crate) edges_both: bool,
+    /// Say how many rows there are, and how many before the page: of what is kept in buckets
+    #[arg(long)]
+    pub(crate) estimate: bool,
 }
 
 /// Arguments of `recto page`.
@@ -127,6 +130,7 @@ impl QueryArgs {
             row_tokens: self.row_tokens,
             versions: self.versions,
             edges_both: self.edges_both,
+            estimate: self.estimate,
         }
     }
 
@@ -292,6 +296,13 @@ impl View<'_> {
             footer.push_str(&format!(" · {}", cost(self.reply)));
         }
         lines.push(line(console, Tone::Dim, &footer));
+        if let Some(estimate) = &self.reply.estimate {
+            lines.push(line(
+                console,
+                Tone::Dim,
+                &estimate.in_words(self.reply.records.len()),
+            ));
+        }
         if !hidden.is_empty() {
             let count = counted(hidden.len() as u64, "field does not fit", "fields do not fit");
             lines.push(line(

@@ -182,6 +182,7 @@ impl Pages for FakeSession {
             next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
             previous_page_token: token(page.checked_sub(1)),
             stop: request.allow_residual.then(|| "scanned".to_owned()),
+            estimate: None,
             shape: Some(shape(Shape::Scan, false)),
             cost: COST,
             cost_hidden: false,

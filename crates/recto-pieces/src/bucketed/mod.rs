@@ -7,6 +7,7 @@
 //! Where the store moves rows by transactions, and counts, buckets are kept by [`Transacted`]; else by [`PieceStore`].
 
 mod counted;
+mod estimate;
 mod list;
 mod pages;
 mod routed;

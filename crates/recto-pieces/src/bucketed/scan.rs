@@ -55,7 +55,8 @@ impl Scan<'_> {
         let mut roots = RowSet::new(keys);
         for row in read.rows.iter() {
             if row.get(keys) == Some(&0_i64.to_be_bytes()) {
-                (0..keys).for_each(|column| roots.push_cell(row.get(column)));
+                let partition: Cells = (0..keys).map(|column| row.get(column)).collect();
+                roots.push_row(partition.as_row());
             }
         }
         Ok(ScanRead { rows: roots, ..read })

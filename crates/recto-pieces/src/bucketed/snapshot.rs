@@ -9,10 +9,11 @@ use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowSet, Slice, Table};
 use recto_store::read::MAX_GETS;
 use recto_store::{
-    PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, StoreError,
-    TokenRange,
+    PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot,
+    StoreError, TokenRange,
 };
 
+use super::estimate::Estimating;
 use super::pages::Pages;
 use super::scan::Scan;
 use super::tables::Bucketed;
@@ -47,6 +48,20 @@ impl BucketedSnapshot {
             .slice(&bucketed.pieced, &*self.inner, slice, options)
             .await?;
         Ok(bucketed.shown(read))
+    }
+
+    fn estimating<'e>(
+        &'e self,
+        bucketed: &'e Bucketed,
+        slice: &'e Slice,
+        options: &'e ReadOptions,
+    ) -> Estimating<'e> {
+        Estimating {
+            snapshot: self,
+            bucketed,
+            slice,
+            options,
+        }
     }
 
     /// How it is read where transactions move rows.
@@ -187,6 +202,25 @@ impl Snapshot for BucketedSnapshot {
             return Err(not_in_buckets(table, "counts its buckets, not its partitions"));
         }
         self.inner.count_partitions(table, partitions, options).await
+    }
+
+    async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
+        match self.store.bucketed(&slice.table)? {
+            Some(bucketed) => self.estimating(&bucketed, slice, options).rows().await,
+            None => self.inner.estimate(slice, options).await,
+        }
+    }
+
+    async fn row_at(
+        &self,
+        slice: &Slice,
+        rank: u64,
+        options: &ReadOptions,
+    ) -> Result<Option<Cells>, StoreError> {
+        match self.store.bucketed(&slice.table)? {
+            Some(bucketed) => self.estimating(&bucketed, slice, options).row_at(rank).await,
+            None => self.inner.row_at(slice, rank, options).await,
+        }
     }
 }
 

@@ -35,7 +35,7 @@ impl Stream {
 }
 
 fn change(number: u64) -> Change {
-    let cell = |bits: u64| (bits % 3 > 0).then_some(&b"x"[..]);
+    let cell = |bits: u64| (!bits.is_multiple_of(3)).then_some(&b"x"[..]);
     let ttl_seconds = match number / 16 % 4 {
         0 => None,
         1 => Some(10),
@@ -46,11 +46,11 @@ fn change(number: u64) -> Change {
         0 => Change::Delete,
         1..3 => Change::Put {
             cells: cells(&[cell(number / 64), None, cell(number / 256)]),
-            replace: number % 2 == 0,
+            replace: number.is_multiple_of(2),
             ttl_seconds,
         },
         _ => Change::Patch {
-            columns: vec![if number / 64 % 2 == 0 { 0 } else { 2 }],
+            columns: vec![if (number / 64).is_multiple_of(2) { 0 } else { 2 }],
             cells: cells(&[cell(number / 256)]),
             ttl_seconds,
         },

@@ -53,7 +53,7 @@ impl Transacted {
     }
 
     /// What the store counts in the buckets of pieces, each of which has one of its own.
-    pub(super) async fn figures(
+    pub(crate) async fn figures(
         &self,
         snapshot: &dyn Snapshot,
         place: &Place,

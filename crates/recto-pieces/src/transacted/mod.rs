@@ -174,7 +174,7 @@ impl Transacted {
         self.counters.moved_bytes()
     }
 
-    fn deadline(&self, time: Duration) -> Deadline {
+    pub(crate) fn deadline(&self, time: Duration) -> Deadline {
         Deadline::after(&self.environment, time)
     }
 

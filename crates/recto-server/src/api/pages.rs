@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use recto::Session;
-use recto::session::{PageReply, PageText, version_json};
+use recto::session::{Estimate, PageReply, PageText, version_json};
 use serde_json::Value as Json;
 
 use super::address;
@@ -92,6 +92,9 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
         let versions: Json = versions.iter().copied().map(version_json).collect();
         let _ = write!(text, ",\"versions\":{versions}");
     }
+    for (name, rows) in reply.estimate.iter().flat_map(Estimate::members) {
+        let _ = write!(text, ",\"{name}\":{rows}");
+    }
     text.push('}');
     (text, tag)
 }
@@ -152,6 +155,11 @@ mod tests {
             stop: stop.map(str::to_owned),
             row_tokens: Some(vec!["t".into()]),
             versions: Some(vec![Some(1_763_740_800_000_000), None]),
+            estimate: Some(Estimate {
+                total_size: 336_776,
+                offset: 50,
+                ..Estimate::default()
+            }),
             ..PageReply::default()
         }
     }

@@ -9,7 +9,7 @@ use super::parameters::Parameters;
 use crate::problem::Problem;
 
 /// The parameters that say which rows, and which of their fields.
-pub(crate) const PARAMETERS: [&str; 13] = [
+pub(crate) const PARAMETERS: [&str; 14] = [
     "filter",
     "order_by",
     "page_size",
@@ -23,6 +23,7 @@ pub(crate) const PARAMETERS: [&str; 13] = [
     "row_tokens",
     "versions",
     "edges",
+    "estimate",
 ];
 
 /// The parameters that say where a page starts: one of them at most.
@@ -66,6 +67,7 @@ impl Question {
             row_tokens: parameters.flag("row_tokens")?,
             versions: parameters.flag("versions")?,
             edges_both: edges(&parameters)?,
+            estimate: parameters.flag("estimate")?,
         };
         Ok(Self { parameters, request })
     }

@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use recto::schema::{Collection, Field};
-use recto::session::{Explanation, PageReply};
-use recto::{Error, Session};
+use recto::session::{Explanation, PageReply, PageRequest};
+use recto::{Error, ErrorKind, Session};
 use serde_json::Value as Json;
 
 use super::filter::{Chip, Operator, chips, condition, with};
@@ -27,6 +27,8 @@ pub(super) const VALUE_PREFIX: &str = "is.";
 pub(super) const OPERATOR_PREFIX: &str = "op.";
 pub(super) const JUMP: &str = "jump";
 pub(super) const JUMP_FIELD: &str = "jump_field";
+/// The share of all rows to go to, in percent.
+pub(super) const SHARE: &str = "share";
 /// Given where the order descends: then what is gone to is the end of a day, and not its beginning.
 pub(super) const JUMP_DESCENDS: &str = "jump_descends";
 
@@ -137,7 +139,7 @@ impl Asking<'_> {
         };
         let found = async {
             let explanation = session.explain(&url.collection, &url.request(), false).await?;
-            let reply = session.page(&url.collection, &url.request()).await?;
+            let reply = self.reply(url, &explanation).await?;
             recto::Result::Ok((explanation, reply))
         };
         let found = found.await;
@@ -162,6 +164,22 @@ impl Asking<'_> {
         browse.answer(&controls::query(&browse))
     }
 
+    /// The page, with how many rows there are where that is known.
+    async fn reply(&self, url: &PageUrl, explanation: &Explanation) -> recto::Result<PageReply> {
+        let request = url.request();
+        let estimating = PageRequest {
+            estimate: explanation.residual.is_empty() && is_in_buckets(self.collection, &explanation.view),
+            ..request.clone()
+        };
+        match self.session.page(&url.collection, &estimating).await {
+            // Who may not see all rows is not told how many there are.
+            Err(error) if estimating.estimate && error.kind() == ErrorKind::InvalidQuery => {
+                self.session.page(&url.collection, &request).await
+            }
+            answered => answered,
+        }
+    }
+
     /// Asks for the partition fields that a query does not pin, as its refusal says.
     async fn ask_partition(&self, mut browse: Browse<'_>, refusal: &Error) -> Response {
         browse.has_rows = false;
@@ -181,6 +199,12 @@ impl Asking<'_> {
         };
         browse.answer(&content)
     }
+}
+
+/// Whether a view of a collection, or its own arrangement, is kept in buckets.
+fn is_in_buckets(collection: &Collection, view: &str) -> bool {
+    let of_view = collection.view(view).map(|view| view.bucket.is_some());
+    of_view.unwrap_or(collection.bucket.is_some())
 }
 
 fn check_fields(collection: &Collection, url: &PageUrl) -> Result<(), Problem> {
@@ -217,6 +241,13 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
             .map(|(_, field)| Json::from(vec![value(&field.ty, typed)]).to_string());
         return Some(PageUrl {
             from,
+            ..url.first_page()
+        });
+    }
+    if let Some(share) = first(parameters, SHARE) {
+        let share = share.trim().trim_end_matches('%').trim_end();
+        return Some(PageUrl {
+            around: (!share.is_empty()).then(|| format!("{share}%")),
             ..url.first_page()
         });
     }

@@ -6,7 +6,7 @@ use recto::session::{Explanation, PageReply};
 use recto::{DEFAULT_PAGE_SIZE, Direction};
 use serde_json::Value as Json;
 
-use super::browse::{Browse, JUMP, JUMP_DESCENDS, JUMP_FIELD, OPERATOR_PREFIX, VALUE_PREFIX};
+use super::browse::{Browse, JUMP, JUMP_DESCENDS, JUMP_FIELD, OPERATOR_PREFIX, SHARE, VALUE_PREFIX};
 use super::filter::{Chip, Operator, typed, without};
 use super::page_url::{PageUrl, WAS};
 use super::refused::Place;
@@ -213,6 +213,10 @@ pub(super) fn pager(browse: &Browse<'_>, explanation: &Explanation, reply: &Page
                 (turn("l", "Last", None, more.then(|| url.last_page().href())))
             }
             (jump(browse, explanation))
+            @if let Some(estimate) = &reply.estimate {
+                (share(browse, explanation))
+                span.place.dim { (estimate.in_words(reply.records.len())) }
+            }
             nav.sizes aria-label="Rows per page" {
                 span.dim aria-hidden="true" { "Rows" }
                 @for size in PAGE_SIZES { (size_link(url, size)) }
@@ -261,6 +265,26 @@ fn jump(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
                 none: "any",
                 invalid: browse.jumped.is_some(),
             }.render())
+            button type="submit" { "Jump" }
+        }
+    }
+}
+
+/// The form that goes to a share of all rows: of one partition it is known where that ends.
+fn share(browse: &Browse<'_>, explanation: &Explanation) -> Markup {
+    if explanation.sources.len() > 1 {
+        return Markup::default();
+    }
+    let at = browse
+        .url
+        .around
+        .as_deref()
+        .and_then(|around| around.strip_suffix('%'));
+    html! {
+        form.jump method="get" action=(action(browse.url)) role="search" aria-label="Jump to a share of the rows" {
+            (hidden(browse, &["from", "page_token", "last", "around"]))
+            label for="share" { "Jump to %" }
+            input #share type="number" name=(SHARE) min="0" max="100" step="any" required value=[at] placeholder="60 %";
             button type="submit" { "Jump" }
         }
     }

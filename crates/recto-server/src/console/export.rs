@@ -52,13 +52,13 @@ pub(super) async fn get(
 /// The lines of a page and of those after it. An error cuts the connection: a file that ends early must
 /// not look whole.
 fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: PageReply) -> Body {
-    let begin = (session, name, request, Some(Step::Have(first)));
+    let begin = (session, name, request, Some(Step::Have(Box::new(first))));
     Body::from_stream(stream::try_unfold(
         begin,
         |(session, name, request, step)| async move {
             let reply = match step {
                 None => return Ok::<_, Error>(None),
-                Some(Step::Have(reply)) => reply,
+                Some(Step::Have(reply)) => *reply,
                 Some(Step::Ask(page_token)) => {
                     let request = PageRequest {
                         page_token,
@@ -75,7 +75,7 @@ fn body(session: Arc<dyn Session>, name: String, request: PageRequest, first: Pa
 
 /// Where the export goes on.
 enum Step {
-    Have(PageReply),
+    Have(Box<PageReply>),
     Ask(String),
 }
 

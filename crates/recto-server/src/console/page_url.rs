@@ -94,6 +94,7 @@ impl PageUrl {
             row_tokens: false,
             versions: false,
             edges_both: true,
+            estimate: false,
         }
     }
 

@@ -35,7 +35,12 @@ pub(super) fn shared() -> Map<String, Json> {
             text(),
             "Where the page starts: a JSON array of values of the order's first columns, inclusive.",
         ),
-        query("around", text(), "A row's token: the page around that row."),
+        query(
+            "around",
+            text(),
+            "A row's token: the page around that row. Or a percentage, `60%`: the page around where so much of all rows ends, of one \
+             partition that is kept in buckets.",
+        ),
         query("last", flag(), "The last page."),
         query(
             "allow_residual",
@@ -53,6 +58,11 @@ pub(super) fn shared() -> Map<String, Json> {
             "edges",
             json!({ "enum": ["both"] }),
             "Find out at both ends of the page whether there is more.",
+        ),
+        query(
+            "estimate",
+            flag(),
+            "Whether to say how many rows there are, and how many before the page: of what is kept in buckets.",
         ),
         query(
             "run",

@@ -106,6 +106,7 @@ fn given(collection: &Collection) -> Json {
 
 fn page(name: &str) -> Json {
     let token = |about: &str| json!({ "type": "string", "description": about });
+    let rows = |about: &str| json!({ "type": "integer", "minimum": 0, "description": about });
     let properties = json!({
         "records": { "type": "array", "items": reference(name), "maxItems": MAX_PAGE_SIZE },
         "next_page_token": token("Leads to the next page; empty only at the end."),
@@ -124,6 +125,10 @@ fn page(name: &str) -> Json {
             "items": nullable(version()),
             "description": "The version of each record, if `versions` asked for them; null of those that have none.",
         },
+        "total_size": rows("How many rows there are, if `estimate` asked for that."),
+        "total_size_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
+        "offset": rows("How many rows stand before the page, if `estimate` asked for that."),
+        "offset_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
     });
     object(
         members(properties),

@@ -8,8 +8,8 @@ use recto_model::{Cells, Slice, Table};
 use super::plan::FaultKind;
 use super::{FaultyStore, same_partition, timeout, unavailable};
 use crate::{
-    ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot,
-    StoreError, TokenRange,
+    ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead,
+    Snapshot, StoreError, TokenRange,
 };
 
 /// A snapshot through which reads fail. It answers nothing at once, so that every read can.
@@ -126,5 +126,18 @@ impl Snapshot for FaultySnapshot {
         self.begin(&format!("counts of partitions of {}", table.name()), options)
             .await?;
         self.inner.count_partitions(table, partitions, options).await
+    }
+
+    async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
+        self.inner.estimate(slice, options).await
+    }
+
+    async fn row_at(
+        &self,
+        slice: &Slice,
+        rank: u64,
+        options: &ReadOptions,
+    ) -> Result<Option<Cells>, StoreError> {
+        self.inner.row_at(slice, rank, options).await
     }
 }

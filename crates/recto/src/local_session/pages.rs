@@ -15,8 +15,8 @@ use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::scan;
 use crate::session::{
-    ActualCost, Choices, Explanation, JsonRecord, PageReply, PageRequest, PageText, Pages, ScanRequest,
-    ScanStep,
+    ActualCost, Choices, Estimate, Explanation, JsonRecord, PageReply, PageRequest, PageText, Pages,
+    ScanRequest, ScanStep,
 };
 
 #[async_trait]
@@ -40,7 +40,11 @@ impl Pages for LocalSession {
         let reply = reply(&page, request);
         // A record may be of another version and otherwise as it was.
         let versions = reply.versions.iter().flatten().flatten();
-        let versions: Vec<u8> = versions.flat_map(|version| version.to_be_bytes()).collect();
+        // And there may be more rows elsewhere.
+        let estimated = reply.estimate.iter().flat_map(Estimate::members);
+        let estimated = estimated.flat_map(|(_, rows)| rows.to_be_bytes());
+        let versions = versions.flat_map(|version| version.to_be_bytes());
+        let versions: Vec<u8> = versions.chain(estimated).collect();
         let ring = page.core().shared.keys.ring();
         Ok(PageText {
             digest: Some(if versions.is_empty() {
@@ -133,7 +137,13 @@ impl LocalSession {
             query = query.from_json(from);
         }
         if let Some(around) = &request.around {
-            query = query.around(around);
+            query = match around.strip_suffix('%') {
+                Some(percent) => query.around_percent(percent.trim().parse().unwrap_or(f64::NAN)),
+                None => query.around(around),
+            };
+        }
+        if request.estimate {
+            query = query.with_estimate();
         }
         Ok(query)
     }
@@ -179,6 +189,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
         versions: request
             .versions
             .then(|| (0..page.len()).map(|index| page.version(index)).collect()),
+        estimate: page.estimate(),
         shape: Some(page.shape()),
         cost: page.cost(),
         cost_hidden: page.hides(),

@@ -5,6 +5,7 @@
 //! says which rows are the page's; [`Joining`] reads their base rows where a view does not say enough.
 
 mod budget;
+mod estimate;
 mod found;
 mod joined;
 mod keeper;
@@ -15,6 +16,7 @@ mod rest;
 
 pub(crate) use budget::{Budget, blurred};
 pub use budget::{PageCost, Stop};
+pub use estimate::Estimate;
 pub(crate) use joined::{Joining, Judge};
-pub(crate) use page::{PageSpec, Place, RawPage, fetch};
+pub(crate) use page::{PageSpec, Place, RawPage, Share, fetch};
 pub(crate) use reader::RESIDUAL_CHUNK_ROWS;

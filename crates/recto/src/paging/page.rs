@@ -8,9 +8,10 @@ use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{PartitionWrite, Snapshot, Store};
 
 use super::budget::{Budget, Meter, PageCost, Stop};
+use super::estimate::{Estimate, Estimator};
 use super::found::FoundRows;
 use super::joined::Joining;
-use super::reader::{Reader, Run, Truth};
+use super::reader::{Reader, Run, Truth, out_of_time};
 use crate::error::{ErrorKind, Result};
 use crate::present::Presence;
 
@@ -25,6 +26,23 @@ pub(crate) enum Place {
     Beyond(Position, Travel),
     /// Half of the rows before a position, the rest from it on.
     Around(Position),
+    /// The same where a share of the query's rows ends.
+    AroundShare(Share),
+}
+
+/// A share of all rows, in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share(pub(crate) u32);
+
+impl Share {
+    /// All of them.
+    pub(crate) const WHOLE: Self = Self(1_000_000);
+
+    /// How many rows that is of so many.
+    pub(super) fn of(self, rows: u64) -> u64 {
+        let part = u128::from(rows) * u128::from(self.0) / u128::from(Self::WHOLE.0);
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
 }
 
 /// Which page of a plan.
@@ -36,6 +54,8 @@ pub(crate) struct PageSpec {
     pub(crate) budget: Budget,
     /// Whether to look beyond the end that the page was not read towards.
     pub(crate) both_edges: bool,
+    /// Whether to say how many rows there are.
+    pub(crate) estimates: bool,
 }
 
 /// A page before its rows are decoded.
@@ -54,6 +74,8 @@ pub(crate) struct RawPage {
     /// The budget that cut it short.
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
+    /// If asked for: how many rows there are.
+    pub(crate) estimate: Option<Estimate>,
 }
 
 /// Reads a page; and what removes the stale rows of a view that it met.
@@ -87,7 +109,21 @@ pub(crate) async fn fetch(
         Place::Last => fetcher.one_way(None, Travel::Backward, &mut meter).await?,
         Place::Beyond(position, travel) => fetcher.one_way(Some(position), *travel, &mut meter).await?,
         Place::Around(position) => fetcher.around(position, &mut meter).await?,
+        Place::AroundShare(share) => match fetcher.estimator(&meter)?.position(*share).await? {
+            Some(position) => fetcher.around(&position, &mut meter).await?,
+            None => fetcher.one_way(None, Travel::Forward, &mut meter).await?,
+        },
     };
+    if spec.estimates {
+        let first = (!page.rows.is_empty()).then(|| plan.position(page.rows.rows.row(0), Side::Before));
+        let begin = first.or_else(|| page.start.clone());
+        page.estimate = Some(
+            fetcher
+                .estimator(&meter)?
+                .estimate(begin.as_ref(), page.rows.len())
+                .await?,
+        );
+    }
     page.cost = meter.cost();
     Ok((page, meter.into_removals()))
 }
@@ -101,6 +137,15 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
+    /// What says how many rows there are, within the time left.
+    fn estimator(&self, meter: &Meter) -> Result<Estimator<'_>> {
+        Ok(Estimator {
+            plan: self.plan,
+            snapshot: self.snapshot,
+            options: meter.read_options().ok_or_else(out_of_time)?,
+        })
+    }
+
     fn reader(&self, travel: Travel) -> Reader<'_> {
         Reader {
             plan: self.plan,
@@ -161,6 +206,7 @@ impl Fetcher<'_> {
             end,
             stop: run.stop,
             cost: PageCost::default(),
+            estimate: None,
         })
     }
 
@@ -213,6 +259,7 @@ impl Fetcher<'_> {
             before: edge_before,
             after: edge_after,
             cost: PageCost::default(),
+            estimate: None,
         })
     }
 

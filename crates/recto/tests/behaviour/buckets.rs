@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use recto::session::{PageRequest, Pages};
-use recto::{DynamicRecord, LocalSession, Page, PageQuery, Recto, Stop, Value};
+use futures::TryStreamExt;
+use recto::session::{PageRequest, Pages, VerifyRequest};
+use recto::{DynamicRecord, ErrorKind, LocalSession, Page, PageQuery, Recto, Stop, Value};
 use serde_json::json;
 
 use crate::common::stores::{kind_of, parse};
@@ -19,6 +20,10 @@ writes = "append"
 partition = ["author"]
 order = ["-score"]
 nulls = "skip"
+bucket = BUCKET
+
+[collection.posts.view.whole]
+order = ["score"]
 bucket = BUCKET
 
 [collection.log]
@@ -242,6 +247,18 @@ pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
     assert_eq!(read(20).await.unwrap(), Some(line(20, "second")));
     assert_eq!(read(22).await.unwrap(), Some(line(22, "first")));
     assert_eq!(read(21).await.unwrap(), None);
+    let scanned: Vec<_> = log.scan().stream().try_collect().await.unwrap();
+    assert_eq!(scanned.len(), kept.len());
+    let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+    let entries = |view: &str| {
+        verified
+            .views
+            .iter()
+            .find(|one| one.view == view)
+            .unwrap()
+            .entries
+    };
+    assert_eq!((entries("split"), entries("whole")), (53, 53));
     let middle = log
         .query()
         .filter("at >= 100 AND at < 110")
@@ -251,4 +268,60 @@ pub(crate) async fn may_hold_a_whole_collection(recto: Recto) {
         of(&middle.await.unwrap()),
         [100, 102, 103, 104, 105, 106, 107, 108, 109]
     );
+}
+
+/// Of few rows it is exact on Cassandra, too.
+pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
+    let split = Split::new(&recto).await;
+    let estimate = async |query: PageQuery<DynamicRecord>| {
+        let estimate = query.with_estimate().first(5).await.unwrap().estimate().unwrap();
+        assert_eq!((estimate.total_size_error, estimate.offset_error), (0, 0));
+        (estimate.total_size, estimate.offset)
+    };
+    let ada = split.query(r#"author = "ada""#, "");
+    assert_eq!(estimate(ada.clone()).await, (38, 0));
+    let second = ada.clone().first(5).await.unwrap().next_cursor().unwrap();
+    assert_eq!(estimate(ada.clone().after(second)).await, (38, 5));
+    assert_eq!(estimate(ada.clone().last(5)).await, (38, 33));
+    assert_eq!(estimate(split.query(r#"author = "nobody""#, "")).await, (0, 0));
+    let newest = split.query(r#"author = "ada" AND score >= 10"#, "score");
+    assert_eq!(estimate(newest.clone().from([12])).await, (18, 4));
+    let both = split.query(r#"author = "ada" OR author = "bob""#, "-score");
+    let third = both.clone().first(7).await.unwrap().next_cursor().unwrap();
+    assert_eq!(estimate(both.clone().after(third)).await, (51, 7));
+    let middle = ada
+        .clone()
+        .around_percent(50.0)
+        .with_estimate()
+        .first(4)
+        .await
+        .unwrap();
+    if kind_of(&recto) == Kind::Embedded {
+        assert_eq!(ids(&middle), expected(&["ada"])[17..21]);
+        assert_eq!(middle.estimate().unwrap().offset, 17);
+    }
+    for (query, what) in [
+        (ada.clone().around_percent(120.0), "0% to 100%"),
+        (both.clone().around_percent(50.0), "one partition"),
+        (
+            split
+                .query(r#"author = "ada" AND (id = 0 OR id = 34)"#, "")
+                .allow_residual()
+                .with_estimate(),
+            "row by row",
+        ),
+    ] {
+        let refused = query.await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidQuery);
+        assert!(refused.to_string().contains(what), "{refused}");
+    }
+    let plain = split
+        .recto
+        .dynamic("posts")
+        .unwrap()
+        .query()
+        .filter("id = 1")
+        .with_estimate();
+    let refused = plain.await.unwrap_err();
+    assert!(refused.to_string().contains("not kept in buckets"), "{refused}");
 }

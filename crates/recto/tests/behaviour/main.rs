@@ -161,6 +161,7 @@ on_both_stores! { crate::SCHEMA;
         are_under_the_pages_budgets,
         are_no_sources_of_a_plan,
         may_hold_a_whole_collection,
+        say_how_many_rows_there_are,
     }
     plain_views {
         appended_records_come_and_go_with_their_entries,

@@ -1,0 +1,145 @@
+//! How many rows a query has, how many stand before a page, and where some share of them ends.
+
+use std::sync::Arc;
+
+use recto_buckets::Figures;
+use recto_model::{Cells, RowSet};
+use recto_plan::{Plan, Position, Shape, Side, Travel};
+use recto_store::{ReadOptions, Snapshot};
+use serde::{Deserialize, Serialize};
+
+use super::page::Share;
+use crate::error::{Error, ErrorKind, Result};
+use crate::text::grouped;
+
+/// How many rows a query has, and where in it a page begins: exactly, or with an error that is not exceeded in 95 of 100 cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The rows of the query.
+    pub total_size: u64,
+    /// By how many that may be off; 0: it is exact.
+    pub total_size_error: u64,
+    /// The rows that stand before the page.
+    pub offset: u64,
+    /// By how many that may be off; 0: it is exact.
+    pub offset_error: u64,
+}
+
+impl Estimate {
+    /// Its members as JSON names them.
+    pub fn members(&self) -> [(&'static str, u64); 4] {
+        [
+            ("total_size", self.total_size),
+            ("total_size_error", self.total_size_error),
+            ("offset", self.offset),
+            ("offset_error", self.offset_error),
+        ]
+    }
+}
+
+impl Estimate {
+    /// Where a page of so many rows stands among all, for people: `rows 202,066 to 202,085 of 336,776 (60 %)`.
+    pub fn in_words(&self, rows: usize) -> String {
+        let off = |error: u64| match error {
+            0 => String::new(),
+            error => format!(" ± {}", grouped(error)),
+        };
+        let total = format!("{}{}", grouped(self.total_size), off(self.total_size_error));
+        if rows == 0 {
+            return format!("no row of {total}");
+        }
+        let share = u128::from(self.offset) * 100;
+        let share = share.checked_div(u128::from(self.total_size)).unwrap_or(0);
+        let (first, last) = (self.offset + 1, self.offset + rows as u64);
+        let off = off(self.offset_error);
+        format!(
+            "rows {} to {}{off} of {total} ({share} %)",
+            grouped(first),
+            grouped(last)
+        )
+    }
+}
+
+/// What estimates are made of.
+pub(super) struct Estimator<'e> {
+    pub(super) plan: &'e Plan,
+    pub(super) snapshot: &'e Arc<dyn Snapshot>,
+    pub(super) options: ReadOptions,
+}
+
+impl Estimator<'_> {
+    /// How many rows there are, and how many before a position; none: the page begins at the first. So many rows the page has.
+    pub(super) async fn estimate(&self, begin: Option<&Position>, rows: usize) -> Result<Estimate> {
+        self.check()?;
+        let total = self.rows(None, Travel::Forward).await?;
+        let before = match begin {
+            Some(position) => self.rows(Some(position), Travel::Backward).await?,
+            None => Figures::default(),
+        };
+        Ok(Estimate {
+            total_size: total.rows.max(rows as u64),
+            total_size_error: total.rows_error(),
+            offset: before.rows.min(total.rows.saturating_sub(rows as u64)),
+            offset_error: before.rows_error(),
+        })
+    }
+
+    /// Where a share of the rows ends; none: there are none.
+    pub(super) async fn position(&self, share: Share) -> Result<Option<Position>> {
+        self.check()?;
+        if self.plan.sources.len() > 1 {
+            return Err(Error::new(
+                ErrorKind::InvalidQuery,
+                "where a share of the rows ends is known of one partition, and this query reads several",
+            )
+            .with_hint("pin the partition, or say from which value on"));
+        }
+        let total = self.rows(None, Travel::Forward).await?.rows;
+        let Some(slice) = self.plan.slice(0, None, Travel::Forward, 1) else {
+            return Ok(None);
+        };
+        let rank = share.of(total).min(total.saturating_sub(1));
+        let found = self.snapshot.row_at(&slice, rank, &self.options).await?;
+        let key = found.map(|clustering| -> Cells {
+            let partition = slice.partition.iter();
+            partition.chain(clustering.iter()).collect()
+        });
+        Ok(key.map(|key| {
+            let mut rows = RowSet::new(key.len());
+            rows.push_row(key.as_row());
+            self.plan.position(rows.row(0), Side::Before)
+        }))
+    }
+
+    /// The rows beyond an edge, of all that is read.
+    async fn rows(&self, edge: Option<&Position>, travel: Travel) -> Result<Figures> {
+        let mut all = Figures::default();
+        if self.plan.shape == Shape::Empty {
+            return Ok(all);
+        }
+        for source in 0..self.plan.sources.len() {
+            let Some(slice) = self.plan.slice(source, edge, travel, 1) else {
+                continue;
+            };
+            let found = self.snapshot.estimate(&slice, &self.options).await?;
+            all = all.plus(Figures {
+                rows: found.rows,
+                rows_variance: found.variance,
+                ..Figures::default()
+            });
+        }
+        Ok(all)
+    }
+
+    /// What is checked row by row nobody counts.
+    fn check(&self) -> Result<()> {
+        if self.plan.residual.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::InvalidQuery,
+            "how many rows there are is not known where conditions are checked row by row",
+        )
+        .with_hint("leave out what no view serves, or declare a view that serves it"))
+    }
+}
