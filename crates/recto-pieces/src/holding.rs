@@ -14,12 +14,9 @@ use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 use crate::tables::{PiecedTable, counted, mutation};
 
-/// After so long a sample whose row is not there is of none that is on its way.
-const SAMPLE_WITHOUT_ROW_MS: i64 = 3_600_000;
-
 impl PieceStore {
     /// These samples of a bucket as their rows are now. Those whose row was written again since, and would not be sampled as it
-    /// is, or that have been without one for long, are deleted at their own stamps, so that one that is made meanwhile stays. More than [`MAX_HELD_SAMPLES`] are left as they are: of
+    /// is, are deleted at their own stamps, so that one that is made meanwhile stays. More than [`MAX_HELD_SAMPLES`] are left as they are: of
     /// so full a bucket the parts are looked at that it is cut into.
     ///
     /// # Errors
@@ -36,7 +33,6 @@ impl PieceStore {
         }
         let rows = self.rows_of(place, bucket, &samples).await?;
         let (mut held, mut stale) = (Vec::new(), Vec::new());
-        let long_ago_ms = self.clock().wall_ms - SAMPLE_WITHOUT_ROW_MS;
         for (mut dated, read) in samples.into_iter().zip(rows) {
             let row = read.rows.iter().next().zip(read.stamps.first());
             let is_held = match row {
@@ -44,9 +40,8 @@ impl PieceStore {
                     dated.sample.bytes = bytes_of(&place.pieced, row);
                     sampling.is_sampled(hash(&dated.sample.key), dated.sample.bytes)
                 }
-                Some(_) => true,
-                // It is on its way, or who deleted it was interrupted before its sample was marked.
-                None => dated.at_ms() > long_ago_ms,
+                // One that is not there may be on its way, however old its stamp is: who loads gives rows those of the load.
+                _ => true,
             };
             if is_held {
                 held.push(dated);

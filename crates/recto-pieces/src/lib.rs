@@ -19,6 +19,8 @@
 //! | `samples` | samples are written and read |
 //! | [`writer`] | [`RowChange`]: a row is written |
 //! | `sending` | rows are taken to the buckets that take them |
+//! | `room` | room is made for rows that are to be loaded |
+//! | `loading` | who loads waits where buckets are cut too late |
 //! | `reader` | rows are read |
 //! | `notices` | what is noticed of partitions, for who cuts |
 //! | `growth` | whether a bucket is to be cut, and where |
@@ -43,10 +45,12 @@ mod growth;
 mod holding;
 pub mod limits;
 pub mod list;
+mod loading;
 mod mend;
 mod notices;
 pub mod place;
 mod reader;
+mod room;
 mod samples;
 mod sending;
 mod splitter;

@@ -8,6 +8,14 @@ pub const MAX_COPIED_PIECES: usize = 131_072;
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// Directories that a process reads at once, of those that writes and pages go by.
 pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
+/// How many times as many bytes as it is to have a process loads into a bucket before it waits until that is cut.
+pub const LOAD_FACTOR: u64 = 2;
+/// How long who loads waits for a cut at most.
+pub const MAX_LOAD_WAIT: Duration = Duration::from_secs(30);
+/// Buckets of which a process knows how much it loaded into them.
+pub const MAX_LOADED_BUCKETS: usize = 16_384;
+/// Partitions at once in which room is made for rows that are to be loaded.
+pub const MAX_ROOMS_AT_ONCE: usize = 64;
 /// Pieces that are read side by side.
 pub const MAX_PIECES_AT_ONCE: usize = 16;
 /// Samples of a bucket that are looked at, by which it is cut.

@@ -15,6 +15,7 @@ use crate::copies::Copies;
 use crate::counters::{BucketMetrics, Counters};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{MAX_COPIES_AT_ONCE, MAX_DIRECTORIES_AT_ONCE, MAX_PAUSE, MAX_REQUEST_TIME};
+use crate::loading::Loads;
 use crate::notices::Notices;
 use crate::tables::{PiecedTable, Tables, bucket_partition};
 
@@ -35,6 +36,7 @@ pub struct PieceStore {
     pub(crate) protocol: Protocol,
     pub(crate) copies: Arc<Copies>,
     pub(crate) notices: Arc<Notices>,
+    pub(crate) loads: Arc<Loads>,
     /// Who reads directories.
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) counters: Arc<Counters>,
@@ -96,6 +98,7 @@ impl PieceStore {
             protocol: Protocol::default(),
             copies: Arc::default(),
             notices: Arc::default(),
+            loads: Arc::default(),
             reading: Arc::new(Semaphore::new(MAX_DIRECTORIES_AT_ONCE)),
             counters: Arc::default(),
             copying: Arc::new(Semaphore::new(MAX_COPIES_AT_ONCE)),

@@ -26,8 +26,12 @@ impl PieceStore {
         let alone = group.rows.len() == 1 && group.others.is_empty();
         // Of what stands or falls together no part goes where it may not belong: nobody would begin it again who ends.
         let may_guess = alone || group.atomicity == Atomicity::Each;
-        let guess = |row: &RowWrite| may_guess.then(|| row.guess(group.since)).flatten();
-        let guesses: Vec<_> = group.rows.iter().map(guess).collect();
+        let living = self.living(&group.rows);
+        let guess = |(row, living): (&RowWrite, &Option<Taken>)| {
+            let is_unknown = may_guess && living.is_none();
+            is_unknown.then(|| row.guess(group.since)).flatten()
+        };
+        let guesses: Vec<_> = group.rows.iter().zip(&living).map(guess).collect();
         let machine = |(row, guess): (&RowWrite, &Option<Guess>)| {
             let guess = guess.map(|guess| guess.bucket);
             Writing::new(row.key.clone(), row.kind(), guess, self.protocol)
@@ -37,10 +41,30 @@ impl PieceStore {
             pieces: self,
             group,
             guesses: &guesses,
+            living: &living,
             deadline,
         };
         let mut state = State::new(group.rows.len());
         way.drive(machines, &mut state).await
+    }
+
+    /// The copies that rows may go by at once. Of rows that lie side by side one is looked for.
+    fn living(&self, rows: &[RowWrite]) -> Vec<Option<Taken>> {
+        let now = self.clock();
+        let mut living: Vec<Option<Taken>> = Vec::with_capacity(rows.len());
+        for (index, row) in rows.iter().enumerate() {
+            let before = index.checked_sub(1).and_then(|before| {
+                let is_beside = Arc::ptr_eq(&rows[before].partition.place, &row.partition.place);
+                living[before].as_ref().filter(|_| is_beside)
+            });
+            let has_it = |taken: &&Taken| taken.directory().piece_of(&row.key).is_some() && taken.lives(now);
+            let found = match before.filter(has_it) {
+                Some(taken) => Some(taken.clone()),
+                None => row.partition.living(&row.seek()),
+            };
+            living.push(found);
+        }
+        living
     }
 }
 
@@ -49,6 +73,7 @@ struct Way<'g> {
     pieces: &'g PieceStore,
     group: &'g Group,
     guesses: &'g [Option<Guess>],
+    living: &'g [Option<Taken>],
     deadline: Deadline,
 }
 
@@ -177,7 +202,12 @@ impl Way<'_> {
                 // A copy of this process is as good, where it is the first one that is gone by.
                 let is_first = state.copies[row].is_none();
                 let of = &self.group.rows[row];
-                let living = is_first.then(|| of.partition.living(&of.seek())).flatten();
+                let looks = || {
+                    self.living[row]
+                        .clone()
+                        .or_else(|| of.partition.living(&of.seek()))
+                };
+                let living = is_first.then(looks).flatten();
                 if let Some(taken) = living {
                     let event = WriteEvent::Copy(taken.copy.clone());
                     state.copies[row] = Some(taken);
@@ -293,7 +323,8 @@ impl Way<'_> {
                     &mut sending.further
                 };
                 let at = (row.number, at.0, at.1);
-                add(to, at, row.write_to(*bucket, row.mutation()));
+                let writes = to.entry(at).or_insert_with(|| row.nothing_to(*bucket));
+                writes.mutations.push(row.mutation());
             }
         }
         sending
@@ -319,7 +350,7 @@ impl Way<'_> {
                 .write_together(further, (Atomicity::Each, self.group.options), self.deadline);
         let further = has_further.then(|| further.boxed());
         all_done(std::iter::once(together.boxed()).chain(further)).await?;
-        // What fails leaves a sample without a row, which goes when the samples are held to their rows.
+        // What fails leaves a sample without a row: its bucket is cut a little sooner.
         drop(join_all(sending.gone.into_values().map(write)).await);
         Ok(())
     }

@@ -11,6 +11,7 @@ use recto_buckets::{
     Bucket, ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Key, SplitAction,
     SplitEvent, Splitting, Version,
 };
+use recto_store::Limits;
 
 use crate::directory::Seek;
 use crate::error::Result;
@@ -88,7 +89,7 @@ impl PieceStore {
         let Some(directory) = self.at_rest(place, &key).await? else {
             return Ok(0);
         };
-        let mut room = Room::new(self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION);
+        let mut room = Room::of(self.store.limits());
         let (mut cuts, mut is_hot) = (Vec::new(), false);
         for (bucket, key, wanted) in due {
             if directory.piece_of(&key).is_none() {
@@ -176,7 +177,7 @@ impl PieceStore {
 
     /// Makes cuts of the directory as it was just read, or goes on with what is half done, to the end. Others who come first with
     /// theirs are let be: what is due then follows from what they made of it.
-    async fn split(
+    pub(crate) async fn split(
         &self,
         place: &Arc<Place>,
         key: &Key,
@@ -369,21 +370,21 @@ impl PieceStore {
 }
 
 /// What is left of a conditional write for cuts.
-struct Room {
+pub(crate) struct Room {
     edges: usize,
     bytes: usize,
 }
 
 impl Room {
-    fn new(bytes: usize) -> Self {
+    pub(crate) fn of(limits: Limits) -> Self {
         Self {
             edges: MAX_CUT_EDGES,
-            bytes,
+            bytes: limits.mutation_bytes / EDGES_OF_A_MUTATION,
         }
     }
 
     /// Whether there is room for one more; the first one has it.
-    fn takes(&mut self, cut: &Cut) -> bool {
+    pub(crate) fn takes(&mut self, cut: &Cut) -> bool {
         let bytes: usize = cut.edges.iter().map(|edge| edge.len() + PIECE_BYTES).sum();
         let is_first = self.edges == MAX_CUT_EDGES;
         if !is_first && (cut.edges.len() > self.edges || bytes > self.bytes) {

@@ -299,6 +299,21 @@ impl PiecedTable {
         })
     }
 
+    /// All rows that a bucket has of a span, as they lie in the store.
+    ///
+    /// # Errors
+    /// Its edges are none of the table's.
+    #[cfg(feature = "testing")]
+    pub fn slice_in(&self, partition: &crate::Partition, span: &Span, bucket: u64) -> Result<Slice> {
+        let (from, to) = self.bounds(span)?;
+        let partition = partition.place.bucket_partition(Bucket(bucket));
+        Ok(Slice {
+            from,
+            to,
+            ..Slice::from_start(&self.table, partition, 1)
+        })
+    }
+
     /// Both edges of a span.
     pub(crate) fn bounds(&self, span: &Span) -> Result<(Bound, Bound)> {
         let to = match &span.end {

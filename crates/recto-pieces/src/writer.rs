@@ -177,11 +177,19 @@ impl RowWrite {
     }
 
     pub(crate) fn write_to(&self, bucket: Bucket, mutation: Mutation) -> PartitionWrite {
+        PartitionWrite {
+            mutations: vec![mutation],
+            ..self.nothing_to(bucket)
+        }
+    }
+
+    /// A write to a bucket that does nothing yet.
+    pub(crate) fn nothing_to(&self, bucket: Bucket) -> PartitionWrite {
         let place = &self.partition.place;
         PartitionWrite {
             table: Arc::clone(&place.pieced.table),
             partition: place.bucket_partition(bucket),
-            mutations: vec![mutation],
+            mutations: Vec::new(),
         }
     }
 }

@@ -142,6 +142,7 @@ pub mod write;
 mod random;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::{Cells, Table};
@@ -207,6 +208,22 @@ pub trait Store: Send + Sync + 'static {
         atomicity: Atomicity,
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError>;
+
+    /// Who is about to write many rows says what they will be, so that room is made for them where a partition would become too
+    /// large: `sample` are some of them, each of which stands for `each` rows. Nothing of it is written. A store that keeps no
+    /// partition in buckets does nothing.
+    ///
+    /// # Errors
+    /// There is not as much room after `timeout`. The rows may be written all the same.
+    async fn make_room(
+        &self,
+        sample: Vec<PartitionWrite>,
+        each: u32,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        let _ = (sample, each, timeout);
+        Ok(())
+    }
 
     /// Changes one partition if its conditions hold. Never retried below this trait: an unknown
     /// outcome is the caller's to settle.

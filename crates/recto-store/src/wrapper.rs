@@ -1,6 +1,7 @@
 //! Stores that pass on to another what they do not do themselves, for tests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
@@ -147,6 +148,15 @@ impl<W: StoreWrapper> Store for W {
         let outcome = self.on_writes(writes, atomicity, options).await;
         self.pass().await;
         outcome
+    }
+
+    async fn make_room(
+        &self,
+        sample: Vec<PartitionWrite>,
+        each: u32,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        self.inner().make_room(sample, each, timeout).await
     }
 
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {

@@ -10,6 +10,7 @@ mod counted;
 mod estimate;
 mod list;
 mod pages;
+mod room;
 mod routed;
 mod scan;
 mod snapshot;
@@ -19,6 +20,7 @@ mod writes;
 pub use tables::table_in_store;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
@@ -295,6 +297,15 @@ impl Store for BucketedStore {
         }
         let error = not_in_buckets(&cas.table, "is written plainly");
         Ok(CasOutcome::Refused(error))
+    }
+
+    async fn make_room(
+        &self,
+        sample: Vec<PartitionWrite>,
+        each: u32,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        self.room(sample, each, timeout).await
     }
 
     async fn transact(

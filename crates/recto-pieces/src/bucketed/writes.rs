@@ -57,6 +57,9 @@ impl BucketedStore {
             options,
         };
         let deadline = pieces.deadline(options.timeout);
+        if options.relaxed {
+            pieces.slow_down(&group, deadline).await;
+        }
         loop {
             return match pieces.write_group(&group, deadline).await {
                 Ok(Ended::Done) => Ok(WriteOutcome::Done),
@@ -82,7 +85,11 @@ fn outcome_of(error: PiecesError) -> Result<WriteOutcome, StoreError> {
 }
 
 /// A mutation as one of a row in the store.
-fn row(bucketed: &Bucketed, partition: &Partition, mutation: Mutation) -> Result<RowWrite, StoreError> {
+pub(super) fn row(
+    bucketed: &Bucketed,
+    partition: &Partition,
+    mutation: Mutation,
+) -> Result<RowWrite, StoreError> {
     let logical = &bucketed.logical;
     let ttl_seconds = mutation.ttl_seconds;
     let (clustering, change) = match mutation.operation {

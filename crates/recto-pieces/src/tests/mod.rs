@@ -5,6 +5,7 @@ mod cuts;
 mod directories;
 mod expired;
 mod lists;
+mod room;
 mod rows;
 mod samples;
 mod stages;

@@ -98,32 +98,3 @@ async fn no_row_is_left_that_is_not_counted() {
         }
     }
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_sample_without_a_row_does_not_count_for_ever() {
-    let stream = Stream::new(Direction::Ascending).await;
-    let sampled = (0..200).filter(|at| stream.would_be_sampled(*at).is_some());
-    for at in sampled {
-        let text = "x".repeat(900);
-        stream.put(at, "a", &text).await.expect("it is written");
-        // Who deletes it is interrupted before its sample is marked.
-        let delete = recto_store::Operation::DeleteRow {
-            clustering: clustering(at, "a"),
-        };
-        let delete = PartitionWrite {
-            table: Arc::clone(&stream.pieced.table),
-            partition: stream.partition.place.bucket_partition(Bucket(0)),
-            mutations: vec![crate::tables::mutation(delete, (stream.pieces.stamps)(), None)],
-        };
-        let deleted = stream.pieces.store.write(delete, WriteOptions::default()).await;
-        assert!(matches!(deleted, Ok(WriteOutcome::Done)));
-    }
-    assert!(stream.sampled().await.len() > 12, "enough to be cut");
-    tokio::time::sleep(Duration::from_secs(4_000)).await;
-    let pieces = stream.pieces.clone();
-    tokio::spawn(async move { pieces.work().await });
-    stream.partition.look(TIME).await.expect("it is read");
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    let directory = stream.partition.directory(TIME).await.expect("it is read");
-    assert_eq!((directory.version, stream.sampled().await.len()), (0, 0));
-}

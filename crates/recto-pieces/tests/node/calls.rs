@@ -21,7 +21,7 @@ pub(crate) enum Call {
 
 /// How many there were of each kind, by the table.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<BTreeMap<(String, Call), u64>>);
+pub(crate) struct Calls(Mutex<BTreeMap<(String, Call), u64>>, Mutex<BTreeMap<String, u64>>);
 
 impl Calls {
     fn count(&self, table: &str, call: Call) {
@@ -31,6 +31,11 @@ impl Calls {
             .unwrap()
             .entry((table.to_owned(), call))
             .or_default() += 1;
+    }
+
+    /// How many bytes were written to a table.
+    pub(crate) fn bytes_of(&self, table: &str) -> u64 {
+        self.1.lock().unwrap().get(table).copied().unwrap_or_default()
     }
 
     pub(crate) fn of(&self, table: &str, call: Call) -> u64 {
@@ -74,6 +79,8 @@ impl StoreWrapper for Counted {
     ) -> Result<WriteOutcome, StoreError> {
         for write in &writes {
             self.calls.count(write.table.name(), Call::Write);
+            let mut bytes = self.calls.1.lock().unwrap();
+            *bytes.entry(write.table.name().to_owned()).or_default() += write.byte_len() as u64;
         }
         self.inner.write_many(writes, atomicity, options).await
     }

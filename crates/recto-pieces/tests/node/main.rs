@@ -13,6 +13,7 @@ mod history;
 mod hot;
 #[path = "../../../recto-jobs/tests/common/keyspace.rs"]
 mod keyspace;
+mod load;
 mod process;
 mod rows;
 

@@ -81,7 +81,7 @@ pub(crate) struct Process {
 }
 
 /// The keyspace of all tests of this program.
-async fn keyspace() -> &'static str {
+pub(crate) async fn keyspace() -> &'static str {
     static KEYSPACE: OnceCell<String> = OnceCell::const_new();
     KEYSPACE.get_or_init(keyspace::made).await
 }

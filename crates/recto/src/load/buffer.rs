@@ -148,6 +148,11 @@ impl Buffer {
         self.entries.iter().map(Vec::len).sum::<usize>() as u64
     }
 
+    /// How many rows of a collection it has.
+    pub(super) fn entries_of(&self, target: usize) -> usize {
+        self.entries[target].len()
+    }
+
     pub(super) fn reject(&mut self, reject: Reject) {
         self.reject_bytes += reject.byte_len();
         self.rejects.push(reject);

@@ -14,6 +14,7 @@
 //! | `rows` | records into rows and rejects |
 //! | `buffer` | rows in key order, and as writes |
 //! | `pipeline` | the two threads |
+//! | `room` | room for rows in buckets, before they come |
 //! | `write` | writes, repeated until their outcome is known |
 //! | `whole` | rows with their entries in views, as writes |
 //! | `part` | those writes, by what is there |
@@ -39,6 +40,7 @@ mod pipeline;
 mod plan;
 mod records;
 mod rejects;
+mod room;
 mod rows;
 mod source;
 mod whole;
@@ -444,6 +446,8 @@ impl Load<'_> {
         state: &mut State,
     ) -> Result<Vec<RefusedRow>> {
         let Self { telling, writer, .. } = self;
+        let room = writer.make_room(buffer);
+        telling.during(state, self.bytes_done, room).await?;
         let mut refused = Vec::new();
         let (rows, mut rows_written) = (buffer.entries(), 0);
         let bytes_of_buffer = u128::from(bytes_end.saturating_sub(self.bytes_done));

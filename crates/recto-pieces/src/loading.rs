@@ -1,0 +1,140 @@
+//! Who loads waits where buckets are cut too late: a load is faster than any cut.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use recto_buckets::{Bucket, Span};
+use recto_store::ReadOptions;
+
+use crate::limits::{LOAD_FACTOR, MAX_LOAD_WAIT, MAX_LOADED_BUCKETS};
+use crate::notices::Notice;
+use crate::place::{Deadline, PieceStore, PlaceId};
+use crate::samples::Became;
+use crate::writer::{Group, RowWrite};
+
+/// How long who waits does until it looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What this process loaded into buckets, as they are cut now.
+#[derive(Debug, Default)]
+pub(crate) struct Loads {
+    buckets: Mutex<HashMap<(PlaceId, Bucket), Loaded>>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    span: Span,
+    bytes: u64,
+}
+
+/// Where a row lies, as far as it is known.
+struct Lies {
+    bucket: Bucket,
+    span: Span,
+    is_at_rest: bool,
+}
+
+impl Loads {
+    /// Counts bytes that are loaded into a bucket, if it has less than so many since it was cut.
+    fn add(&self, id: &PlaceId, lies: &Lies, bytes: u64, most: u64) -> bool {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_LOADED_BUCKETS {
+            buckets.clear();
+        }
+        let loaded = buckets
+            .entry((PlaceId::clone(id), lies.bucket))
+            .or_insert_with(|| Loaded {
+                span: lies.span.clone(),
+                bytes: 0,
+            });
+        // While it is cut all goes there as well.
+        if lies.is_at_rest && loaded.span != lies.span {
+            loaded.span = lies.span.clone();
+            loaded.bytes = 0;
+        }
+        let has_room = loaded.bytes < most;
+        if has_room {
+            loaded.bytes += bytes;
+        }
+        has_room
+    }
+
+    /// Nobody waits for this bucket any more before it has got as much again.
+    fn lets(&self, id: &PlaceId, bucket: Bucket) {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        buckets.remove(&(PlaceId::clone(id), bucket));
+    }
+}
+
+impl PieceStore {
+    /// Waits until buckets are cut into which this process has loaded [`LOAD_FACTOR`] times what they are to have: for [`MAX_LOAD_WAIT`]
+    /// at most, and half of the time that there is.
+    pub(crate) async fn slow_down(&self, group: &Group, deadline: Deadline) {
+        let mut left = (deadline.left(&self.environment) / 2).min(MAX_LOAD_WAIT);
+        let mut rows = group.rows.iter().peekable();
+        while let Some(row) = rows.next() {
+            let mut lies = self.lies(row);
+            let mut bytes = bytes_of(row);
+            let id = &row.partition.place.id;
+            let is_beside = |other: &&RowWrite| other.partition.place.id == *id && lies.span.has(&other.key);
+            while let Some(beside) = rows.next_if(is_beside) {
+                bytes += bytes_of(beside);
+            }
+            let pieced = &row.partition.place.pieced;
+            let most = pieced.sampling.unit * u64::from(pieced.samples) * LOAD_FACTOR;
+            while !self.loads.add(id, &lies, bytes, most) {
+                if left.is_zero() {
+                    self.loads.lets(id, lies.bucket);
+                    continue;
+                }
+                self.notices
+                    .add(&row.partition.place, Notice::Grown(lies.bucket), &row.key);
+                let pause = left.min(LOOK_EVERY);
+                tokio::time::sleep(pause).await;
+                left -= pause;
+                // What fails is met by the write.
+                drop(
+                    row.partition
+                        .take(&row.seek(), self.deadline(ReadOptions::default().timeout))
+                        .await,
+                );
+                lies = self.lies(row);
+            }
+        }
+    }
+
+    fn lies(&self, row: &RowWrite) -> Lies {
+        let known = self.copies.last(&row.partition.place.id, &row.seek());
+        let unknown = || Lies {
+            bucket: Bucket(0),
+            span: Span::all(),
+            is_at_rest: true,
+        };
+        let Some(known) = known else { return unknown() };
+        let (pieces, end) = (&known.directory().pieces, &known.directory().end);
+        let behind = pieces.partition_point(|piece| piece.start <= row.key);
+        let Some(piece) = behind.checked_sub(1).map(|index| &pieces[index]) else {
+            return unknown();
+        };
+        let end = pieces
+            .get(behind)
+            .map(|next| next.start.clone())
+            .or_else(|| end.clone());
+        Lies {
+            bucket: piece.roles.read,
+            span: Span {
+                start: piece.start.clone(),
+                end,
+            },
+            is_at_rest: piece.roles.is_at_rest(),
+        }
+    }
+}
+
+fn bytes_of(row: &RowWrite) -> u64 {
+    match row.became {
+        Became::Put(bytes) => bytes,
+        Became::Gone => 0,
+    }
+}

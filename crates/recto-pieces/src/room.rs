@@ -1,0 +1,148 @@
+//! Room is made for many rows before they come, by who knows what they are: a cut of what is empty copies nothing, and one of what is to be
+//! loaded would come too late.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_buckets::limits::{MAX_CUT_EDGES, MAX_EDGE_BYTES};
+use recto_buckets::{Bucket, Cut, Directory, Key, Sampling, Span, Stays};
+
+use crate::error::Result;
+use crate::growth::span_of;
+use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_STEP_TIME};
+use crate::place::{PieceStore, Place};
+use crate::splitter::Room;
+
+/// Of what a bucket is to have, how many quarters each part has for which room is made: few of them have so many samples by chance that they
+/// are cut once more.
+const PART_QUARTERS: u64 = 3;
+
+/// Rows that are about to come.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Coming {
+    /// The key of one of them.
+    pub(crate) key: Key,
+    /// What all of them count as for which it stands.
+    pub(crate) bytes: u64,
+    /// How many they are.
+    pub(crate) rows: u64,
+}
+
+impl PieceStore {
+    /// Cuts what would become too much for a bucket, where it would: these are some of the rows that are about to come to a partition.
+    ///
+    /// # Errors
+    /// It cannot be cut in time.
+    pub(crate) async fn make_room(&self, place: &Arc<Place>, mut coming: Vec<Coming>) -> Result<()> {
+        let bytes: u64 = coming.iter().map(|one| one.bytes).sum();
+        // What is there already is looked at by who cuts, as ever.
+        if bytes < place.pieced.sampling.unit {
+            return Ok(());
+        }
+        coming.sort();
+        let mut next = coming.first().map(|first| first.key.clone());
+        for _ in 0..MAX_CUT_ROUNDS {
+            let Some(key) = next else { break };
+            let Some(directory) = self.at_rest(place, &key).await? else {
+                break;
+            };
+            let cuts = self.room_in(place, &directory, &coming).await?;
+            if cuts.is_empty() {
+                let end = directory.end.as_ref();
+                let behind = end.and_then(|end| coming.iter().find(|one| one.key >= *end));
+                next = behind.map(|one| one.key.clone());
+                continue;
+            }
+            self.split(place, &key, directory, cuts, true).await?;
+            next = Some(key);
+        }
+        Ok(())
+    }
+
+    /// The cuts of a window, as many as one conditional write has room for.
+    async fn room_in(&self, place: &Place, directory: &Directory, coming: &[Coming]) -> Result<Vec<Cut>> {
+        let mut buckets: Vec<(Bucket, Span, Sampling)> = Vec::new();
+        for one in coming {
+            let Some(piece) = directory.piece_of(&one.key) else {
+                continue;
+            };
+            let bucket = piece.roles.read;
+            if buckets.last().is_none_or(|(last, ..)| *last != bucket)
+                && let Some((span, sampling)) = span_of(directory, bucket)
+            {
+                buckets.push((bucket, span, sampling));
+            }
+        }
+        let cuts = buckets
+            .iter()
+            .map(|(bucket, span, sampling)| self.cut_in(place, (*bucket, span, *sampling), coming));
+        let cuts: Vec<_> = cuts.collect();
+        let cuts: Vec<Option<Cut>> = stream::iter(cuts)
+            .buffered(MAX_PIECES_AT_ONCE)
+            .try_collect()
+            .await?;
+        let mut room = Room::of(self.store.limits());
+        Ok(cuts.into_iter().flatten().filter(|cut| room.takes(cut)).collect())
+    }
+
+    async fn cut_in(
+        &self,
+        place: &Place,
+        (bucket, span, sampling): (Bucket, &Span, Sampling),
+        coming: &[Coming],
+    ) -> Result<Option<Cut>> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let there = self.samples(place, bucket, span, deadline).await?;
+        let there = there.into_iter().map(|dated| Coming {
+            key: dated.sample.key,
+            bytes: sampling.unit,
+            rows: 0,
+        });
+        Ok(cut_for(place, span, there.collect(), coming))
+    }
+}
+
+/// Where a bucket is cut that has these samples, and into which those rows are to come; none: it will not be too large.
+fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) -> Option<Cut> {
+    let pieced = &place.pieced;
+    let most = pieced.sampling.unit.saturating_mul(pieced.samples.into());
+    let coming = coming.iter().filter(|one| span.has(&one.key)).cloned();
+    let mut all: Vec<Coming> = there.iter().cloned().chain(coming).collect();
+    all.sort();
+    let total: u64 = all.iter().map(|one| one.bytes).sum();
+    if total <= most {
+        return None;
+    }
+    let part = (most / 4 * PART_QUARTERS).max(1);
+    let parts = total.div_ceil(part).min(MAX_CUT_EDGES as u64 + 1);
+    let (mut edges, mut before) = (Vec::new(), 0);
+    for one in &all {
+        let is_due = u128::from(before) * u128::from(parts) >= u128::from(total) * (edges.len() as u128 + 1);
+        let is_edge = span.start < one.key && one.key.len() <= MAX_EDGE_BYTES;
+        if is_due && is_edge && edges.last() != Some(&one.key) && before > 0 {
+            edges.push(one.key.clone());
+        }
+        before += one.bytes;
+    }
+    let (first, last) = (edges.first()?, edges.last()?);
+    let stays_first = there.iter().filter(|one| one.key < *first).count();
+    let stays_last = there.iter().filter(|one| one.key >= *last).count();
+    let (rows, bytes) = all
+        .iter()
+        .filter(|one| one.rows > 0)
+        .fold((0, 0), |(rows, bytes), one| (rows + one.rows, bytes + one.bytes));
+    Some(Cut {
+        stays: if stays_last > stays_first {
+            Stays::Last
+        } else {
+            Stays::First
+        },
+        sampling: Sampling {
+            unit: pieced.sampling.unit,
+            mean: bytes.checked_div(rows).unwrap_or(pieced.sampling.mean).max(1),
+        },
+        // What it holds when all has come is not known yet.
+        figures: None,
+        edges,
+    })
+}
