@@ -273,11 +273,12 @@ impl EmbeddedStore {
     async fn ask_conditional(
         &self,
         conditional: Conditional,
+        relaxed: bool,
         options: WriteOptions,
     ) -> Result<Reply, StoreError> {
         let bytes = conditional.byte_len();
         self.queue
-            .ask(Work::Conditional(conditional), bytes, false, options.timeout)
+            .ask(Work::Conditional(conditional), bytes, relaxed, options.timeout)
             .await
     }
 }
@@ -376,7 +377,7 @@ impl Store for EmbeddedStore {
             Ok(prepared) => prepared,
             Err(error) => return Ok(CasOutcome::Refused(error)),
         };
-        match self.ask_conditional(prepared, options).await? {
+        match self.ask_conditional(prepared, false, options).await? {
             Reply::NotApplied(mut current) => Ok(CasOutcome::NotApplied {
                 current: current.pop().unwrap_or_default(),
             }),
@@ -396,7 +397,7 @@ impl Store for EmbeddedStore {
             Ok(prepared) => prepared,
             Err(error) => return Ok(TransactionOutcome::Refused(error)),
         };
-        match self.ask_conditional(prepared, options).await? {
+        match self.ask_conditional(prepared, options.relaxed, options).await? {
             Reply::NotApplied(current) => Ok(TransactionOutcome::NotApplied { current }),
             Reply::Conflict(number) => Ok(TransactionOutcome::Conflict(number)),
             Reply::Unknown(error) => Ok(TransactionOutcome::Unknown(error)),

@@ -113,6 +113,13 @@ impl Cells {
         }
     }
 
+    /// The same cells behind one that is null. No bytes are moved.
+    #[must_use]
+    pub fn with_null_first(mut self) -> Self {
+        self.spans.insert(0, Span::NULL);
+        self
+    }
+
     /// Drops all cells after the first `count`. The buffer keeps its bytes.
     pub fn truncate(&mut self, count: usize) {
         self.spans.truncate(count);

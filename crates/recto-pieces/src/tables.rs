@@ -223,7 +223,8 @@ impl PiecedTable {
 
     /// The encoded form of a prefix of a clustering key.
     pub(crate) fn key(&self, clustering: RowRef<'_>) -> Result<Key> {
-        let mut encoded = Key::new();
+        // Most keys are hardly longer than their cells.
+        let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
         key::encode_clustering(&self.table, clustering, &mut encoded)?;
         Ok(encoded)
     }

@@ -69,13 +69,7 @@ impl BucketedStore {
         atomicity: Atomicity,
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        let checked = self
-            .inner
-            .limits()
-            .check_writes(&plain, atomicity == Atomicity::Logged);
-        if let Err(error) = checked {
-            return Ok(WriteOutcome::Refused(error));
-        }
+        // The store checks what it gets.
         let call = Call {
             plain,
             ..Call::default()
@@ -86,6 +80,7 @@ impl BucketedStore {
             Err(NotSent::Failed(error)) => return Err(error),
         };
         let Routed { call, numbers, .. } = routed;
+        let durable = engine.relaxed_cuts(&options);
         let mut plain = call.plain;
         let one = if plain.len() == 1 { plain.pop() } else { None };
         let outcome = match one {
@@ -93,6 +88,9 @@ impl BucketedStore {
             None => self.inner.write_many(plain, atomicity, options).await,
         };
         held.ended(!matches!(outcome, Ok(WriteOutcome::Unknown(_))));
+        if matches!(outcome, Ok(WriteOutcome::Done | WriteOutcome::Counted(_))) {
+            engine.are_durable(durable);
+        }
         Ok(match outcome? {
             WriteOutcome::Conflict(number) => WriteOutcome::Conflict(numbers.before(number)),
             WriteOutcome::Counted(mut met) => {
@@ -126,8 +124,12 @@ impl BucketedStore {
             numbers,
             conditions,
         } = routed;
+        let durable = engine.relaxed_cuts(&options);
         let outcome = self.inner.transact(call.conditional, call.plain, options).await;
         held.ended(!matches!(outcome, Ok(TransactionOutcome::Unknown(_))));
+        if matches!(outcome, Ok(TransactionOutcome::Applied)) {
+            engine.are_durable(durable);
+        }
         Ok(match outcome? {
             TransactionOutcome::Conflict(number) => TransactionOutcome::Conflict(numbers.before(number)),
             TransactionOutcome::NotApplied { current } => TransactionOutcome::NotApplied {
@@ -201,7 +203,10 @@ impl BucketedStore {
             }
             guard.done();
             let rows = addresses.coming(&call, &buckets, full);
-            let made = tokio::time::timeout(deadline.left(environment) / 2, make_room(engine, &places, rows));
+            let made = tokio::time::timeout(
+                deadline.left(environment) / 2,
+                make_room(engine, &places, rows, options.relaxed),
+            );
             if !matches!(made.await, Ok(true)) {
                 // Where no room can be made there is as much as there was.
                 attempts = MAX_ROOM_ATTEMPTS;
@@ -411,11 +416,11 @@ fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTr
 }
 
 /// Makes room for all of these; whether there may be more of it.
-async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming) -> bool {
+async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming, relaxed: bool) -> bool {
     let mut made = false;
     for ((place, bucket), rows) in coming {
         // Who cannot cut writes where there is too little room: what is too large is looked at again.
-        let one = engine.make_room(&places[place], bucket, &rows).await;
+        let one = engine.make_room(&places[place], bucket, &rows, relaxed).await;
         made |= one.unwrap_or(false);
     }
     made

@@ -203,6 +203,22 @@ impl BucketedStore {
         self.shared.known.bucketed(table, self.inner.limits())
     }
 
+    /// Which cuts are on disk when these are.
+    fn durable_with(&self, writes: &[PartitionWrite], options: &WriteOptions) -> Option<u64> {
+        let is_some = writes.iter().any(|write| !write.mutations.is_empty());
+        self.transacted()
+            .filter(|_| is_some)
+            .and_then(|engine| engine.relaxed_cuts(options))
+    }
+
+    fn written(&self, outcome: &Result<WriteOutcome, StoreError>, durable: Option<u64>) {
+        if let (Some(engine), Ok(WriteOutcome::Done | WriteOutcome::Counted(_))) =
+            (self.transacted(), outcome)
+        {
+            engine.are_durable(durable);
+        }
+    }
+
     async fn write_in_buckets(
         &self,
         writes: Vec<PartitionWrite>,
@@ -271,7 +287,10 @@ impl Store for BucketedStore {
 
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
         if write.table.options().buckets.is_none() {
-            return self.inner.write(write, options).await;
+            let durable = self.durable_with(std::slice::from_ref(&write), &options);
+            let outcome = self.inner.write(write, options).await;
+            self.written(&outcome, durable);
+            return outcome;
         }
         self.write_in_buckets(vec![write], Atomicity::Each, options).await
     }
@@ -283,7 +302,10 @@ impl Store for BucketedStore {
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
         if writes.iter().all(|write| write.table.options().buckets.is_none()) {
-            return self.inner.write_many(writes, atomicity, options).await;
+            let durable = self.durable_with(&writes, &options);
+            let outcome = self.inner.write_many(writes, atomicity, options).await;
+            self.written(&outcome, durable);
+            return outcome;
         }
         self.write_in_buckets(writes, atomicity, options).await
     }

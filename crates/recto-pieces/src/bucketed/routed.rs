@@ -153,10 +153,14 @@ impl Routed {
             return self.add_numbered(write_of(*first, mutations), None);
         }
         let mut parts: BTreeMap<Bucket, (Vec<Mutation>, Vec<usize>)> = BTreeMap::new();
-        for (number, (mutation, bucket)) in write.mutations.into_iter().zip(buckets).enumerate() {
-            let (mutations, numbers) = parts.entry(*bucket).or_default();
-            mutations.push(in_store(mutation));
-            numbers.push(number);
+        let mut mutations = write.mutations.into_iter().enumerate();
+        // Most come in the order of their keys, so that those of a bucket stand together.
+        for run in buckets.chunk_by(|one, other| one == other) {
+            let (there, numbers) = parts.entry(run[0]).or_default();
+            for (number, mutation) in mutations.by_ref().take(run.len()) {
+                there.push(in_store(mutation));
+                numbers.push(number);
+            }
         }
         let first = self.numbers.0.len();
         for (bucket, (mutations, mut numbers)) in parts {
@@ -185,7 +189,7 @@ fn in_store(mutation: Mutation) -> Mutation {
             cells,
             replace,
         } => Operation::Put {
-            cells: Bucketed::with_mark(&clustering, &cells),
+            cells: Bucketed::with_mark(&clustering, cells),
             clustering,
             replace,
         },

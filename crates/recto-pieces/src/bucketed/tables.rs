@@ -81,7 +81,8 @@ impl Bucketed {
 
     /// Where a regular column stands among those of the table in the store.
     pub(crate) fn regular(column: u16) -> u16 {
-        column + 1
+        // One more than there can be is refused by the store.
+        column.saturating_add(1)
     }
 
     /// The cells of regular columns, with a place for what the row counts as.
@@ -91,16 +92,12 @@ impl Bucketed {
 
     /// The cells of regular columns of a row that is put where nothing is sampled: what it counts as is said of one that has
     /// nothing else, so that its stamp is known.
-    pub(crate) fn with_mark(clustering: &Cells, cells: &Cells) -> Cells {
-        let mark = cells
-            .iter()
-            .all(|cell| cell.is_none())
-            .then(|| mark_of(clustering));
-        let bytes = cells.byte_len() + mark.as_ref().map_or(0, Vec::len);
-        let mut marked = Cells::with_capacity(cells.len() + 1, bytes);
-        marked.push(mark.as_deref());
-        marked.extend(cells.as_row());
-        marked
+    pub(crate) fn with_mark(clustering: &Cells, cells: Cells) -> Cells {
+        if cells.iter().any(|cell| cell.is_some()) {
+            return cells.with_null_first();
+        }
+        let mark = mark_of(clustering);
+        std::iter::once(Some(&mark[..])).chain(cells.iter()).collect()
     }
 
     /// The columns and cells of a patch, likewise.
@@ -110,7 +107,7 @@ impl Bucketed {
             return (others.collect(), cells);
         }
         let columns = std::iter::once(0).chain(others).collect();
-        (columns, Self::with_mark(clustering, &cells))
+        (columns, Self::with_mark(clustering, cells))
     }
 
     /// What was read, as who asked knows the table.

@@ -27,7 +27,7 @@ impl Transacted {
         bucket: Bucket,
         start: &mut Key,
         edge: &Key,
-        end: End,
+        (end, relaxed): (End, bool),
     ) -> Result<bool> {
         let plan = Plan::towards(end);
         let mut way = Way::new(bucket, start.clone());
@@ -43,7 +43,7 @@ impl Transacted {
             let part = found.part.as_ref().map(|part| part.roles.read);
             let part = part.unwrap_or(found.whole.next_bucket);
             let (now, bytes) = (load.edge.clone(), load.count.bytes);
-            self.transact(&mut alone, &found, &plan, load, part, deadline)
+            self.transact(&mut alone, &found, &plan, load, part, (deadline, relaxed))
                 .await?;
             self.counters.moved(bytes);
             way.part = Some(part);
@@ -109,7 +109,7 @@ impl Transacted {
         bucket: Bucket,
         start: &mut Key,
         edges: &[Key],
-        end: End,
+        (end, relaxed): (End, bool),
     ) -> Result<bool> {
         self.make().await?;
         let deadline = self.deadline(MAX_STEP_TIME);
@@ -149,7 +149,8 @@ impl Transacted {
             .then(|| found.place.pieced.mark_root(&place.partition, self.newest()))
             .into_iter()
             .collect();
-        self.commit(&mut alone, place, whole, cas, root, deadline).await?;
+        self.commit(&mut alone, place, whole, cas, root, (deadline, relaxed))
+            .await?;
         self.begun(&found, &made);
         if end == End::First {
             start.clone_from(nearest);

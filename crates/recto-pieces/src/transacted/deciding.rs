@@ -42,7 +42,20 @@ impl Transacted {
         Ok(())
     }
 
-    /// Changes a directory together with what lies where it says.
+    /// How many cuts are on disk, of those that did not have to be at once, when a write with these options is done that is sent from now on.
+    pub(crate) fn relaxed_cuts(&self, options: &WriteOptions) -> Option<u64> {
+        self.known.relaxed().filter(|_| !options.relaxed)
+    }
+
+    /// So many are.
+    pub(crate) fn are_durable(&self, cuts: Option<u64>) {
+        if let Some(cuts) = cuts {
+            self.known.durable(cuts);
+        }
+    }
+
+    /// Changes a directory together with what lies where it says. Relaxed, it is on disk with the next write that is not; until
+    /// then who reads goes by the directory that is read with the rows.
     pub(super) async fn commit(
         &self,
         alone: &mut Alone,
@@ -50,13 +63,15 @@ impl Transacted {
         whole: Whole,
         cas: Cas,
         plain: Vec<PartitionWrite>,
-        deadline: Deadline,
+        (deadline, relaxed): (Deadline, bool),
     ) -> Result<()> {
         let id = &place.id;
         let options = WriteOptions {
             timeout: self.request_time(deadline)?,
+            relaxed,
             ..WriteOptions::default()
         };
+        let durable = self.relaxed_cuts(&options);
         // Whoever comes after a caller that went away meanwhile finds this.
         *alone.torn = Some(Arc::clone(place));
         let before = self.known.find(id).map_or(1, |entry| entry.whole.next_bucket.0);
@@ -65,7 +80,8 @@ impl Transacted {
         let error = match outcome {
             Ok(TransactionOutcome::Applied) => {
                 self.counters.made(whole.next_bucket.0.saturating_sub(before));
-                self.known.changed(id, whole);
+                self.known.changed(id, whole, relaxed);
+                self.are_durable(durable);
                 *alone.torn = None;
                 return Ok(());
             }

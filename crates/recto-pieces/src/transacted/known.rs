@@ -24,6 +24,8 @@ pub(super) struct Entry {
     pub(super) fills: Fills,
     /// When it became so, or was found so.
     since: Epoch,
+    /// How many changes have to be on disk, of those that need not be at once, for it to stay so whatever happens.
+    rests_on: u64,
     /// When it was put here.
     turn: u64,
     pieces: usize,
@@ -44,6 +46,9 @@ struct Inner {
     /// Those that are being changed, or may be changed later.
     in_flux: BTreeSet<PlaceId>,
     epoch: Epoch,
+    /// Changes that need not be on disk at once, and how many of them are.
+    relaxed: u64,
+    durable: u64,
     turn: u64,
     pieces: usize,
     bytes: usize,
@@ -68,7 +73,8 @@ impl Known {
     pub(super) fn find_as_of(&self, place: &PlaceId, epoch: Epoch) -> Option<Arc<Whole>> {
         let inner = self.lock();
         let entry = inner.entries.get(place)?;
-        let is_same = entry.since <= epoch && !inner.in_flux.contains(place);
+        let is_sure = entry.rests_on <= inner.durable;
+        let is_same = entry.since <= epoch && is_sure && !inner.in_flux.contains(place);
         is_same.then(|| Arc::clone(&entry.whole))
     }
 
@@ -95,13 +101,26 @@ impl Known {
         self.lock().in_flux.insert(Arc::clone(place));
     }
 
-    /// It is changed.
-    pub(super) fn changed(&self, place: &PlaceId, whole: Whole) {
+    /// It is changed; `is_relaxed`: not on disk, so that it may be as it was before if the disk fails.
+    pub(super) fn changed(&self, place: &PlaceId, whole: Whole, is_relaxed: bool) {
         let mut inner = self.lock();
         inner.epoch += 1;
+        inner.relaxed += u64::from(is_relaxed);
         inner.in_flux.remove(place);
         let fills = inner.entries.get(place).map(|entry| Arc::clone(&entry.fills));
         inner.put(place, Arc::new(whole), fills.unwrap_or_default());
+    }
+
+    /// How many changes there were that need not be on disk at once; none: all of them are.
+    pub(super) fn relaxed(&self) -> Option<u64> {
+        let inner = self.lock();
+        (inner.relaxed > inner.durable).then_some(inner.relaxed)
+    }
+
+    /// So many of them are on disk.
+    pub(super) fn durable(&self, relaxed: u64) {
+        let mut inner = self.lock();
+        inner.durable = inner.durable.max(relaxed);
     }
 
     /// It is as it was.
@@ -137,6 +156,7 @@ impl Inner {
         let entry = Entry {
             fills,
             since: self.epoch,
+            rests_on: self.relaxed,
             turn: self.turn,
             pieces: whole.pieces(),
             bytes: whole.bytes(),

@@ -56,6 +56,7 @@ pub use crate::mend::Mended;
 
 use self::known::Known;
 use self::locks::Locks;
+use self::room::Wishes;
 use self::whole::Whole;
 use crate::counters::{BucketMetrics, Counters};
 use crate::directory::{Window, missing};
@@ -74,6 +75,7 @@ pub struct Transacted {
     locks: Arc<Locks>,
     known: Arc<Known>,
     notices: Arc<Notices>,
+    wishes: Arc<Wishes>,
     counters: Arc<Counters>,
     /// Whether the table of directories was there when it was first looked for.
     was_there: Arc<OnceCell<bool>>,
@@ -114,6 +116,7 @@ impl Transacted {
             locks: Arc::default(),
             known: Arc::default(),
             notices: Arc::default(),
+            wishes: Arc::default(),
             counters: Arc::default(),
             was_there: Arc::default(),
             is_made: Arc::default(),

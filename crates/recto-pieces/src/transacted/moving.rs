@@ -246,7 +246,7 @@ impl Transacted {
         let amount = place.pieced.size.of(load.count);
         let bytes = load.count.bytes;
         let (is_enough, is_full, edge) = (load.is_enough, load.is_full, load.edge.clone());
-        self.transact(&mut alone, &found, plan, load, part, deadline)
+        self.transact(&mut alone, &found, plan, load, part, (deadline, false))
             .await?;
         self.counters.moved(bytes);
         way.moved = way.moved.saturating_add(amount);
@@ -408,13 +408,12 @@ impl Transacted {
         plan: &Plan,
         load: Load,
         part: Bucket,
-        deadline: Deadline,
+        until: (Deadline, bool),
     ) -> Result<()> {
         let counts = counts_after(found, load.count, load.edge.is_none());
         let (whole, cas) = self.changed(found, plan, &load, part, counts);
         let plain = self.writes(found, plan, load, part)?;
-        self.commit(alone, found.place, whole, cas, plain, deadline)
-            .await?;
+        self.commit(alone, found.place, whole, cas, plain, until).await?;
         self.counted(found, part, counts);
         Ok(())
     }

@@ -144,6 +144,7 @@ impl WholePart<'_> {
             whole.conditions.push(catalog::is_of_generation(generation));
         }
         let options = WriteOptions {
+            relaxed: false,
             row_by_row: false,
             ..self.writer.options
         };

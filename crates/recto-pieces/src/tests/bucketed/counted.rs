@@ -524,3 +524,41 @@ async fn a_row_that_is_larger_than_a_bucket_is_written_all_the_same() {
     assert_eq!(shown.slice("s", ReadDirection::Forward).await.len(), 5);
     assert!(shown.buckets().await >= 4, "each has one of its own");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_load_cuts_is_gone_by_when_it_is_on_disk() {
+    let directory = directory();
+    let shown = on_disk(&directory, Buckets::Rows(10)).await;
+    let put = |at: i64| Operation::Put {
+        clustering: row(at),
+        cells: cells(&[Some(b"x"), None]),
+        replace: true,
+    };
+    let options = |relaxed| WriteOptions {
+        relaxed,
+        ..WriteOptions::default()
+    };
+    for first in [0, 100] {
+        let all = (first..first + 100).map(|at| shown.write("s", put(at)));
+        let loaded = shown
+            .store
+            .write_many(all.collect(), Atomicity::Each, options(true))
+            .await;
+        assert!(matches!(loaded, Ok(WriteOutcome::Done)), "{loaded:?}");
+        let all: Vec<i64> = (0..first + 100).collect();
+        assert_eq!(shown.slice("s", ReadDirection::Forward).await, all);
+        assert_eq!(shown.scan(7).await.len(), all.len());
+    }
+    assert!(shown.buckets().await >= 20);
+    assert_eq!(shown.store.moved_bytes(), 0, "it is cut ahead");
+    let slice = Slice::from_start(&shown.table, cells(&[Some(b"s")]), 19);
+    let at_once = || {
+        let snapshot = shown.store.snapshot().expect("it is open");
+        snapshot.slice_now(&slice, &ReadOptions::default())
+    };
+    assert!(at_once().is_none(), "the directory is read with the rows");
+    let written = shown.store.write(shown.write("t", put(1)), options(false)).await;
+    assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");
+    let read = at_once().expect("it is known").expect("it is read");
+    assert_eq!(read.rows.len(), 19);
+}

@@ -52,7 +52,8 @@ async fn in_order_nearly_nothing_is_moved() {
         let ats = (0..4_000).map(|at| if is_falling { 4_000 - at } else { at });
         let (moved, mean) = moved_by(4, size, Order::of_numbers(direction), 4_000, ats).await;
         eprintln!("{direction:?}, falling: {is_falling}: {moved:.3} moved, buckets of {mean:.0} bytes");
-        assert!(moved < 0.12, "{moved}");
+        // More where who cuts has to wait for a processor.
+        assert!(moved < 0.4, "{moved}");
         assert!(mean > 90_000.0, "{mean}");
     }
 }
