@@ -904,7 +904,7 @@ fn the_demo_loads_all_flights_once_and_shows_pages_of_them() {
         "N471UA",
         "previous_page_token",
         "2013-07-29T18:00:00.000Z",
-        "of 336,776 (59 %)",
+        "of 336,776 (60 %)",
     ] {
         assert!(shown.contains(page), "{page}: {shown}");
     }

@@ -48,7 +48,8 @@ impl Estimate {
         if rows == 0 {
             return format!("no row of {total}");
         }
-        let share = u128::from(self.offset) * 100;
+        // Of the row in its middle.
+        let share = (u128::from(self.offset) + rows as u128 / 2) * 100;
         let share = share.checked_div(u128::from(self.total_size)).unwrap_or(0);
         let (first, last) = (self.offset + 1, self.offset + rows as u64);
         let off = off(self.offset_error);
