@@ -8,8 +8,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    completions, config, cursor_keys, demo, describe, explain, load, page, queue, records, scan, schema,
-    serve, sweep, token, tune, update, upkeep, views,
+    buckets, completions, config, cursor_keys, demo, describe, explain, load, page, queue, records, scan,
+    schema, serve, sweep, token, tune, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
 use crate::store::{STORES, StoreArgs};
@@ -168,6 +168,8 @@ pub(crate) enum Command {
     Sweep(sweep::SweepArgs),
     /// Work queues: makes them, sends, receives and settles messages, shows what there is
     Queue(queue::QueueArgs),
+    /// Lists the buckets that partitions are kept in, and mends them
+    Buckets(buckets::BucketsArgs),
     /// Shows how large buckets become, and what knowing that costs
     Tune(tune::TuneArgs),
     /// Lists or rotates the keys that page tokens are sealed with

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use recto::session::{LoadProgress, StoreProgress, ViewProgress};
+use recto::session::{LoadProgress, MendProgress, StoreProgress, ViewProgress};
 
 use crate::console::Console;
 use crate::text::{counted, duration, grouped, printable, rows};
@@ -93,6 +93,13 @@ impl Meter {
     /// So often it was looked after what the dead left.
     pub(crate) fn sweep(&self, looks: u64, text: &str) {
         self.show(looks, None, &|_| text.to_owned());
+    }
+
+    /// So far buckets are mended.
+    pub(crate) fn mending(&self, progress: &MendProgress) {
+        let made = counted(progress.made, "bucket made", "buckets made");
+        let looked = counted(progress.partitions, "partition", "partitions");
+        self.show(progress.partitions, None, &|_| format!("{looked} · {made}"));
     }
 
     /// Takes the bar off the terminal.

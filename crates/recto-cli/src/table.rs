@@ -27,6 +27,8 @@ pub(crate) struct Table {
     columns: Vec<Column>,
     /// Whether long cells are cut.
     cuts: bool,
+    /// Whether lines are as wide as the table, for what stands beside it.
+    fills: bool,
     /// Fields that were left out because the terminal is too narrow.
     pub(crate) hidden: Vec<String>,
 }
@@ -91,8 +93,14 @@ impl Table {
         Self {
             columns,
             cuts: width.is_some(),
+            fills: false,
             hidden,
         }
+    }
+
+    /// The same with lines as wide as the table: something is to stand beside it.
+    pub(crate) fn filled(self) -> Self {
+        Self { fills: true, ..self }
     }
 
     /// The table's lines: a header, a rule, and a line per row.
@@ -107,7 +115,7 @@ impl Table {
                 let text = if self.cuts { cut(&text, column.width) } else { text };
                 let padding = " ".repeat(column.width.saturating_sub(text.width()));
                 let painted = console.paint(tone, &text);
-                match (column.right, index == last) {
+                match (column.right, index == last && !self.fills) {
                     (true, _) => line.extend([padding.as_str(), &painted]),
                     (false, false) => line.extend([painted.as_str(), &padding]),
                     (false, true) => line.push_str(&painted),

@@ -2,6 +2,8 @@
 //! folder.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "http_store/buckets.rs"]
+mod buckets;
 #[path = "http_store/queues.rs"]
 mod queues;
 mod support;

@@ -8,10 +8,11 @@ use futures::stream::BoxStream;
 use hyper::Method;
 use recto::schema::{Collection, Schema, StoreQueues, WriteMode};
 use recto::session::{
-    Action, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, Explanation, GoesOn, JsonRecord,
-    LoadProgress, LoadReport, LoadRequest, PageReply, PageRequest, Pages, Progress, Queues, RecordChange,
-    Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools,
-    VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
+    Action, Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
+    CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, MendProgress,
+    MendReport, MendRequest, PageReply, PageRequest, Pages, Progress, Queues, RecordChange, Records,
+    RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools, VerifyReport,
+    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use serde::de::DeserializeOwned;
@@ -65,6 +66,30 @@ impl HttpSession {
         match self.schema().await {
             Ok(schema) if schema.collection(collection).is_none() => no_collection(&schema, collection),
             _ => error,
+        }
+    }
+
+    /// What is told of the buckets of a collection.
+    async fn of_buckets<R: DeserializeOwned>(
+        &self,
+        collection: &str,
+        what: &str,
+        request: &BucketsRequest,
+    ) -> Result<R> {
+        let mut query = Query::default();
+        query.add_text("view", &request.view);
+        query.add_text("filter", &request.filter);
+        if let Some(size) = request.page_size {
+            query.add("page_size", size);
+        }
+        query.add_text("page_token", &request.page_token);
+        if let Some(at) = &request.at {
+            query.add_values("at", at);
+        }
+        let target = query.after(&target::of_collection(collection, &format!("/{what}")));
+        match self.transport.get(&target).await {
+            Ok(reply) => replies::read(self.transport.server(), &reply.body),
+            Err(error) => Err(self.about(collection, error).await),
         }
     }
 
@@ -490,6 +515,37 @@ impl Tools for HttpSession {
             Error::new(ErrorKind::Unsupported, "a server does not say how large rows are")
                 .with_hint("name the store itself"),
         )
+    }
+
+    async fn bucket_partitions(
+        &self,
+        collection: &str,
+        request: &BucketsRequest,
+    ) -> Result<BucketPartitions> {
+        self.of_buckets(collection, "partitions", request).await
+    }
+
+    async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList> {
+        self.of_buckets(collection, "buckets", request).await
+    }
+
+    async fn mend_buckets(
+        &self,
+        collection: &str,
+        request: &MendRequest,
+        progress: Progress<'_, MendProgress>,
+    ) -> Result<MendReport> {
+        if request.clear {
+            let message = "a server clears by itself what cuts left";
+            return Err(Error::new(ErrorKind::Unsupported, message).with_hint("leave --clear away"));
+        }
+        let body = json!({ "view": request.view, "filter": request.filter });
+        let target = target::of_collection(collection, "/buckets:mend");
+        let mended = self.work(&target, Some(&body), progress).await;
+        match mended {
+            Ok(report) => Ok(report),
+            Err(error) => Err(self.about(collection, error).await),
+        }
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -77,6 +77,7 @@ mod address;
 mod batch;
 mod beside;
 pub mod blocking;
+mod bucketed;
 pub mod buckets;
 mod build;
 mod catalog;

@@ -28,7 +28,7 @@ use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
 use crate::session::{
-    QueueRing, QueueStatus, Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools,
+    BucketMetrics, QueueRing, QueueStatus, Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools,
 };
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
@@ -197,6 +197,11 @@ impl LocalSession {
             }
             None => Ok(None),
         }
+    }
+
+    /// What was done for buckets in this process since the store was opened; none where none are kept here.
+    pub fn bucket_metrics(&self) -> Option<BucketMetrics> {
+        self.recto().bucket_metrics()
     }
 
     /// The row filters for a collection.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
-use recto_pieces::BucketedStore;
+use recto_pieces::{BucketMetrics, BucketedStore};
 use recto_plan::cursor::KeyRing;
 use recto_queue::StoreOptions;
 use recto_store::{Store, StoreMetrics};
@@ -187,7 +187,7 @@ impl Recto {
 
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
         let stamps = Arc::new(Stamps::after(opened.store.newest_stamp(), environment.clone()));
-        let store = in_buckets(opened.store, &environment, &stamps);
+        let (store, buckets) = in_buckets(opened.store, &environment, &stamps);
         let catalog = Catalog::new(&store, &environment, options.request_timeout);
         // Where nobody else writes what is held does not grow old.
         let is_remote = store.limits().remote;
@@ -204,7 +204,7 @@ impl Recto {
             (Recorded::default(), KeyRing::generate(&environment))
         };
         let shared = Shared::new(
-            (store, stamps),
+            (store, buckets, stamps),
             environment,
             keys,
             (recorded, asked_nanos),
@@ -273,6 +273,16 @@ impl Recto {
     /// The store itself, for what this crate does not do.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
+    }
+
+    /// What was done for buckets in this process since the store was opened; none where none are kept here.
+    pub(crate) fn bucket_metrics(&self) -> Option<BucketMetrics> {
+        let schema = self.schema();
+        let mut arranged = schema.collections.iter().flat_map(|one| one.arrangements());
+        let buckets = self.shared.buckets.as_ref()?;
+        arranged
+            .any(|one| one.bucket().is_some())
+            .then(|| buckets.bucket_metrics())
     }
 
     fn catalog(&self) -> Catalog<'_> {
@@ -745,11 +755,16 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
 }
 
 /// A store that keeps partitions in buckets where tables ask for it. What it moves gets stamps as all that is written here does.
-fn in_buckets(store: Arc<dyn Store>, environment: &Environment, stamps: &Arc<Stamps>) -> Arc<dyn Store> {
+fn in_buckets(
+    store: Arc<dyn Store>,
+    environment: &Environment,
+    stamps: &Arc<Stamps>,
+) -> (Arc<dyn Store>, Option<BucketedStore>) {
     if store.keeps_buckets() {
-        return store;
+        return (store, None);
     }
     let stamps = Arc::clone(stamps);
     let next = Arc::new(move || stamps.next());
-    Arc::new(BucketedStore::over(store, environment.clone(), next))
+    let store = BucketedStore::over(store, environment.clone(), next);
+    (Arc::new(store.clone()), Some(store))
 }

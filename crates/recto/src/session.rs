@@ -5,12 +5,14 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `buckets` | the buckets that partitions are kept in |
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `queues` | queues and their messages |
 //! | `records` | records by their keys, and changes to them |
 //! | `tools` | looking after the store |
 //! | `views` | how far its views are, and whether they are true |
 
+mod buckets;
 mod explanation;
 mod pages;
 mod queue_ring;
@@ -31,6 +33,10 @@ use serde_json::{Map, Value as Json};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::paging::{Estimate, PageCost};
 pub use crate::present::Versioned;
+pub use buckets::{
+    BucketFigures, BucketList, BucketMetrics, BucketPartition, BucketPartitions, BucketStatus, BucketTarget,
+    BucketsRequest, MendProgress, MendReport, MendRequest,
+};
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
 };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Environment;
+use recto_pieces::BucketedStore;
 use recto_plan::cursor::KeyRing;
 use recto_store::{ReadOptions, Store, WriteOptions};
 use tokio::sync::{Mutex, RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
@@ -19,6 +20,8 @@ use crate::writer::{PlainWriting, Writer};
 /// What every handle on one open store shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
+    /// The same, if it is this process's own that keeps partitions in buckets.
+    pub(crate) buckets: Option<BucketedStore>,
     pub(crate) environment: Environment,
     pub(crate) keys: CursorKeys,
     pub(crate) stamps: Arc<Stamps>,
@@ -92,7 +95,7 @@ impl Writing<'_> {
 
 impl Shared {
     pub(crate) fn new(
-        (store, stamps): (Arc<dyn Store>, Arc<Stamps>),
+        (store, buckets, stamps): (Arc<dyn Store>, Option<BucketedStore>, Arc<Stamps>),
         environment: Environment,
         keys: KeyRing,
         (recorded, asked_nanos): (Recorded, u64),
@@ -104,6 +107,7 @@ impl Shared {
             keys: CursorKeys::new(Arc::clone(&store), environment.clone(), keys, options),
             stamps,
             store,
+            buckets,
             environment,
             holding,
             looking: Mutex::default(),

@@ -1,5 +1,6 @@
 //! The commands.
 
+pub(crate) mod buckets;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod cursor_keys;
@@ -62,6 +63,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         }
         Command::Sweep(args) => sweep::run(&args, &*args.store.open_to_read().await?, console).await,
         Command::Queue(args) => queue::run(&args, args.open(console).await?, console).await,
+        Command::Buckets(args) => buckets::run(&args, args.open().await?, console).await,
         Command::Tune(args) => tune::run(&args, console).await,
         Command::CursorKeys(args) => cursor_keys::run(&args, &*args.open().await?, console).await,
         Command::Completions(args) => completions::run(&args, console),

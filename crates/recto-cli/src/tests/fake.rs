@@ -8,12 +8,13 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    Action, ActualCost, Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey,
+    Action, ActualCost, Applied, ApplyOptions, Backup, Bears, BucketFigures, BucketList, BucketPartition,
+    BucketPartitions, BucketStatus, BucketTarget, BucketsRequest, CheckOutcome, CheckedCollection, CursorKey,
     Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    LoadedCollection, LoadedView, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange,
-    Records, RejectedArrangement, RowSizes, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription,
-    StoreProgress, Swept, TableOrder, Tools, VerifiedView, VerifyReport, VerifyRequest, Versioned,
-    ViewProgress, ViewStatus, Written,
+    LoadedCollection, LoadedView, MendProgress, MendReport, MendRequest, PageCost, PageReply, PageRequest,
+    Pages, PlanShape, Progress, RecordChange, Records, RejectedArrangement, RowSizes, ScanRequest, ScanStep,
+    SchemaPlan, Shape, StoreDescription, StoreProgress, Swept, TableOrder, Tools, VerifiedView, VerifyReport,
+    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
 use serde_json::{Value as Json, json};
@@ -119,6 +120,20 @@ impl FakeSession {
             ));
         }
         Ok(())
+    }
+}
+
+const BUCKET_TARGET: BucketTarget = BucketTarget {
+    bytes: Some(10_000_000),
+    rows: None,
+};
+
+fn bucket_figures(rows: u64) -> BucketFigures {
+    BucketFigures {
+        rows,
+        rows_error: rows / 4,
+        bytes: rows * 100,
+        bytes_error: rows * 25,
     }
 }
 
@@ -520,6 +535,67 @@ impl Tools for FakeSession {
             bytes: 44_454_432,
             squared_bytes: 5_871_013_000,
             largest_bytes: 139,
+        })
+    }
+
+    async fn bucket_partitions(
+        &self,
+        collection: &str,
+        request: &BucketsRequest,
+    ) -> Result<BucketPartitions> {
+        self.ask(format!("bucket partitions of {collection} {request:?}"));
+        Ok(BucketPartitions {
+            collection: collection.into(),
+            view: "tailnum".into(),
+            target: BUCKET_TARGET,
+            partitions: vec![BucketPartition {
+                partition: object(json!({ "tailnum": "N14228" })),
+                buckets: 3,
+                figures: bucket_figures(200_000),
+                largest: bucket_figures(90_000),
+                too_large: 0,
+                ..BucketPartition::default()
+            }],
+            next_page_token: String::new(),
+        })
+    }
+
+    async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList> {
+        self.ask(format!("buckets of {collection} {request:?}"));
+        if let Some(at) = request.filter.find("carier") {
+            return Err(
+                Error::new(ErrorKind::InvalidQuery, "there is no field \"carier\"")
+                    .with_part(ErrorPart::Filter)
+                    .with_column(at + 1),
+            );
+        }
+        Ok(BucketList {
+            collection: collection.into(),
+            view: "tailnum".into(),
+            partition: object(json!({ "tailnum": "N14228" })),
+            target: BUCKET_TARGET,
+            buckets: vec![BucketStatus {
+                figures: bucket_figures(90_000),
+                step: "at_rest".into(),
+                ..BucketStatus::default()
+            }],
+            ..BucketList::default()
+        })
+    }
+
+    async fn mend_buckets(
+        &self,
+        collection: &str,
+        request: &MendRequest,
+        progress: Progress<'_, MendProgress>,
+    ) -> Result<MendReport> {
+        self.ask(format!("mend {collection} {request:?}"));
+        progress(MendProgress::default());
+        Ok(MendReport {
+            partitions: 1,
+            buckets: 3,
+            made: 2,
+            ..MendReport::default()
         })
     }
 

@@ -1,6 +1,7 @@
 //! Whole output against a session that answers from fixed rows.
 #![allow(clippy::unwrap_used)]
 
+mod buckets;
 mod demo;
 pub(crate) mod fake;
 mod help;
@@ -63,6 +64,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
         Command::Repair(args) => commands::views::compare(&args.which, true, session, console).await,
         Command::Sweep(args) => commands::sweep::run(&args, &*session, console).await,
         Command::CursorKeys(args) => commands::cursor_keys::run(&args, &*session, console).await,
+        Command::Buckets(args) => commands::buckets::run(&args, session, console).await,
         Command::Tune(args) => commands::tune::run(&args, console).await,
         other => panic!("{other:?} opens its store by itself"),
     }

@@ -10,6 +10,7 @@
 //! | `body_parameters` | parameters in a body, where they are too long for an address |
 //! | `answer` | representations: entity tags, caching, methods |
 //! | `collections` | the collections of the schema |
+//! | `buckets` | the buckets that their partitions are kept in |
 //! | `views` | their views, with the states of their tables |
 //! | `schema` | the schema as it is recorded |
 //! | `question` | the parameters of a page as a request to the engine |
@@ -32,6 +33,7 @@ mod answer;
 mod batch;
 mod body;
 mod body_parameters;
+mod buckets;
 mod caller;
 mod coding;
 mod collections;
@@ -58,6 +60,7 @@ use axum::routing::{any, delete, get, post};
 
 pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
 pub(crate) use body::BodyLimit;
+pub(crate) use buckets::{BUCKET_PARAMETERS, PARTITION_PARAMETERS};
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
 pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
@@ -123,6 +126,7 @@ pub(crate) fn routes() -> Router<App> {
             "/v1/collections/{collection}/records/{key}",
             resource(RECORD, record),
         )
+        .merge(bucket_routes())
         .merge(queue_routes())
         .route("/v1/store:backup", resource(WRITE, post(upkeep::backup)))
         .route("/v1/store:compact", resource(WRITE, post(upkeep::compact)))
@@ -140,6 +144,22 @@ pub(crate) fn routes() -> Router<App> {
         .route("/v1", any(nothing_here))
         .route("/v1/", any(nothing_here))
         .route("/v1/{*path}", any(nothing_here))
+}
+
+fn bucket_routes() -> Router<App> {
+    Router::new()
+        .route(
+            "/v1/collections/{collection}/partitions",
+            resource(READ, get(buckets::partitions)),
+        )
+        .route(
+            "/v1/collections/{collection}/buckets",
+            resource(READ, get(buckets::list)),
+        )
+        .route(
+            "/v1/collections/{collection}/buckets:mend",
+            resource(WRITE, post(buckets::mend)),
+        )
 }
 
 fn queue_routes() -> Router<App> {

@@ -40,7 +40,7 @@ use crate::work::Running;
 pub(super) use compare::{repair, verify};
 pub(crate) use load::PARAMETERS as LOAD_PARAMETERS;
 pub(super) use load::load;
-use telling::{Told, run_on};
+pub(super) use telling::{Told, run_on};
 
 /// Where a file is sent to be loaded.
 pub(crate) const LOAD_PATH: &str = "/v1/store:load";
@@ -180,7 +180,7 @@ impl Caller {
 }
 
 /// The members of a body that is an object of these and no others.
-fn members<const N: usize>(body: Json, names: [&str; N]) -> Result<[Json; N], Problem> {
+pub(super) fn members<const N: usize>(body: Json, names: [&str; N]) -> Result<[Json; N], Problem> {
     let shape = || {
         let names: Vec<String> = names.iter().map(|name| format!("{name:?}: …")).collect();
         Problem::invalid_body(format!("the body is {{{}}}", names.join(", ")))

@@ -17,7 +17,7 @@ use super::layout::{Failure, Layout, page};
 use super::options::{FieldOptions, options};
 use super::page_url::{PageUrl, Parameters, first, parameters};
 use super::refused::{Others, Refused};
-use super::{controls, heading, pin, plan, table, value};
+use super::{buckets, controls, heading, pin, plan, table, value};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
@@ -307,6 +307,7 @@ impl Browse<'_> {
             } @else {
                 (table::render(self, explanation, &reply.records))
             }
+            (buckets::link(self.collection, self.url, explanation, reply))
             (plan::render(explanation, reply))
         }
     }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `layout` | head and bar; errors as pages |
 //! | `home` | the collections |
+//! | `buckets` | the buckets that partitions are kept in, drawn |
 //! | `views` | the views of a collection, with their states |
 //! | `health` | how the store is: views, and who writes them |
 //! | `queues` | the queues, and what is done there |
@@ -25,6 +26,7 @@
 
 mod assets;
 mod browse;
+mod buckets;
 mod controls;
 mod export;
 mod filter;
@@ -63,6 +65,7 @@ pub(crate) fn routes() -> Router<App> {
         .route(record, get(browse::get))
         .route("/health", get(health::get))
         .route(&format!("{record}/views"), get(views::get))
+        .route(&format!("{record}/buckets"), get(buckets::get))
         .route(&format!("{record}/export"), get(export::get))
         .route(&format!("{record}/record"), get(record::get))
         .route(&format!("{record}/new"), get(form::ask_new).post(form::new))

@@ -11,6 +11,7 @@
 //! | `parameters` | what stands in paths and queries |
 //! | `responses` | the answers that all operations share |
 //! | `operations` | what can be asked of a collection |
+//! | `buckets` | the buckets of a collection |
 //! | `queues` | what can be asked of queues and their messages |
 //! | `units` | what can be asked of work units |
 //! | `queue_ring` | the tables in which the bodies of messages lie |
@@ -18,6 +19,7 @@
 //! | `docs` | the same for people |
 //! | `kept` | both as they were made for the schema and for who sees as much of it |
 
+mod buckets;
 mod docs;
 mod kept;
 mod operations;
@@ -106,6 +108,11 @@ fn document(schema: &Schema, access: &Access) -> Json {
     }
     for collection in &schema.collections {
         paths.extend(operations::of_collection(collection, access));
+        let of_buckets = buckets::paths(collection, access);
+        if !of_buckets.is_empty() {
+            paths.extend(of_buckets);
+            schemas.extend(buckets::schemas());
+        }
         schemas.extend(schemas::of_collection(collection));
         tags.push(json!({ "name": collection.name, "description": operations::about(collection) }));
     }

@@ -147,6 +147,13 @@ pub(super) fn view(collection: &Collection) -> Json {
     query("view", schema, "The view to read; the planner chooses if absent.")
 }
 
+/// The places that buckets are listed around.
+pub(super) fn at() -> Json {
+    let about = "A JSON array of places, each an array of values of the order's first columns: the list is around the first, and says \
+                 which bucket has each.";
+    query("at", json!({ "type": "string" }), about)
+}
+
 /// Which fields to return, of a collection's.
 pub(super) fn fields(collection: &Collection) -> Json {
     let names: Vec<&str> = collection

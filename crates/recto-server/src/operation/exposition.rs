@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use recto::WriterMetrics;
+use recto::session::BucketMetrics;
 use recto::store::{NodeMetrics, StoreMetrics};
 
 use super::Metrics;
@@ -264,6 +265,47 @@ impl fmt::Display for WriterText {
     }
 }
 
+/// What was done for buckets, as Prometheus reads it; nothing where nothing is kept in buckets.
+pub(crate) struct BucketText(pub(crate) Option<BucketMetrics>);
+
+impl fmt::Display for BucketText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(metrics) = self.0 else {
+            return Ok(());
+        };
+        for (name, kind, help, value) in [
+            (
+                "recto_buckets_made_total",
+                "counter",
+                "Buckets that cuts of this process made.",
+                metrics.made,
+            ),
+            (
+                "recto_buckets_moved_bytes_total",
+                "counter",
+                "Bytes of rows that this process moved from bucket to bucket, or copied.",
+                metrics.moved_bytes,
+            ),
+            (
+                "recto_buckets_directory_reads_total",
+                "counter",
+                "Reads of directories of buckets, or of windows of them.",
+                metrics.directory_reads,
+            ),
+            (
+                "recto_buckets_too_large",
+                "gauge",
+                "Buckets that were over their target when this process looked at them last.",
+                metrics.too_large,
+            ),
+        ] {
+            head(f, name, kind, help)?;
+            writeln!(f, "{name} {value}")?;
+        }
+        Ok(())
+    }
+}
+
 /// What a store has seen of its nodes, as Prometheus reads it; nothing of a store without nodes.
 pub(crate) struct StoreText<'a>(pub(crate) &'a StoreMetrics);
 
@@ -486,6 +528,17 @@ mod tests {
 
     #[test]
     fn who_writes_is_told_where_it_matters() {
+        assert_eq!(BucketText(None).to_string(), "");
+        let buckets = BucketMetrics {
+            made: 3,
+            too_large: 1,
+            ..BucketMetrics::default()
+        };
+        let text = BucketText(Some(buckets)).to_string();
+        assert!(
+            text.contains("recto_buckets_made_total 3\n") && text.contains("recto_buckets_too_large 1\n"),
+            "{text}"
+        );
         assert_eq!(WriterText(None).to_string(), "");
         let mut metrics = WriterMetrics::default();
         metrics.intents = 3;

@@ -7,7 +7,7 @@ use recto::session::Session as _;
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
-use super::exposition::{RefusedText, StoreText, WriterText};
+use super::exposition::{BucketText, RefusedText, StoreText, WriterText};
 use super::{Observer, QueueFigures};
 
 /// How long the store may take to answer that it is there.
@@ -52,7 +52,8 @@ impl Readiness {
         let refused = RefusedText(self.refused_collections());
         let nodes = self.session.store_metrics();
         let writer = WriterText(self.session.writer_metrics());
-        format!("{refused}{}{writer}", StoreText(&nodes))
+        let buckets = BucketText(self.session.bucket_metrics());
+        format!("{refused}{}{writer}{buckets}", StoreText(&nodes))
     }
 
     /// How many collections are refused, because their tables are not what the schema says.

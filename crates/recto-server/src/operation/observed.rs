@@ -13,10 +13,11 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use recto::schema::Schema;
 use recto::session::{
-    Applied, ApplyOptions, Backup, Bears, CheckOutcome, Choices, CursorKey, Explanation, GoesOn, JsonRecord,
-    LoadProgress, LoadReport, LoadRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress,
-    Queues, RecordChange, Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription,
-    StoreProgress, Swept, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
+    Choices, CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, MendProgress,
+    MendReport, MendRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress, Queues,
+    RecordChange, Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
+    Swept, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, json};
@@ -388,6 +389,29 @@ impl<S: Session> Tools for Observed<S> {
 
     async fn row_sizes(&self, collection: &str) -> Result<RowSizes> {
         self.seen(self.session.tools()?.row_sizes(collection).await)
+    }
+
+    async fn bucket_partitions(
+        &self,
+        collection: &str,
+        request: &BucketsRequest,
+    ) -> Result<BucketPartitions> {
+        self.seen(self.session.tools()?.bucket_partitions(collection, request).await)
+    }
+
+    async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList> {
+        self.seen(self.session.tools()?.buckets(collection, request).await)
+    }
+
+    async fn mend_buckets(
+        &self,
+        collection: &str,
+        request: &MendRequest,
+        progress: Progress<'_, MendProgress>,
+    ) -> Result<MendReport> {
+        let deed = self.begin_change("mend buckets");
+        self.tool(deed, |tools| tools.mend_buckets(collection, request, progress))
+            .await
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -5,13 +5,15 @@ use std::path::Path;
 use async_trait::async_trait;
 use recto_model::schema::Schema;
 
+use crate::bucketed;
 use crate::error::Result;
 use crate::open;
 use crate::recto::Recto;
 use crate::session::{
-    Applied, ApplyOptions, Backup, Bears, CheckOutcome, CursorKey, GoesOn, LoadProgress, LoadReport,
-    LoadRequest, Progress, RowSizes, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest,
-    ViewProgress, ViewStatus,
+    Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
+    CursorKey, GoesOn, LoadProgress, LoadReport, LoadRequest, MendProgress, MendReport, MendRequest,
+    Progress, RowSizes, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest, ViewProgress,
+    ViewStatus,
 };
 
 /// The tools of an open store. Only a session that is not restricted shows them.
@@ -83,6 +85,27 @@ impl Tools for LocalTools {
 
     async fn row_sizes(&self, collection: &str) -> Result<RowSizes> {
         crate::scan::row_sizes(self.recto.handle(collection)?).await
+    }
+
+    async fn bucket_partitions(
+        &self,
+        collection: &str,
+        request: &BucketsRequest,
+    ) -> Result<BucketPartitions> {
+        bucketed::partitions(&*self.recto.core(collection)?, request).await
+    }
+
+    async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList> {
+        bucketed::buckets(&*self.recto.core(collection)?, request).await
+    }
+
+    async fn mend_buckets(
+        &self,
+        collection: &str,
+        request: &MendRequest,
+        progress: Progress<'_, MendProgress>,
+    ) -> Result<MendReport> {
+        bucketed::mend(&*self.recto.core(collection)?, request, progress).await
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -7,6 +7,7 @@ use recto_model::schema::Schema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
+use super::buckets::{BucketList, BucketPartitions, BucketsRequest, MendProgress, MendReport, MendRequest};
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 use crate::error::{Error, Result};
 
@@ -382,6 +383,19 @@ pub trait Tools: Send + Sync {
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
     /// How large the rows of a collection are, in its own arrangement: of the first million that the store gives.
     async fn row_sizes(&self, collection: &str) -> Result<RowSizes>;
+    /// The partitions of an arrangement that is kept in buckets; the filter is left empty.
+    async fn bucket_partitions(&self, collection: &str, request: &BucketsRequest)
+    -> Result<BucketPartitions>;
+    /// The buckets of the partition that the filter names.
+    async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList>;
+    /// Does by hand what is done in the background where partitions are kept in buckets: cuts those that are too large, goes on with
+    /// cuts that were left half done, and clears what they left.
+    async fn mend_buckets(
+        &self,
+        collection: &str,
+        request: &MendRequest,
+        progress: Progress<'_, MendProgress>,
+    ) -> Result<MendReport>;
     /// Checks every row of an embedded store.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
 }

@@ -40,7 +40,7 @@ const REJECT_BYTES: usize = 48 << 10;
 
 /// Where work says how far it is: what nobody took is replaced.
 #[derive(Debug, Clone)]
-pub(super) struct Told(Arc<watch::Sender<Json>>);
+pub(in crate::api) struct Told(Arc<watch::Sender<Json>>);
 
 impl Default for Told {
     fn default() -> Self {
@@ -49,7 +49,7 @@ impl Default for Told {
 }
 
 impl Told {
-    pub(super) fn tell(&self, progress: Json) {
+    pub(in crate::api) fn tell(&self, progress: Json) {
         self.0.send_replace(progress);
     }
 }
@@ -79,7 +79,7 @@ impl Done {
 }
 
 /// Answers with the progress of work that goes on to its end, whoever hears of it.
-pub(super) async fn run_on(
+pub(in crate::api) async fn run_on(
     upkeep: &Upkeep,
     told: Told,
     work: impl Future<Output = Result<Json, Problem>> + Send + 'static,

@@ -1,0 +1,76 @@
+//! A bar that goes up to how much there is, and a line that it should not pass.
+
+use crate::console::{Console, Tone};
+
+/// How wide a bar is, in columns: the target, and what is over it.
+pub(super) const BAR_WIDTH: usize = 24;
+/// Of the bar so many columns go up to the target, where nothing is over it.
+const TARGET_WIDTH: usize = 20;
+/// A column of a bar, filled by so many eighths.
+const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// How long bars are.
+pub(super) struct Scale {
+    target: u64,
+    /// What the whole width is.
+    full: f64,
+    /// In which column the target is.
+    at: usize,
+}
+
+impl Scale {
+    pub(super) fn new(target: u64, largest: u64) -> Self {
+        let usual = target as f64 * BAR_WIDTH as f64 / TARGET_WIDTH as f64;
+        let full = usual.max(largest as f64).max(1.0);
+        #[expect(clippy::cast_sign_loss, reason = "both are positive")]
+        let at = (target as f64 / full * BAR_WIDTH as f64) as usize;
+        Self {
+            target,
+            full,
+            at: at.min(BAR_WIDTH - 1),
+        }
+    }
+
+    /// A bar up to a size, with the line of the target.
+    pub(super) fn bar(&self, size: u64, console: &Console) -> String {
+        let length = (size as f64 / self.full).min(1.0) * BAR_WIDTH as f64;
+        let column = |column: usize| {
+            #[expect(clippy::cast_sign_loss, reason = "it is clamped")]
+            let eighths = ((length - column as f64).clamp(0.0, 1.0) * 8.0).round() as usize;
+            match EIGHTHS[eighths] {
+                ' ' if column == self.at => '│',
+                // What is there is seen, however little.
+                ' ' if column == 0 && size > 0 => EIGHTHS[1],
+                filled => filled,
+            }
+        };
+        let all: String = (0..BAR_WIDTH).map(column).collect();
+        let split = all
+            .char_indices()
+            .nth(self.at)
+            .map_or(all.len(), |(index, _)| index);
+        let (within, over) = all.split_at(split);
+        let tone = if size > self.target { Tone::Bad } else { Tone::Dim };
+        let within = console.paint(Tone::Hint, within);
+        format!("{within}{}", console.paint(tone, over))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_long_as_what_it_shows() {
+        let (console, _) = Console::captured(100);
+        let bar = |size, largest| Scale::new(100, largest).bar(size, &console);
+        assert_eq!(bar(0, 0), "                    │   ");
+        assert_eq!(bar(1, 100), "▎                   │   ");
+        assert_eq!(bar(100, 100), "████████████████████│   ");
+        assert_eq!(bar(110, 110), "██████████████████████  ");
+        assert_eq!(bar(400, 400), "████████████████████████");
+        assert_eq!(bar(100, 400), "██████│                 ");
+        assert_eq!(bar(1, 1_000_000), "│                       ");
+        assert_eq!(bar(1, 1_000), "▏ │                     ");
+    }
+}

@@ -1,0 +1,479 @@
+//! Buckets, drawn: a line for each, with a bar that goes up to how much it holds.
+
+use std::time::Duration;
+
+use recto::session::{
+    BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, JsonRecord,
+    MendReport,
+};
+use serde_json::Value as Json;
+
+use super::bar::{BAR_WIDTH, Scale};
+use crate::console::{Console, Tone};
+use crate::failure::Result;
+use crate::table::{Table, cell_text, cut};
+use crate::text::{bytes, counted, duration, grouped, printable, rows};
+
+/// The mark of what is over the target.
+const MARK_WIDTH: usize = 2;
+/// What a bar takes beside the table: a space before, and a mark behind.
+const AROUND_BAR: usize = 2 + MARK_WIDTH;
+/// The narrowest table beside which bars are drawn.
+const MIN_TABLE_WIDTH: usize = 30;
+/// Draws partitions, and the largest bucket of each against the target.
+pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Result<()> {
+    let title = name(&listed.collection, &listed.view);
+    let partitions = &listed.partitions;
+    if partitions.is_empty() && listed.next_page_token.is_empty() {
+        console.line(format_args!("{} has no partitions yet.", printable(&title)))?;
+        return Ok(());
+    }
+    let names: Vec<String> = fields(partitions.iter().map(|one| &one.partition));
+    let mut columns: Vec<(&str, bool, Vec<String>)> = Vec::new();
+    let of_each = |text: &dyn Fn(&BucketPartition) -> String| partitions.iter().map(text).collect();
+    for name in &names {
+        let value = |one: &BucketPartition| cell(one.partition.get(name));
+        columns.push((name, false, of_each(&value)));
+    }
+    let least = |one: &BucketPartition, said: String| if one.at_least { format!("≥ {said}") } else { said };
+    columns.push(("buckets", true, of_each(&|one| grouped(one.buckets))));
+    columns.push(("largest", true, of_each(&|one| size(listed.target, one.largest))));
+    columns.push(("bytes", true, of_each(&|one| least(one, bytes_of(one.figures)))));
+    columns.push(("rows", true, of_each(&|one| least(one, rows_of(one.figures)))));
+    if partitions.iter().any(|one| one.being_cut) {
+        let cutting = |one: &BucketPartition| if one.being_cut { "yes" } else { "" }.to_owned();
+        columns.push(("being cut", false, of_each(&cutting)));
+    }
+    let largest: Vec<u64> = partitions
+        .iter()
+        .map(|one| listed.target.measure(one.largest))
+        .collect();
+    draw(columns, listed.target, &largest, console)?;
+    let over: u64 = partitions.iter().map(|one| one.too_large).sum();
+    let said = format!(
+        "{} of {}",
+        counted(partitions.len() as u64, "partition", "partitions"),
+        printable(&title)
+    );
+    footer(&[said, target_of(listed.target), over_of(over)], console)?;
+    more(&listed.next_page_token, "to go on", console)
+}
+
+/// Draws the buckets of a partition.
+pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> {
+    let buckets = &listed.buckets;
+    let of_each = |text: &dyn Fn(&BucketStatus) -> String| buckets.iter().map(text).collect();
+    let place = |index: usize| listed.places.contains(&Some(index));
+    let mut columns: Vec<(&str, bool, Vec<String>)> = Vec::new();
+    if listed.places.iter().any(Option::is_some) {
+        let mark = |index: usize| if place(index) { "→" } else { "" }.to_owned();
+        columns.push(("", false, (0..buckets.len()).map(mark).collect()));
+    }
+    columns.push(("bucket", true, of_each(&|one| one.bucket.to_string())));
+    let figures = [("bytes", bytes_of as fn(_) -> _), ("rows", rows_of)];
+    let [measured, other] = match listed.target.rows {
+        Some(_) => [figures[1], figures[0]],
+        None => figures,
+    };
+    let figure = |(name, text): (&'static str, fn(BucketFigures) -> String)| {
+        (name, true, buckets.iter().map(|one| text(one.figures)).collect())
+    };
+    // Those that do not fit are left out, from the last on.
+    columns.push(figure(measured));
+    columns.push((
+        "from",
+        false,
+        of_each(&|one| edge(Some(&one.start), "the beginning")),
+    ));
+    if buckets.iter().any(|one| one.step != "at_rest") {
+        columns.push(("cut", false, of_each(&step)));
+    }
+    columns.push(figure(other));
+    columns.push((
+        "to before",
+        false,
+        of_each(&|one| edge(one.end.as_deref(), "the end")),
+    ));
+    let sizes: Vec<u64> = buckets
+        .iter()
+        .map(|one| listed.target.measure(one.figures))
+        .collect();
+    draw(columns, listed.target, &sizes, console)?;
+    let partition: Vec<String> = listed
+        .partition
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    let mut title = name(&listed.collection, &listed.view);
+    if !partition.is_empty() {
+        title = format!("{title}, {}", partition.join(", "));
+    }
+    let said = format!(
+        "{} of {}",
+        counted(buckets.len() as u64, "bucket", "buckets"),
+        printable(&title)
+    );
+    let over = buckets.iter().filter(|one| one.too_large).count();
+    footer(&[said, target_of(listed.target), over_of(over as u64)], console)?;
+    more(&listed.previous_page_token, "before these", console)?;
+    more(&listed.next_page_token, "to go on", console)
+}
+
+/// Says what was mended.
+pub(super) fn mended(
+    report: &MendReport,
+    clears: bool,
+    elapsed: Duration,
+    console: &mut Console,
+) -> Result<()> {
+    let done = console.paint(Tone::Good, "✓");
+    let looked = counted(report.partitions, "partition", "partitions");
+    let there = counted(report.buckets, "bucket", "buckets");
+    let made = match report.made {
+        0 => "nothing was to be cut".to_owned(),
+        made => format!("{} made by cuts", counted(made, "bucket was", "buckets were")),
+    };
+    console.line(format_args!(
+        "{done} {looked}, {there}; {made}, in {}",
+        duration(elapsed)
+    ))?;
+    let mut others = Vec::new();
+    if report.went_on > 0 {
+        let cuts = counted(
+            report.went_on,
+            "cut that was under way is",
+            "cuts that were under way are",
+        );
+        others.push((Tone::Plain, format!("{cuts} done")));
+    }
+    if report.cleared > 0 {
+        let left = counted(
+            report.cleared,
+            "piece of a bucket that was left is",
+            "pieces of buckets that were left are",
+        );
+        others.push((Tone::Plain, format!("{left} cleared")));
+    }
+    if report.to_clear > 0 {
+        let left = counted(
+            report.to_clear,
+            "piece of a bucket that was left is",
+            "pieces of buckets that were left are",
+        );
+        let how = if clears { "" } else { "; --clear waits for it" };
+        let who = "to be cleared, an hour from then, by whoever has the store open";
+        others.push((Tone::Dim, format!("{left} {who}{how}")));
+    }
+    if report.too_large > 0 {
+        let large = counted(report.too_large, "bucket is", "buckets are");
+        others.push((
+            Tone::Warning,
+            format!("{large} over the target still: a bucket of one row is never cut"),
+        ));
+    }
+    for (tone, text) in others {
+        let text = console.paint(tone, &text);
+        console.line(format_args!("  {text}"))?;
+    }
+    Ok(())
+}
+
+/// What an arrangement is called: a collection's own has its name.
+fn name(collection: &str, view: &str) -> String {
+    if collection == view {
+        collection.to_owned()
+    } else {
+        format!("{collection}.{view}")
+    }
+}
+
+/// A table, with a bar behind each of its lines.
+fn draw(
+    columns: Vec<(&str, bool, Vec<String>)>,
+    target: BucketTarget,
+    sizes: &[u64],
+    console: &mut Console,
+) -> Result<()> {
+    let room = console
+        .width()
+        .map(|width| width.saturating_sub(BAR_WIDTH + AROUND_BAR));
+    let has_bars = room.is_none_or(|room| room >= MIN_TABLE_WIDTH);
+    let without = || console.width().map(|width| width.saturating_sub(MARK_WIDTH));
+    let width = if has_bars { room } else { without() };
+    let scale = Scale::new(target.most(), sizes.iter().copied().max().unwrap_or(0));
+    let lines = Table::of_columns(columns, width).filled().lines(console);
+    for (number, line) in lines.iter().enumerate() {
+        let size = number.checked_sub(2).and_then(|row| sizes.get(row));
+        let is_over = size.is_some_and(|size| *size > target.most());
+        let mark = if is_over {
+            console.paint(Tone::Bad, " !")
+        } else {
+            String::new()
+        };
+        let line = match size.filter(|_| has_bars) {
+            Some(size) => format!("{line}  {}{mark}", scale.bar(*size, console)),
+            None => format!("{line}{mark}"),
+        };
+        console.line(line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// The names of all fields, in the order they come.
+fn fields<'r>(records: impl Iterator<Item = &'r JsonRecord>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in records.flat_map(JsonRecord::keys) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn cell(value: Option<&Json>) -> String {
+    value.and_then(cell_text).unwrap_or_else(|| "null".to_owned())
+}
+
+fn edge(values: Option<&[Json]>, none: &str) -> String {
+    match values {
+        None | Some([]) => none.to_owned(),
+        Some(values) => {
+            let values: Vec<String> = values.iter().map(|value| cell(Some(value))).collect();
+            cut(&values.join(", "), 60)
+        }
+    }
+}
+
+fn step(bucket: &BucketStatus) -> String {
+    let other = bucket.other.unwrap_or_default();
+    match bucket.step.as_str() {
+        "at_rest" => String::new(),
+        "announced" => format!("1/5 to {other}: announced"),
+        "copying" => format!("2/5 to {other}: copying"),
+        "switched" => format!("4/5 from {other}: read here"),
+        "left" => format!("5/5 from {other}: to be cleared"),
+        step => printable(step),
+    }
+}
+
+fn rows_of(figures: BucketFigures) -> String {
+    with_error(grouped(figures.rows), figures.rows_error, grouped)
+}
+
+fn bytes_of(figures: BucketFigures) -> String {
+    with_error(bytes(figures.bytes), figures.bytes_error, bytes)
+}
+
+fn with_error(said: String, error: u64, text: fn(u64) -> String) -> String {
+    match error {
+        0 => said,
+        error => format!("{said} ± {}", text(error)),
+    }
+}
+
+/// How large something is, in what the target is measured in.
+fn size(target: BucketTarget, figures: BucketFigures) -> String {
+    match target.rows {
+        Some(_) => rows_of(figures),
+        None => bytes_of(figures),
+    }
+}
+
+fn target_of(target: BucketTarget) -> String {
+    let most = match target.rows {
+        Some(most) => rows(most),
+        None => bytes(target.most()),
+    };
+    format!("target {most} (│)")
+}
+
+fn over_of(over: u64) -> String {
+    match over {
+        0 => "none is over it".to_owned(),
+        over => format!("{} over it (!)", counted(over, "bucket is", "buckets are")),
+    }
+}
+
+fn footer(parts: &[String], console: &mut Console) -> Result<()> {
+    let footer = console.paint(Tone::Dim, &parts.join(" · "));
+    console.line(footer)?;
+    Ok(())
+}
+
+fn more(token: &str, what: &str, console: &mut Console) -> Result<()> {
+    if !token.is_empty() {
+        let what = console.paint(Tone::Dim, &format!("{what}: --page-token"));
+        console.line(format_args!("{what} {token}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TARGET: BucketTarget = BucketTarget {
+        bytes: Some(10_000_000),
+        rows: None,
+    };
+
+    fn figures(rows: u64, bytes: u64, error_percent: u64) -> BucketFigures {
+        BucketFigures {
+            rows,
+            rows_error: rows * error_percent / 100,
+            bytes,
+            bytes_error: bytes * error_percent / 100,
+        }
+    }
+
+    fn record(json: &Json) -> JsonRecord {
+        json.as_object().cloned().unwrap_or_default()
+    }
+
+    fn drawn(width: Option<u16>, draw: impl FnOnce(&mut Console) -> Result<()>) -> String {
+        let (mut console, screen) = Console::captured(width.unwrap_or(100));
+        if width.is_none() {
+            console = console.piped();
+        }
+        draw(&mut console).unwrap_or_else(|failure| panic!("{failure:?}"));
+        let out = screen.out();
+        let fits = |line: &str| width.is_none_or(|width| line.chars().count() <= usize::from(width));
+        let mut table = out.lines().take_while(|line| !line.contains(" · "));
+        assert!(table.all(fits), "{out}");
+        out
+    }
+
+    fn listed() -> BucketList {
+        let day = |day: u32| vec![json!(format!("2026-11-{day:02}T00:00:00.000Z")), json!("a")];
+        let bucket = |bucket: u64, from: Option<u32>, to: Option<u32>, figures: BucketFigures| BucketStatus {
+            bucket,
+            start: from.map(day).unwrap_or_default(),
+            end: to.map(day),
+            figures,
+            too_large: figures.bytes > 10_000_000,
+            step: "at_rest".to_owned(),
+            other: None,
+        };
+        let cut = |mut bucket: BucketStatus, step: &str, other: u64| {
+            step.clone_into(&mut bucket.step);
+            bucket.other = Some(other);
+            bucket
+        };
+        BucketList {
+            collection: "events".to_owned(),
+            view: "by_kind".to_owned(),
+            partition: record(&json!({ "kind": "alarm", "site": 7 })),
+            order: vec!["-at".to_owned(), "id".to_owned()],
+            target: TARGET,
+            exact: false,
+            buckets: vec![
+                bucket(0, None, Some(24), figures(39_000, 8_123_456, 41)),
+                cut(
+                    bucket(12, Some(24), Some(20), figures(80_000, 13_400_000, 36)),
+                    "copying",
+                    14,
+                ),
+                cut(
+                    bucket(13, Some(20), Some(11), figures(20_000, 4_000_000, 60)),
+                    "left",
+                    12,
+                ),
+                bucket(3, Some(11), None, figures(0, 0, 0)),
+            ],
+            places: vec![Some(1), None],
+            next_page_token: "bmV4dA".to_owned(),
+            previous_page_token: "YmVmb3Jl".to_owned(),
+        }
+    }
+
+    #[test]
+    fn buckets_are_drawn_against_the_target() {
+        let listed = listed();
+        let mut all = String::new();
+        for width in [None, Some(140), Some(80), Some(40)] {
+            all += &format!("--- {width:?}\n");
+            all += &drawn(width, |console| buckets(&listed, console));
+        }
+        insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn counted_rows_have_no_error_and_what_was_never_cut_no_edges() {
+        let target = BucketTarget {
+            rows: Some(1_000),
+            bytes: None,
+        };
+        let one = |rows| BucketList {
+            collection: "log".to_owned(),
+            view: "log".to_owned(),
+            target,
+            exact: true,
+            buckets: vec![BucketStatus {
+                figures: figures(rows, rows * 100, 0),
+                step: "at_rest".to_owned(),
+                ..BucketStatus::default()
+            }],
+            ..BucketList::default()
+        };
+        let mut all = drawn(Some(100), |console| buckets(&one(7), console));
+        all += &drawn(Some(100), |console| buckets(&one(1_000), console));
+        insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn partitions_are_drawn_with_their_largest_bucket() {
+        let partition = |kind: &str, buckets: u64, rows: u64, largest: u64| BucketPartition {
+            partition: record(&json!({ "kind": kind, "site": 7 })),
+            buckets,
+            figures: figures(rows, rows * 500, 9),
+            largest: figures(largest / 500, largest, 40),
+            too_large: u64::from(largest > 10_000_000),
+            being_cut: kind == "door",
+            at_least: kind == "all",
+        };
+        let listed = BucketPartitions {
+            collection: "events".to_owned(),
+            view: "by_kind".to_owned(),
+            target: TARGET,
+            partitions: vec![
+                partition("alarm", 4, 139_000, 13_400_000),
+                partition("door", 1, 12, 6_000),
+                partition("all", 4_096, 31_000_000, 9_900_000),
+            ],
+            next_page_token: String::new(),
+        };
+        let mut all = drawn(Some(100), |console| partitions(&listed, console));
+        all += &drawn(None, |console| partitions(&listed, console));
+        let none = BucketPartitions {
+            partitions: Vec::new(),
+            ..listed
+        };
+        all += &drawn(Some(100), |console| partitions(&none, console));
+        insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn what_was_mended_is_said() {
+        let report = MendReport {
+            partitions: 2,
+            buckets: 12,
+            made: 10,
+            went_on: 1,
+            too_large: 1,
+            cleared: 0,
+            to_clear: 9,
+        };
+        let time = Duration::from_millis(31_200);
+        let mut all = drawn(None, |console| mended(&report, false, time, console));
+        let cleared = MendReport {
+            cleared: 9,
+            partitions: 1,
+            buckets: 12,
+            ..MendReport::default()
+        };
+        all += &drawn(None, |console| mended(&cleared, true, time, console));
+        insta::assert_snapshot!(all);
+    }
+}

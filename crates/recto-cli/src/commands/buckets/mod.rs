@@ -1,0 +1,219 @@
+//! `recto buckets`: the buckets that partitions are kept in, and mending them.
+
+mod bar;
+mod draw;
+
+use std::sync::Arc;
+
+use clap::Args;
+use recto::Session;
+use recto::schema::Schema;
+use recto::session::{BucketsRequest, MendProgress, MendRequest};
+use serde_json::{Value as Json, json};
+
+use super::upkeep::OutputArgs;
+use super::{collection_of, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::progress::Meter;
+use crate::stop::unless_stopped;
+use crate::store::StoreArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto buckets events                                   its partitions, and how many buckets each has
+  recto buckets events --filter 'stream = \"a\"'           the buckets of one of them
+  recto buckets posts.by_author --filter 'author = 7' --json
+  recto buckets events --filter 'stream = \"a\"' --at '[\"2026-11-24T09:00:00Z\"]'
+  recto buckets events --mend
+
+A partition that can outgrow what its store bears is kept in buckets: `bucket = { target = \"10MB\" }` in the schema. No \
+query sees them. Bars go up to how much each holds; the line is the target, and `!` marks what is over it. An embedded store \
+counts; on Cassandra nobody does, and what is said may be off by what stands behind ±, in 95 of 100 cases.
+
+Whoever has the store open cuts what is too large. --mend does it now, goes on with cuts that were left half done, and says what it \
+did. On Cassandra a cut takes half a minute, and what it left goes an hour later: --clear waits for that.";
+
+/// Arguments of `recto buckets`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct BucketsArgs {
+    /// The collection, and the view, if it is not about the collection's own arrangement
+    #[arg(value_name = "COLLECTION[.VIEW]")]
+    arrangement: String,
+    /// The partition: a value for each of its fields
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    filter: String,
+    /// How many to list: 50 if absent, 256 at most
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        allow_negative_numbers = true,
+        conflicts_with = "mend"
+    )]
+    page_size: Option<i64>,
+    /// Those that a token of an earlier list leads to
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        default_value = "",
+        hide_default_value = true,
+        conflicts_with = "mend"
+    )]
+    page_token: String,
+    #[arg(help = "Those around these order values, a JSON array: '[\"2026-11-24T09:00:00Z\"]'")]
+    #[arg(long, value_name = "VALUES", requires = "filter", conflicts_with_all = ["mend", "page_token"])]
+    at: Option<String>,
+    /// Cut what is too large, now; of all partitions if no filter names one
+    #[arg(long)]
+    mend: bool,
+    /// Wait for an hour, and clear what cuts left
+    #[arg(long, requires = "mend")]
+    clear: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+impl BucketsArgs {
+    /// Opens the store that they name.
+    pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
+        if self.mend {
+            self.store.open().await
+        } else {
+            self.store.open_to_read().await
+        }
+    }
+}
+
+/// What is listed or mended.
+struct Asked<'a> {
+    collection: &'a str,
+    /// Empty for the collection's own arrangement.
+    view: &'a str,
+    is_whole: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// # Errors
+    /// There is no such collection. (Which views there are the session knows.)
+    fn new(args: &'a BucketsArgs, schema: &Schema) -> Result<Self> {
+        let (name, view) = args
+            .arrangement
+            .split_once('.')
+            .unwrap_or((&args.arrangement, ""));
+        let definition = collection_of(schema, name)?;
+        let arrangements = definition.arrangements();
+        let of = match view {
+            "" => arrangements.first(),
+            view => arrangements.iter().find(|one| one.name() == view),
+        };
+        Ok(Self {
+            collection: name,
+            view,
+            // One that has no partition fields is one partition.
+            is_whole: args.filter.is_empty() && of.is_none_or(|of| !of.partition.is_empty()),
+        })
+    }
+}
+
+/// Lists partitions, or the buckets of one, or mends them.
+pub(crate) async fn run(
+    args: &BucketsArgs,
+    session: Arc<dyn Session>,
+    console: &mut Console,
+) -> Result<Exit> {
+    let schema = session.schema().await?;
+    let asked = Asked::new(args, &schema)?;
+    if args.mend {
+        return mend(args, &asked, session, console).await;
+    }
+    let request = BucketsRequest {
+        view: asked.view.to_owned(),
+        filter: args.filter.clone(),
+        page_size: args.page_size,
+        page_token: args.page_token.clone(),
+        at: args.at.as_ref().map(|at| format!("[{at}]")),
+    };
+    let tools = session.tools()?;
+    if asked.is_whole {
+        let listed = tools.bucket_partitions(asked.collection, &request).await;
+        let listed = listed.map_err(|error| failure(args, error))?;
+        return shown(args, &json!(listed), console, |console| {
+            draw::partitions(&listed, console)
+        });
+    }
+    let listed = tools.buckets(asked.collection, &request).await;
+    let listed = listed.map_err(|error| failure(args, error))?;
+    shown(args, &json!(listed), console, |console| {
+        draw::buckets(&listed, console)
+    })
+}
+
+fn shown(
+    args: &BucketsArgs,
+    listed: &Json,
+    console: &mut Console,
+    draw: impl FnOnce(&mut Console) -> Result<()>,
+) -> Result<Exit> {
+    if args.output.json {
+        print_json(console, listed)?;
+    } else {
+        draw(console)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn mend(
+    args: &BucketsArgs,
+    asked: &Asked<'_>,
+    session: Arc<dyn Session>,
+    console: &mut Console,
+) -> Result<Exit> {
+    let request = MendRequest {
+        view: asked.view.to_owned(),
+        filter: args.filter.clone(),
+        clear: args.clear,
+    };
+    let meter = Arc::new(Meter::start(console, args.output.quiet));
+    let (shown, collection) = (Arc::clone(&meter), asked.collection.to_owned());
+    let outcome = unless_stopped(async move {
+        let told = |at: MendProgress| shown.mending(&at);
+        session.tools()?.mend_buckets(&collection, &request, &told).await
+    })
+    .await;
+    let elapsed = meter.elapsed();
+    meter.finish();
+    let report = match outcome {
+        Some(Ok(report)) => report.map_err(|error| failure(args, error))?,
+        Some(Err(error)) => {
+            let message = format!("mending broke off: {error}");
+            return Err(Failure::new(Exit::Failed, message).with_hint("this is a defect of recto"));
+        }
+        None => {
+            let stopped = console.err_paint(Tone::Warning, "stopped;");
+            console.note(format_args!(
+                "{stopped} what was mended stays so, and a cut that was begun is gone on with by whoever comes there next"
+            ))?;
+            return Ok(Exit::Interrupted);
+        }
+    };
+    if args.output.json {
+        print_json(console, &json!(report))?;
+    } else {
+        draw::mended(&report, args.clear, elapsed, console)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// An error, shown under the filter if it is about that.
+fn failure(args: &BucketsArgs, error: recto::Error) -> Failure {
+    let is_filter = error.part() == Some(recto::ErrorPart::Filter);
+    let column = error.column().filter(|_| is_filter);
+    let failure = Failure::from(error);
+    match column {
+        Some(column) => failure.pointing(&args.filter, column),
+        None => failure,
+    }
+}

@@ -1,0 +1,99 @@
+//! The buckets that a collection's partitions are kept in. They tell of all rows: who sees some only is not told of them.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::response::Response;
+use recto::Session;
+use recto::session::{BucketsRequest, MendProgress, MendRequest};
+use serde_json::{Value as Json, json};
+
+use super::caller::Caller;
+use super::parameters::Parameters;
+use super::upkeep::{Told, members, run_on};
+use super::{address, answer, body};
+use crate::access::Operation;
+use crate::problem::Problem;
+
+/// The query parameters of partitions.
+pub(crate) const PARTITION_PARAMETERS: [&str; 3] = ["view", "page_size", "page_token"];
+/// Those of the buckets of one.
+pub(crate) const BUCKET_PARAMETERS: [&str; 5] = ["view", "filter", "page_size", "page_token", "at"];
+
+/// `GET /v1/collections/{collection}/partitions`.
+pub(super) async fn partitions(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let (collection, session) = caller.bucket_session(&uri, Operation::Read).await?;
+    let request = request(&Parameters::read(&uri, &PARTITION_PARAMETERS)?)?;
+    let listed = session.tools()?.bucket_partitions(&collection, &request).await?;
+    Ok(answer::json_once(&json!(listed)))
+}
+
+/// `GET /v1/collections/{collection}/buckets`.
+pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+    let (collection, session) = caller.bucket_session(&uri, Operation::Read).await?;
+    let request = request(&Parameters::read(&uri, &BUCKET_PARAMETERS)?)?;
+    let listed = session.tools()?.buckets(&collection, &request).await?;
+    Ok(answer::json_once(&json!(listed)))
+}
+
+fn request(parameters: &Parameters) -> Result<BucketsRequest, Problem> {
+    let text = |name: &str| parameters.text(name).unwrap_or_default().to_owned();
+    Ok(BucketsRequest {
+        view: text("view"),
+        filter: text("filter"),
+        page_size: parameters.whole("page_size")?,
+        page_token: text("page_token"),
+        at: parameters.text("at").map(str::to_owned),
+    })
+}
+
+/// `POST /v1/collections/{collection}/buckets:mend`: `{"view": "…", "filter": "…"}`, one partition, or all of them.
+pub(super) async fn mend(caller: Caller, uri: Uri, asked: Request) -> Result<Response, Problem> {
+    if !caller.access.allows_store(Operation::Repair) {
+        return Err(Problem::forbidden_store(Operation::Repair));
+    }
+    let (collection, session) = caller.bucket_session(&uri, Operation::Write).await?;
+    Parameters::read(&uri, &[])?;
+    let [view, filter] = members(body::json(asked).await?, ["view", "filter"])?;
+    let request = MendRequest {
+        view: text("view", view)?,
+        filter: text("filter", filter)?,
+        // Who serves the store does that anyway.
+        clear: false,
+    };
+    let running = caller.upkeep().begin(Operation::Repair, &caller.access.name)?;
+    let told = Told::default();
+    let tells = told.clone();
+    let work = async move {
+        let tell = |at: MendProgress| tells.tell(json!(at));
+        let mended = async { session.tools()?.mend_buckets(&collection, &request, &tell).await };
+        running.end(mended.await.map(|report| json!(report)))
+    };
+    run_on(caller.upkeep(), told, work).await
+}
+
+fn text(member: &str, value: Json) -> Result<String, Problem> {
+    match value {
+        Json::Null => Ok(String::new()),
+        Json::String(text) => Ok(text),
+        _ => Err(Problem::invalid_body(format!("{member} is text")).with_field(member)),
+    }
+}
+
+impl Caller {
+    /// The collection of a path, and the session to look at its buckets with, or to change them.
+    async fn bucket_session(
+        &self,
+        uri: &Uri,
+        operation: Operation,
+    ) -> Result<(String, Arc<dyn Session>), Problem> {
+        let collection = address::collection(uri)?;
+        self.definition(&collection).await?;
+        self.access.granted_operation(&collection, operation)?;
+        if !self.access.reads_all_of(&collection) {
+            return Err(Problem::forbidden(&collection, Operation::Read));
+        }
+        Ok((collection, self.access.session_over(self.app_session(), [])?))
+    }
+}

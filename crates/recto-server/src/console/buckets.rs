@@ -1,0 +1,380 @@
+//! `GET /collections/{collection}/buckets`: the buckets of a partition, drawn against their target, each a link to the page that begins
+//! there; without a partition, the partitions that are kept in buckets.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use recto::Session;
+use recto::schema::Collection;
+use recto::session::{
+    BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketsRequest, Explanation,
+    JsonRecord, PageReply,
+};
+use recto::text::bytes;
+use serde_json::Value as Json;
+
+use super::layout::{Failure, Layout, page};
+use super::page_url::{PageUrl, Parameters, encoded, first, parameters};
+use super::text::{counted, grouped};
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// The most buckets that are drawn at once.
+const MAX_DRAWN: i64 = 64;
+/// The size that a bucket is drawn in; style sheets scale the whole.
+const SLOT_WIDTH: f64 = 10.0;
+const BAR_WIDTH: f64 = 8.0;
+const HEIGHT: f64 = 100.0;
+/// How high the target is where nothing is over it.
+const TARGET_HEIGHT: f64 = 80.0;
+
+/// The page's handler.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    access.granted_operation(&name, Operation::Read)?;
+    if !access.reads_all_of(&name) {
+        return Err(Problem::forbidden(&name, Operation::Read).into());
+    }
+    let session = access.session_over(app.session(), [])?;
+    let schema = session.schema().await?;
+    let collection = schema
+        .collection(&name)
+        .ok_or_else(|| Problem::no_collection(&name))?;
+    let parameters = parameters(query.unwrap_or_default().as_bytes());
+    let asked = Asked::new(collection, &parameters)?;
+    let content = asked.render(&session).await?;
+    let layout = Layout {
+        title: "Buckets",
+        trail: vec![(name, Some(asked.url.href())), ("Buckets".to_owned(), None)],
+        fills_window: false,
+    };
+    Ok(page(StatusCode::OK, &layout, &content))
+}
+
+/// The link from a page of records to the buckets that it lies in; none where it does not lie in the buckets of one partition.
+pub(super) fn link(
+    collection: &Collection,
+    url: &PageUrl,
+    explanation: &Explanation,
+    reply: &PageReply,
+) -> Markup {
+    let arrangements = collection.arrangements();
+    let arranged = arrangements.iter().find(|one| one.name() == explanation.view);
+    let is_one = arranged.is_some_and(|one| one.bucket().is_some()) && explanation.sources.len() == 1;
+    let (Some(first), Some(last)) = (reply.records.first(), reply.records.last()) else {
+        return html! {};
+    };
+    if !is_one {
+        return html! {};
+    }
+    let order = arranged.map(|one| one.order.iter().map(|order| order.field.clone()).collect());
+    let order: Vec<String> = order.unwrap_or_default();
+    let place = |record: &JsonRecord| -> Json {
+        order
+            .iter()
+            .map(|field| record.get(field).cloned().unwrap_or_default())
+            .collect()
+    };
+    let at = Json::from(vec![place(first), place(last)]).to_string();
+    let parameters = [
+        ("view", explanation.view.clone()),
+        ("filter", url.filter.clone()),
+        ("order_by", url.order_by.clone()),
+        ("at", at),
+    ];
+    let href = format!("{}?{}", url.action("buckets"), encoded(&parameters));
+    html! { a.button href=(href) title="The buckets that this partition is kept in" { "Buckets" } }
+}
+
+/// What is looked at.
+struct Asked<'a> {
+    collection: &'a Arc<Collection>,
+    /// The page one came from, and the query whose pages bars lead to.
+    url: PageUrl,
+    request: BucketsRequest,
+    is_whole: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn new(collection: &'a Arc<Collection>, parameters: &Parameters) -> Result<Self, Problem> {
+        let text = |name: &str| first(parameters, name).unwrap_or_default().to_owned();
+        let arrangements = collection.arrangements();
+        let (view, filter) = (text("view"), text("filter"));
+        let arranged = match view.as_str() {
+            "" => arrangements.iter().find(|one| one.bucket().is_some()),
+            view => arrangements.iter().find(|one| one.name() == view),
+        };
+        let is_whole = filter.is_empty() && arranged.is_none_or(|one| !one.partition.is_empty());
+        Ok(Self {
+            collection,
+            url: PageUrl::parse(&collection.name, parameters)?.first_page(),
+            request: BucketsRequest {
+                view: arranged.map_or(view, |one| one.name().to_owned()),
+                filter,
+                page_size: Some(MAX_DRAWN),
+                page_token: text("token"),
+                at: Some(text("at")).filter(|at| !at.is_empty()),
+            },
+            is_whole,
+        })
+    }
+
+    async fn render(&self, session: &Arc<dyn Session>) -> Result<Markup, Problem> {
+        let tools = session.tools()?;
+        let name = &self.collection.name;
+        let content = if self.is_whole {
+            self.partitions(&tools.bucket_partitions(name, &self.request).await?)
+        } else {
+            self.buckets(&tools.buckets(name, &self.request).await?)
+        };
+        Ok(html! {
+            (content)
+            p.ways { a.button data-key="u" href=(self.url.href()) { "← Back to the records" } }
+        })
+    }
+
+    /// The address of this page with another partition, or another part of it.
+    fn href(&self, filter: &str, token: &str) -> String {
+        let mut parameters = vec![("view", self.request.view.clone()), ("filter", filter.to_owned())];
+        if !token.is_empty() {
+            parameters.push(("token", token.to_owned()));
+        }
+        format!("{}?{}", self.url.action("buckets"), encoded(&parameters))
+    }
+
+    fn partitions(&self, listed: &BucketPartitions) -> Markup {
+        let names: Vec<&String> = listed
+            .partitions
+            .first()
+            .map_or_else(Vec::new, |one| one.partition.keys().collect());
+        html! {
+            div.heading { div {
+                h1 { "Partitions in buckets" }
+                p.arrangement { (listed.collection) "." (listed.view) ", target " (most(listed.target.rows, listed.target.bytes)) " a bucket" }
+            } }
+            @if listed.partitions.is_empty() {
+                section.empty { h2 { "No partitions yet" } }
+            } @else {
+                div.rows tabindex="0" role="region" aria-label="Partitions" { table {
+                    thead { tr {
+                        @for name in &names { th scope="col" { (name) } }
+                        @for number in ["Buckets", "Rows", "Bytes", "Largest"] { th.number scope="col" { (number) } }
+                        th.number scope="col" { "Over the target" }
+                    } }
+                    tbody { @for one in &listed.partitions { (self.partition(one)) } }
+                } }
+            }
+            @if !listed.next_page_token.is_empty() {
+                p { a.button href=(self.href("", &listed.next_page_token)) { "Further partitions" } }
+            }
+        }
+    }
+
+    fn partition(&self, one: &BucketPartition) -> Markup {
+        let href = self.href(&filter_of(&one.partition), "");
+        let least = if one.at_least { "≥ " } else { "" };
+        html! { tr {
+            @for value in one.partition.values() { td { a href=(href) { (shown(value)) } } }
+            td.number { (grouped(one.buckets)) }
+            td.number { (least) (rows_of(one.figures)) }
+            td.number { (least) (bytes_of(one.figures)) }
+            td.number { (bytes_of(one.largest)) }
+            td.number { @if one.too_large > 0 { strong.bad { (grouped(one.too_large)) } } @else { "0" } }
+        } }
+    }
+
+    fn buckets(&self, listed: &BucketList) -> Markup {
+        let count = counted(listed.buckets.len() as u64, "bucket", "buckets");
+        let over = listed.buckets.iter().filter(|one| one.too_large).count();
+        html! {
+            div.heading { div {
+                h1 { "Buckets" }
+                p.arrangement {
+                    (listed.collection) "." (listed.view)
+                    @for (name, value) in &listed.partition { ", " b { (name) } " = " (shown(value)) }
+                    span.dim { " · " (count) " · target " (most(listed.target.rows, listed.target.bytes)) " each" }
+                    @if over > 0 { " · " strong.bad { (over) " over it" } }
+                }
+            } }
+            (self.map(listed))
+            @if !listed.exact {
+                p.dim.below { "Rows and bytes are estimated from samples: in 95 of 100 cases they are not further off than stands behind ±." }
+            }
+            (self.table(listed))
+            p {
+                @if !listed.previous_page_token.is_empty() {
+                    a.button href=(self.href(&self.request.filter, &listed.previous_page_token)) { "← Before these" } " "
+                }
+                @if !listed.next_page_token.is_empty() {
+                    a.button href=(self.href(&self.request.filter, &listed.next_page_token)) { "Behind these →" }
+                }
+            }
+        }
+    }
+
+    /// A bar for each bucket, which leads to the page that begins there.
+    #[allow(clippy::cast_precision_loss)] // of what is shown
+    fn map(&self, listed: &BucketList) -> Markup {
+        let sizes = listed
+            .buckets
+            .iter()
+            .map(|one| listed.target.measure(one.figures));
+        let largest = sizes.max().unwrap_or(0) as f64;
+        let target = listed.target.most() as f64;
+        let full = (target * HEIGHT / TARGET_HEIGHT).max(largest).max(1.0);
+        let height = |size: f64| size / full * HEIGHT;
+        let width = SLOT_WIDTH * listed.buckets.len().max(1) as f64;
+        let line = HEIGHT - height(target);
+        html! {
+            svg.buckets viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="group" aria-label="Buckets, each a link to the page that begins there" {
+                @for (index, one) in listed.buckets.iter().enumerate() {
+                    @let high = height(listed.target.measure(one.figures) as f64);
+                    @let x = SLOT_WIDTH * index as f64;
+                    a href=(self.page_at(listed, one)) .here[is_here(listed, index)] .over[one.too_large] .cut[one.is_being_cut()]
+                        aria-label=(words(listed, index)) {
+                        title { (words(listed, index)) }
+                        rect.slot x=(x) y="0" width=(SLOT_WIDTH) height=(HEIGHT) {}
+                        rect.bar x=(x + (SLOT_WIDTH - BAR_WIDTH) / 2.0) y=(format!("{:.2}", HEIGHT - high)) width=(BAR_WIDTH) height=(format!("{high:.2}")) {}
+                    }
+                }
+                line.target x1="0" x2=(width) y1=(format!("{line:.2}")) y2=(format!("{line:.2}")) {}
+            }
+        }
+    }
+
+    fn table(&self, listed: &BucketList) -> Markup {
+        html! {
+            div.rows tabindex="0" role="region" aria-label="Buckets" { table {
+                thead { tr {
+                    th.number scope="col" { "Bucket" }
+                    th scope="col" { "From " span.dim { "(" (listed.order.join(", ")) ")" } }
+                    th.number scope="col" { "Bytes" }
+                    th.number scope="col" { "Rows" }
+                    th scope="col" { "Cut" }
+                } }
+                tbody { @for (index, one) in listed.buckets.iter().enumerate() {
+                    tr .here[is_here(listed, index)] {
+                        td.number { (one.bucket) }
+                        td { a href=(self.page_at(listed, one)) { (from(one)) } @if is_here(listed, index) { " " span.mark { "this page" } } }
+                        td.number { @if one.too_large { strong.bad { (bytes_of(one.figures)) } } @else { (bytes_of(one.figures)) } }
+                        td.number { (rows_of(one.figures)) }
+                        td { (step(one)) }
+                    }
+                } }
+            } }
+        }
+    }
+
+    /// The page of the partition that begins where a bucket does.
+    fn page_at(&self, listed: &BucketList, one: &BucketStatus) -> String {
+        // A page begins at no null.
+        let values: Vec<Json> = one
+            .start
+            .iter()
+            .take_while(|value| !value.is_null())
+            .cloned()
+            .collect();
+        let own = self
+            .collection
+            .arrangements()
+            .first()
+            .is_some_and(|own| own.name() == listed.view);
+        let terms = listed.order.iter().map(|term| match term.strip_prefix('-') {
+            Some(field) => format!("{field} desc"),
+            None => term.clone(),
+        });
+        let order = if own {
+            String::new()
+        } else {
+            terms.collect::<Vec<_>>().join(", ")
+        };
+        PageUrl {
+            from: (!values.is_empty()).then(|| Json::from(values).to_string()),
+            ..self.url.first_page().with_order(order)
+        }
+        .href()
+    }
+}
+
+/// Whether the page that one came from lies in a bucket.
+fn is_here(listed: &BucketList, index: usize) -> bool {
+    let places = listed.places.iter().flatten();
+    match (places.clone().min(), places.max()) {
+        (Some(first), Some(last)) => (*first..=*last).contains(&index),
+        _ => false,
+    }
+}
+
+fn words(listed: &BucketList, index: usize) -> String {
+    let one = &listed.buckets[index];
+    let here = if is_here(listed, index) { ", this page" } else { "" };
+    let over = if one.too_large { ", over the target" } else { "" };
+    format!(
+        "Bucket {}: {}, {} from {}{over}{here}",
+        one.bucket,
+        bytes_of(one.figures),
+        rows_of(one.figures),
+        from(one)
+    )
+}
+
+fn from(one: &BucketStatus) -> String {
+    if one.start.is_empty() {
+        return "the beginning".to_owned();
+    }
+    one.start.iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+fn step(one: &BucketStatus) -> String {
+    let other = one.other.unwrap_or_default();
+    match one.step.as_str() {
+        "at_rest" => "–".to_owned(),
+        "announced" => format!("announced, to {other}"),
+        "copying" => format!("copied to {other}"),
+        "switched" => format!("read here, from {other}"),
+        _ => format!("done, {other} to be cleared"),
+    }
+}
+
+fn shown(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Filter text that names a partition.
+fn filter_of(partition: &JsonRecord) -> String {
+    let terms = partition.iter().map(|(name, value)| format!("{name} = {value}"));
+    terms.collect::<Vec<_>>().join(" AND ")
+}
+
+fn most(rows: Option<u64>, most: Option<u64>) -> String {
+    match rows {
+        Some(rows) => counted(rows, "row", "rows"),
+        None => bytes(most.unwrap_or_default()),
+    }
+}
+
+fn rows_of(figures: BucketFigures) -> String {
+    match figures.rows_error {
+        0 => counted(figures.rows, "row", "rows"),
+        error => format!("{} ± {} rows", grouped(figures.rows), grouped(error)),
+    }
+}
+
+fn bytes_of(figures: BucketFigures) -> String {
+    match figures.bytes_error {
+        0 => bytes(figures.bytes),
+        error => format!("{} ± {}", bytes(figures.bytes), bytes(error)),
+    }
+}

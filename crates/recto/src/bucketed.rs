@@ -1,0 +1,273 @@
+//! The buckets that partitions are kept in, as who looks after a store sees them.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `edges` | edges of buckets and partitions as JSON, and what names them |
+//! | `tokens` | where lists go on |
+
+mod edges;
+mod tokens;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recto_buckets::Figures;
+use recto_pieces::list::{ListedPiece, Seek, Stage, Summary};
+use recto_pieces::{BucketedStore, Mended};
+use recto_plan::Arrangement;
+
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Part, Result};
+use crate::session::{
+    BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest,
+    MendProgress, MendReport, MendRequest, Progress,
+};
+use edges::Edges;
+
+/// Buckets, or partitions, of a list that asks for no number.
+const DEFAULT_LISTED: u32 = 50;
+/// The most of them; more is coerced to it.
+pub(crate) const MAX_LISTED: u32 = 256;
+/// The most places that a list is asked for.
+const MAX_PLACES: usize = 16;
+
+/// An arrangement that is kept in buckets.
+struct Bucketed<'c> {
+    core: &'c CollectionCore,
+    store: &'c BucketedStore,
+    arrangement: &'c Arc<Arrangement>,
+    target: BucketTarget,
+}
+
+/// The partitions of an arrangement.
+///
+/// # Errors
+/// It is not there, or not kept in buckets; the request is not right; the store cannot be read.
+pub(crate) async fn partitions(core: &CollectionCore, request: &BucketsRequest) -> Result<BucketPartitions> {
+    let bucketed = Bucketed::new(core, &request.view)?;
+    let most = page_size(request.page_size)?;
+    let position = tokens::read_position(&request.page_token)?;
+    let table = &bucketed.arrangement.table;
+    let listed = bucketed.store.list_partitions(table, position, most).await?;
+    let edges = bucketed.edges();
+    let partitions = listed.partitions.iter().map(|(partition, summary)| {
+        Ok(BucketPartition {
+            partition: edges.partition(partition)?,
+            ..summed(summary)
+        })
+    });
+    Ok(BucketPartitions {
+        collection: core.definition.name.clone(),
+        view: bucketed.arrangement.name.clone(),
+        target: bucketed.target,
+        partitions: partitions.collect::<Result<_>>()?,
+        next_page_token: listed
+            .next
+            .map(|next| tokens::of_position(&next))
+            .unwrap_or_default(),
+    })
+}
+
+/// The buckets of the partition that the filter names.
+///
+/// # Errors
+/// As of [`partitions`]; the filter names none, or not one.
+pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> Result<BucketList> {
+    let bucketed = Bucketed::new(core, &request.view)?;
+    let most = page_size(request.page_size)?;
+    let edges = bucketed.edges();
+    let partition = edges.partition_of(&request.filter)?;
+    let (store, table) = (bucketed.store, &bucketed.arrangement.table);
+    let keys = match &request.at {
+        None => Vec::new(),
+        Some(at) => edges.places(at, MAX_PLACES)?,
+    };
+    let keys = keys.iter().map(|cells| store.key_of(table, cells));
+    let keys: Vec<Vec<u8>> = keys.collect::<std::result::Result<_, _>>()?;
+    let listed = match keys.first() {
+        Some(first) if request.page_token.is_empty() => {
+            store
+                .list_buckets_around(table, &partition, first.clone(), most)
+                .await?
+        }
+        _ => {
+            let seek = tokens::read_seek(&request.page_token)?;
+            store.list_buckets(table, &partition, seek, most).await?
+        }
+    };
+    let places = keys.iter().map(|key| listed.position(key)).collect();
+    let statuses = listed.pieces.iter().map(|piece| bucketed.status(&edges, piece));
+    let token = |seek: Option<Seek>| seek.map(|seek| tokens::of_seek(&seek)).unwrap_or_default();
+    Ok(BucketList {
+        collection: core.definition.name.clone(),
+        view: bucketed.arrangement.name.clone(),
+        partition: edges.partition(&partition)?,
+        order: edges.order(),
+        target: bucketed.target,
+        exact: store.counts(),
+        buckets: statuses.collect::<Result<_>>()?,
+        places,
+        next_page_token: token(listed.behind.map(Seek::At)),
+        previous_page_token: token(listed.before.map(|edge| Seek::Before(Some(edge)))),
+    })
+}
+
+/// Mends one partition, or all of them.
+///
+/// # Errors
+/// As of [`buckets`]; something cannot be done in time: what was done before that stays so.
+pub(crate) async fn mend(
+    core: &CollectionCore,
+    request: &MendRequest,
+    progress: Progress<'_, MendProgress>,
+) -> Result<MendReport> {
+    let bucketed = Bucketed::new(core, &request.view)?;
+    let edges = bucketed.edges();
+    let report = Mutex::new(MendReport::default());
+    let told = |mended: Mended| {
+        let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
+        report.partitions += 1;
+        report.buckets += mended.buckets as u64;
+        report.made += mended.made as u64;
+        report.went_on += mended.went_on as u64;
+        report.too_large += mended.too_large as u64;
+        report.cleared += mended.cleared as u64;
+        report.to_clear += mended.to_clear as u64;
+        progress(MendProgress {
+            partitions: report.partitions,
+            made: report.made,
+        });
+    };
+    let (store, table) = (bucketed.store, &bucketed.arrangement.table);
+    if request.filter.is_empty() && !table.partition().is_empty() {
+        store.mend_all(table, request.clear, &told).await?;
+    } else {
+        let partition = edges.partition_of(&request.filter)?;
+        told(store.mend(table, &partition, request.clear).await?);
+    }
+    Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl<'c> Bucketed<'c> {
+    /// An arrangement of a collection; of no name: its own.
+    fn new(core: &'c CollectionCore, view: &str) -> Result<Self> {
+        let arrangement = match view {
+            "" => core.base(),
+            view => {
+                let found = core.arrangements.iter().find(|one| one.name == view);
+                found.ok_or_else(|| no_view(core, view))?
+            }
+        };
+        let Some(buckets) = arrangement.table.options().buckets else {
+            return Err(not_in_buckets(core, arrangement));
+        };
+        let store = core.shared.buckets.as_ref().ok_or_else(kept_elsewhere)?;
+        core.check_still_held()?;
+        Ok(Self {
+            core,
+            store,
+            arrangement,
+            target: BucketTarget::of(buckets),
+        })
+    }
+
+    fn edges(&self) -> Edges<'c> {
+        Edges {
+            definition: &self.core.definition,
+            arrangement: self.arrangement,
+        }
+    }
+
+    fn status(&self, edges: &Edges<'_>, piece: &ListedPiece) -> Result<BucketStatus> {
+        let held = figures(piece.figures);
+        Ok(BucketStatus {
+            bucket: piece.bucket.0,
+            start: edges.edge(&piece.start)?,
+            end: piece.end.as_ref().map(|end| edges.edge(end)).transpose()?,
+            figures: held,
+            too_large: self.target.measure(held) > self.target.most(),
+            step: step(piece.stage).to_owned(),
+            other: piece.other.map(|other| other.0),
+        })
+    }
+}
+
+fn summed(summary: &Summary) -> BucketPartition {
+    BucketPartition {
+        buckets: summary.buckets,
+        figures: figures(summary.figures),
+        largest: figures(summary.largest),
+        too_large: summary.too_large,
+        being_cut: summary.is_being_cut,
+        at_least: !summary.is_whole,
+        ..BucketPartition::default()
+    }
+}
+
+fn step(stage: Stage) -> &'static str {
+    match stage {
+        Stage::AtRest => "at_rest",
+        Stage::Announced => "announced",
+        Stage::Copying => "copying",
+        Stage::Switched => "switched",
+        Stage::Left => "left",
+    }
+}
+
+fn figures(figures: Figures) -> BucketFigures {
+    BucketFigures {
+        rows: figures.rows,
+        rows_error: figures.rows_error(),
+        bytes: figures.bytes,
+        bytes_error: figures.bytes_error(),
+    }
+}
+
+/// AIP-158: absent or 0 is the default, negative is refused, above the most is coerced.
+fn page_size(asked: Option<i64>) -> Result<usize> {
+    match asked.unwrap_or(0) {
+        negative if negative < 0 => {
+            let message = format!("page_size is {negative}; it cannot be negative");
+            Err(Error::new(ErrorKind::InvalidQuery, message).with_part(Part::PageSize))
+        }
+        0 => Ok(DEFAULT_LISTED as usize),
+        asked => Ok(u32::try_from(asked).unwrap_or(MAX_LISTED).min(MAX_LISTED) as usize),
+    }
+}
+
+#[cold]
+fn no_view(core: &CollectionCore, asked: &str) -> Error {
+    let names: Vec<&str> = core.arrangements.iter().map(|one| one.name.as_str()).collect();
+    let message = format!(
+        "collection {} has no view {asked:?} that is read",
+        core.definition.name
+    );
+    Error::new(ErrorKind::InvalidQuery, message)
+        .with_part(Part::View)
+        .with_hint(format!("its views are {}", names.join(", ")))
+}
+
+#[cold]
+fn not_in_buckets(core: &CollectionCore, arrangement: &Arrangement) -> Error {
+    let (collection, view) = (&core.definition.name, &arrangement.name);
+    let message =
+        format!("{collection}.{view} is not kept in buckets: each of its partitions is one of the store's");
+    let in_buckets = core.arrangements.iter();
+    let in_buckets = in_buckets.filter(|one| one.table.options().buckets.is_some());
+    let in_buckets: Vec<String> = in_buckets
+        .map(|one| format!("{collection}.{}", one.name))
+        .collect();
+    let hint = if in_buckets.is_empty() {
+        "a schema says which are: bucket = { target = \"10MB\" }".to_owned()
+    } else {
+        format!("kept in buckets: {}", in_buckets.join(", "))
+    };
+    Error::new(ErrorKind::InvalidQuery, message)
+        .with_part(Part::View)
+        .with_hint(hint)
+}
+
+#[cold]
+fn kept_elsewhere() -> Error {
+    let message = "this store keeps its buckets by itself, and does not tell of them";
+    Error::new(ErrorKind::Unsupported, message)
+}

@@ -1,0 +1,162 @@
+//! Edges of buckets and keys of partitions as JSON, and what names them.
+
+use recto_model::schema::{Collection, Holds};
+use recto_model::table::Direction;
+use recto_model::{Cells, cell, json};
+use recto_plan::query::{Constraint, Query};
+use recto_plan::{Arrangement, bind};
+use serde_json::Value as Json;
+use serde_json::value::RawValue;
+
+use crate::error::{Error, ErrorKind, Part, Result};
+use crate::session::JsonRecord;
+
+/// What an arrangement is by.
+pub(super) struct Edges<'a> {
+    pub(super) definition: &'a Collection,
+    pub(super) arrangement: &'a Arrangement,
+}
+
+impl Edges<'_> {
+    /// The partition that filter text names. What else it says is not looked at.
+    ///
+    /// # Errors
+    /// It is no filter of the collection; it does not say of each of the partition's fields what it is.
+    pub(super) fn partition_of(&self, filter: &str) -> Result<Cells> {
+        let conditions = bind::conditions(self.definition, filter)?;
+        let query = Query::new(self.definition, &conditions, &[])?;
+        let (mut cells, mut missing) = (Cells::new(), Vec::new());
+        for column in 0..self.arrangement.partition_len() {
+            let field = self.arrangement.field_of(column);
+            match field.and_then(|field| query.constraint(field)) {
+                Some(Constraint::In(values)) if values.len() == 1 => {
+                    cells.push(values.first().map(Vec::as_slice));
+                }
+                _ => missing.push(self.arrangement.name_of(column).to_owned()),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(cells);
+        }
+        let message = format!(
+            "the filter names no single partition: it does not say what {} is",
+            missing.join(", ")
+        );
+        Err(Error::new(ErrorKind::InvalidQuery, message)
+            .with_part(Part::Filter)
+            .with_hint(format!("pin it with =: {} = …", missing.join(" = … AND ")))
+            .with_unpinned(missing))
+    }
+
+    /// The fields of a partition.
+    pub(super) fn partition(&self, partition: &Cells) -> Result<JsonRecord> {
+        let columns = partition.iter().enumerate();
+        let fields = columns.map(|(column, cell)| {
+            let name = self.arrangement.name_of(column).to_owned();
+            Ok((name, self.json(column, cell)?))
+        });
+        fields.collect()
+    }
+
+    /// By what rows are ordered; `-` is descending.
+    pub(super) fn order(&self) -> Vec<String> {
+        let columns = self.arrangement.partition_len()..self.arrangement.table.key_len();
+        let fields = columns.filter(|column| self.arrangement.field_of(*column).is_some());
+        let named = fields.map(|column| {
+            let name = self.arrangement.name_of(column);
+            match self.arrangement.direction(column) {
+                Direction::Ascending => name.to_owned(),
+                Direction::Descending => format!("-{name}"),
+            }
+        });
+        named.collect()
+    }
+
+    /// The order values of an edge: as many as it has.
+    pub(super) fn edge(&self, edge: &Cells) -> Result<Vec<Json>> {
+        let (mut values, mut is_null) = (Vec::new(), false);
+        for (index, cell) in edge.iter().enumerate() {
+            let column = self.arrangement.partition_len() + index;
+            match self.arrangement.holds[column] {
+                Holds::Derived(_, derivation) => is_null = cell == Some(derivation.of(None)),
+                Holds::Hidden => break,
+                Holds::Field(_) if std::mem::take(&mut is_null) => values.push(Json::Null),
+                Holds::Field(_) => values.push(self.json(column, cell)?),
+            }
+        }
+        Ok(values)
+    }
+
+    fn json(&self, column: usize, cell: Option<&[u8]>) -> Result<Json> {
+        let ty = self.arrangement.type_of(column);
+        let Some(cell) = cell else {
+            return Ok(Json::Null);
+        };
+        let value = cell::decode(ty, cell).map_err(|error| {
+            let message = format!("an edge of a bucket holds what is no {ty}");
+            Error::new(ErrorKind::Corrupt, message).with_source(error)
+        })?;
+        Ok(json::to_json(ty, &value))
+    }
+
+    /// The places that a JSON array names, each by an array of order values: the first cells of clustering keys. One ends before its
+    /// first null.
+    ///
+    /// # Errors
+    /// It is no such array, or too long; a value is none of its field.
+    pub(super) fn places(&self, text: &str, most: usize) -> Result<Vec<Cells>> {
+        let places: Vec<Vec<&RawValue>> = serde_json::from_str(text).map_err(|error| {
+            wrong("at is a JSON array of places, each an array of order values").with_source(error)
+        })?;
+        if places.len() > most {
+            return Err(wrong(format!(
+                "at names {} places; at most {most} are told",
+                places.len()
+            )));
+        }
+        places.iter().map(|values| self.place(values)).collect()
+    }
+
+    fn place(&self, values: &[&RawValue]) -> Result<Cells> {
+        let order = self.order();
+        if values.len() > order.len() {
+            let message = format!(
+                "a place has {} values; the order is {}",
+                values.len(),
+                order.join(", ")
+            );
+            return Err(wrong(message));
+        }
+        let (mut cells, mut values) = (Cells::new(), values.iter());
+        for column in self.arrangement.partition_len()..self.arrangement.table.key_len() {
+            match self.arrangement.holds[column] {
+                Holds::Derived(_, derivation) => {
+                    let Some(next) = values.as_slice().first() else {
+                        break;
+                    };
+                    let is_null = next.get() == "null";
+                    cells.push(Some(derivation.of((!is_null).then_some(&[]))));
+                }
+                Holds::Hidden => break,
+                Holds::Field(_) => {
+                    let Some(value) = values.next() else { break };
+                    let ty = self.arrangement.type_of(column);
+                    let name = self.arrangement.name_of(column);
+                    let refused = |error: String| wrong(format!("{name}: {error}"));
+                    let value =
+                        json::from_json_text(ty, value.get()).map_err(|error| refused(error.to_string()))?;
+                    let Some(value) = value else { break };
+                    let mut bytes = Vec::new();
+                    cell::encode(ty, &value, &mut bytes).map_err(|error| refused(error.to_string()))?;
+                    cells.push(Some(&bytes));
+                }
+            }
+        }
+        Ok(cells)
+    }
+}
+
+#[cold]
+fn wrong(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidQuery, message).with_part(Part::From)
+}
