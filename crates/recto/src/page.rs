@@ -123,7 +123,7 @@ impl<T> Page<T> {
 
     /// If [asked for](crate::PageQuery::with_estimate): how many rows the query has, and how many of them stand before the page.
     pub fn estimate(&self) -> Option<Estimate> {
-        self.raw.estimate
+        self.raw.estimate.as_deref().copied()
     }
 
     /// Whether there are none. An empty page need not be the end: ask [`has_next`](Self::has_next).

@@ -75,7 +75,7 @@ pub(crate) struct RawPage {
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
     /// If asked for: how many rows there are.
-    pub(crate) estimate: Option<Estimate>,
+    pub(crate) estimate: Option<Box<Estimate>>,
 }
 
 /// Reads a page; and what removes the stale rows of a view that it met.
@@ -109,20 +109,13 @@ pub(crate) async fn fetch(
         Place::Last => fetcher.one_way(None, Travel::Backward, &mut meter).await?,
         Place::Beyond(position, travel) => fetcher.one_way(Some(position), *travel, &mut meter).await?,
         Place::Around(position) => fetcher.around(position, &mut meter).await?,
-        Place::AroundShare(share) => match fetcher.estimator(&meter)?.position(*share).await? {
-            Some(position) => fetcher.around(&position, &mut meter).await?,
-            None => fetcher.one_way(None, Travel::Forward, &mut meter).await?,
-        },
+        // Boxed, as estimates are: every page's future would hold them.
+        Place::AroundShare(share) => Box::pin(fetcher.around_share(*share, &mut meter)).await?,
     };
     if spec.estimates {
         let first = (!page.rows.is_empty()).then(|| plan.position(page.rows.rows.row(0), Side::Before));
         let begin = first.or_else(|| page.start.clone());
-        page.estimate = Some(
-            fetcher
-                .estimator(&meter)?
-                .estimate(begin.as_ref(), page.rows.len())
-                .await?,
-        );
+        page.estimate = Some(Box::pin(fetcher.estimate(begin, page.rows.len(), &meter)).await?);
     }
     page.cost = meter.cost();
     Ok((page, meter.into_removals()))
@@ -137,6 +130,12 @@ struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
+    /// How many rows there are, and how many before where a page of so many begins.
+    async fn estimate(&self, begin: Option<Position>, rows: usize, meter: &Meter) -> Result<Box<Estimate>> {
+        let estimator = self.estimator(meter)?;
+        Ok(Box::new(estimator.estimate(begin.as_ref(), rows).await?))
+    }
+
     /// What says how many rows there are, within the time left.
     fn estimator(&self, meter: &Meter) -> Result<Estimator<'_>> {
         Ok(Estimator {
@@ -208,6 +207,14 @@ impl Fetcher<'_> {
             cost: PageCost::default(),
             estimate: None,
         })
+    }
+
+    /// The page around where a share of the rows ends.
+    async fn around_share(&self, share: Share, meter: &mut Meter) -> Result<RawPage> {
+        match self.estimator(meter)?.position(share).await? {
+            Some(position) => self.around(&position, meter).await,
+            None => self.one_way(None, Travel::Forward, meter).await,
+        }
     }
 
     /// Both sides are read whole, so that either can fill what the other lacks.
