@@ -48,9 +48,10 @@ impl Estimate {
         if rows == 0 {
             return format!("no row of {total}");
         }
-        // Of the row in its middle.
-        let share = (u128::from(self.offset) + rows as u128 / 2) * 100;
-        let share = share.checked_div(u128::from(self.total_size)).unwrap_or(0);
+        // Of the row in its middle, rounded.
+        let total_size = u128::from(self.total_size);
+        let share = (u128::from(self.offset) + rows as u128 / 2) * 100 + total_size / 2;
+        let share = share.checked_div(total_size).unwrap_or(0);
         let (first, last) = (self.offset + 1, self.offset + rows as u64);
         let off = off(self.offset_error);
         format!(
@@ -142,5 +143,30 @@ impl Estimator<'_> {
             "how many rows there are is not known where conditions are checked row by row",
         )
         .with_hint("leave out what no view serves, or declare a view that serves it"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_page_stands_is_said_in_words() {
+        let estimate = Estimate {
+            total_size: 336_776,
+            offset: 202_062,
+            ..Estimate::default()
+        };
+        assert_eq!(estimate.in_words(6), "rows 202,063 to 202,068 of 336,776 (60 %)");
+        let about = Estimate {
+            total_size_error: 900,
+            offset_error: 12,
+            ..estimate
+        };
+        assert_eq!(
+            about.in_words(1),
+            "rows 202,063 to 202,063 ± 12 of 336,776 ± 900 (60 %)"
+        );
+        assert_eq!(Estimate::default().in_words(0), "no row of 0");
     }
 }
