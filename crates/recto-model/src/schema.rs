@@ -9,6 +9,7 @@
 //! | `model` | what a schema is |
 //! | `arrangement` | the arrangements of a collection, as tables |
 //! | `queues` | what a schema says of the queues of its store |
+//! | `calendar` | widths in the calendar: where one begins, in UTC |
 //! | `options` | the values of options: widths, sizes, buckets, where nulls stand |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
@@ -25,6 +26,7 @@
 //! | `keeping` | what of a recorded schema stays when another is applied |
 
 mod arrangement;
+mod calendar;
 mod check;
 mod context;
 mod declared;

@@ -1,0 +1,165 @@
+//! Widths in the calendar: where the one begins that a time lies in, in UTC.
+//!
+//! All times that 64 bits of milliseconds can say are counted, in the Gregorian calendar, also before it was
+//! introduced. Nothing here is asked of a library: what is rounded stands in keys, and must be the same for ever.
+
+use super::options::{Width, WidthUnit};
+
+const MS_PER_SECOND: i64 = 1_000;
+const MS_PER_DAY: i64 = 86_400 * MS_PER_SECOND;
+/// 1970-01-01 was a Thursday; weeks begin on Mondays.
+const DAYS_FROM_MONDAY_TO_EPOCH: i64 = 3;
+const DAYS_PER_ERA: i64 = 146_097;
+const YEARS_PER_ERA: i64 = 400;
+/// From 0000-03-01 to 1970-01-01: where years begin in March, leap days are their ends.
+const DAYS_FROM_MARCH_0_TO_EPOCH: i64 = 719_468;
+
+impl Width {
+    /// Where the width begins that a time lies in, both in milliseconds since 1970-01-01T00:00:00Z.
+    ///
+    /// Seconds, minutes, hours and days are counted from that time on, weeks from the Monday before it, months and years
+    /// from January of year 0 on, so that 3 months are a quarter and 10 years a decade. What began before the first time that there is
+    /// begins with it.
+    ///
+    /// ```
+    /// use recto_model::schema::{Width, WidthUnit};
+    ///
+    /// let quarter = Width { count: 3, unit: WidthUnit::Month };
+    /// // 2013-05-17T10:30:00Z, and 2013-04-01T00:00:00Z.
+    /// assert_eq!(quarter.floor_ms(1_368_786_600_000), 1_364_774_400_000);
+    /// ```
+    pub fn floor_ms(self, time_ms: i64) -> i64 {
+        let count = i64::from(self.count.max(1));
+        let months = |months: i64| {
+            let (year, month) = month_of(time_ms.div_euclid(MS_PER_DAY));
+            let start = (year * 12 + month).div_euclid(months) * months;
+            days_to(start.div_euclid(12), start.rem_euclid(12)).saturating_mul(MS_PER_DAY)
+        };
+        let ms = match self.unit {
+            WidthUnit::Month => return months(count),
+            WidthUnit::Year => return months(count * 12),
+            WidthUnit::Week => {
+                let shift = DAYS_FROM_MONDAY_TO_EPOCH * MS_PER_DAY;
+                let into = (i128::from(time_ms) + i128::from(shift))
+                    .rem_euclid(i128::from(count) * i128::from(7 * MS_PER_DAY));
+                // At most a time since the first one that there is.
+                return i64::try_from(i128::from(time_ms) - into).unwrap_or(i64::MIN);
+            }
+            WidthUnit::Second => MS_PER_SECOND,
+            WidthUnit::Minute => 60 * MS_PER_SECOND,
+            WidthUnit::Hour => 3_600 * MS_PER_SECOND,
+            WidthUnit::Day => MS_PER_DAY,
+        };
+        time_ms.saturating_sub(time_ms.rem_euclid(count.saturating_mul(ms)))
+    }
+}
+
+/// The year and the month, from 0 on, of a day since 1970-01-01.
+fn month_of(day: i64) -> (i64, i64) {
+    let day = day + DAYS_FROM_MARCH_0_TO_EPOCH;
+    let (era, of_era) = (day.div_euclid(DAYS_PER_ERA), day.rem_euclid(DAYS_PER_ERA));
+    // Leap days are the last days of 4, 100 and 400 years that begin in March.
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    // Five months from March on have 153 days, and so have the five after them.
+    let since_march = (5 * of_year + 2) / 153;
+    let month = (since_march + 2) % 12;
+    (era * YEARS_PER_ERA + year + i64::from(month < 2), month)
+}
+
+/// The first day of a month, from 0 on, of a year, in days since 1970-01-01.
+fn days_to(year: i64, month: i64) -> i64 {
+    let year = year - i64::from(month < 2);
+    let (era, of_era) = (year.div_euclid(YEARS_PER_ERA), year.rem_euclid(YEARS_PER_ERA));
+    let since_march = (month + 10) % 12;
+    let of_year = (153 * since_march + 2) / 5;
+    let days = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    era * DAYS_PER_ERA + days - DAYS_FROM_MARCH_0_TO_EPOCH
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use jiff::{Timestamp, ToSpan, tz::TimeZone};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const UNITS: [WidthUnit; 7] = [
+        WidthUnit::Second,
+        WidthUnit::Minute,
+        WidthUnit::Hour,
+        WidthUnit::Day,
+        WidthUnit::Week,
+        WidthUnit::Month,
+        WidthUnit::Year,
+    ];
+
+    fn ms(text: &str) -> i64 {
+        text.parse::<Timestamp>().unwrap().as_millisecond()
+    }
+
+    #[test]
+    fn widths_begin_where_calendars_say() {
+        for (width, time, start) in [
+            ("1 second", "2013-05-17T10:30:01.999Z", "2013-05-17T10:30:01Z"),
+            ("15 minutes", "2013-05-17T10:44:59.999Z", "2013-05-17T10:30:00Z"),
+            ("6 hours", "1969-12-31T23:59:59Z", "1969-12-31T18:00:00Z"),
+            ("1 day", "2016-02-29T23:59:59.999Z", "2016-02-29T00:00:00Z"),
+            ("1 week", "2026-11-25T02:00:00Z", "2026-11-23T00:00:00Z"),
+            ("1 week", "1970-01-01T00:00:00Z", "1969-12-29T00:00:00Z"),
+            ("1 month", "1900-03-01T00:00:00Z", "1900-03-01T00:00:00Z"),
+            ("1 month", "1900-02-28T23:59:59Z", "1900-02-01T00:00:00Z"),
+            ("3 months", "2013-06-30T00:00:00Z", "2013-04-01T00:00:00Z"),
+            ("1 year", "2000-12-31T23:59:59Z", "2000-01-01T00:00:00Z"),
+            ("10 years", "1979-07-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+            ("100 years", "1979-07-01T00:00:00Z", "1900-01-01T00:00:00Z"),
+        ] {
+            let width = Width::parse(width).unwrap();
+            assert_eq!(width.floor_ms(ms(time)), ms(start), "{width} of {time}");
+        }
+    }
+
+    /// Also times that no calendar's library knows.
+    fn any_time() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            any::<i64>(),
+            -100_000_000_000_i64..4_000_000_000_000,
+            Just(i64::MIN),
+            Just(i64::MAX)
+        ]
+    }
+
+    fn any_width() -> impl Strategy<Value = Width> {
+        let count = prop_oneof![1_u32..40, 1_u32..=u32::MAX];
+        (count, prop::sample::select(&UNITS[..])).prop_map(|(count, unit)| Width { count, unit })
+    }
+
+    proptest! {
+        #[test]
+        fn rounding_keeps_the_order_and_goes_down(width in any_width(), one in any_time(), other in any_time()) {
+            let (low, high) = (one.min(other), one.max(other));
+            let (start, of_high) = (width.floor_ms(low), width.floor_ms(high));
+            prop_assert!(start <= low && start <= of_high);
+            // What is rounded stays.
+            prop_assert_eq!(width.floor_ms(start), start);
+            // The moment before a width is none of it.
+            if start > i64::MIN {
+                prop_assert!(width.floor_ms(start - 1) < start);
+            }
+        }
+
+        #[test]
+        fn days_and_months_are_those_of_the_calendar(time in -377_000_000_000_000_i64..253_000_000_000_000) {
+            let date = Timestamp::from_millisecond(time).unwrap().to_zoned(TimeZone::UTC).date();
+            let day = time.div_euclid(MS_PER_DAY);
+            prop_assert_eq!(month_of(day), (i64::from(date.year()), i64::from(date.month()) - 1));
+            let first = days_to(i64::from(date.year()), i64::from(date.month()) - 1);
+            prop_assert_eq!(day - first, i64::from(date.day()) - 1);
+            let monday = date - i64::from(date.weekday().to_monday_zero_offset()).days();
+            let week = Width { count: 1, unit: WidthUnit::Week };
+            let start = Timestamp::from_millisecond(week.floor_ms(time)).unwrap().to_zoned(TimeZone::UTC).date();
+            prop_assert_eq!(start, monday);
+        }
+    }
+}
