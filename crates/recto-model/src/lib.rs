@@ -11,6 +11,7 @@
 //! | [`cells`] | [`Cells`] and [`RowSet`]: rows as cells in one buffer |
 //! | [`order`] | the one definition of how values compare |
 //! | [`key`] | byte-comparable keys: the order as bytes |
+//! | [`width`] | [`Width`](width::Width): lengths of time in calendar units, and the calendar they are counted in |
 //! | [`table`] | wide-column tables, positions in them and slices of them |
 //! | [`schema`] | collections, views, and the TOML they are written in |
 //! | [`json`] | record JSON, one mapping for HTTP, command line and files |
@@ -39,6 +40,7 @@ pub mod schema;
 pub mod table;
 pub mod types;
 pub mod value;
+pub mod width;
 
 pub use cells::{Cells, RowRef, RowSet};
 pub use environment::Environment;

@@ -10,7 +10,7 @@
 //! | `arrangement` | the arrangements of a collection, as tables |
 //! | `queues` | what a schema says of the queues of its store |
 //! | `calendar` | widths in the calendar: where one begins, in UTC |
-//! | `options` | the values of options: widths, sizes, buckets, where nulls stand |
+//! | `options` | the values of options: sizes, buckets, where nulls stand |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
 //! | `type_order` | UDTs before those that hold them |
@@ -50,11 +50,13 @@ pub use difference::{Change, ChangeKind};
 pub use errors::{CollectionError, SchemaError, SchemaErrors};
 pub use model::{Collection, Field, OrderColumn, Schema, View, WriteMode};
 pub use names::{NameError, check_name, nearest};
-pub use options::{Bucket, Nulls, Width, WidthUnit};
+pub use options::{Bucket, BucketStrategy, Nulls};
 pub use position::Position;
 pub use problem::Problem;
 pub use queues::StoreQueues;
 pub use type_text::{TypeTextError, parse_type};
+
+pub use crate::width::{Width, WidthUnit};
 
 /// A commented schema to start from, which `recto init` writes.
 pub const EXAMPLE: &str = include_str!("schema/example.toml");
@@ -78,6 +80,8 @@ pub const MAX_KEY_FIELDS: usize = 32;
 pub const MAX_VIEWS: usize = 64;
 /// The most uniqueness constraints of a collection.
 pub const MAX_UNIQUE: usize = 64;
+/// The most partitions of the store that a bucket is kept in: a page asks each of them.
+pub const MAX_SHARDS: u8 = 64;
 /// How deep a type may nest, counting collections, tuples, vectors and UDTs.
 pub const MAX_TYPE_DEPTH: usize = 16;
 /// How many types a type may consist of when its UDTs are written out. UDTs that each hold the one

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use crate::width::Width;
 use crate::{Cells, Type, order};
 
 /// Ascending or descending.
@@ -105,13 +106,38 @@ pub struct TableOptions {
     pub buckets: Option<Buckets>,
 }
 
-/// What bounds the partitions of the store that one of a table is kept in. Another bound holds from the next cut on.
+/// In which partitions of the store one of a table is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Buckets {
+pub struct Buckets {
+    /// What bounds a bucket.
+    pub bound: BucketBound,
+    /// In how many partitions of the store each bucket is kept, at least 1.
+    pub shards: u8,
+    /// For how long what it holds is kept, by the time that its rows are ordered by first; none: for good. Another length
+    /// holds from when it is said.
+    pub keep: Option<Width>,
+}
+
+/// What bounds a bucket. Another bound in bytes or rows holds from the next cut on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BucketBound {
     /// About as many bytes at most, each row counted as its cells and 64 bytes more.
     Bytes(u64),
     /// As many rows at most.
     Rows(u64),
+    /// Time: so much of what its rows are ordered by first.
+    Time(Width),
+}
+
+/// With one shard, for good.
+impl From<BucketBound> for Buckets {
+    fn from(bound: BucketBound) -> Self {
+        Self {
+            bound,
+            shards: 1,
+            keep: None,
+        }
+    }
 }
 
 impl Default for TableOptions {

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use recto_model::schema::{
-    Bucket, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS,
-    MAX_SCHEMA_BYTES, Problem, Schema, WriteMode,
+    Bucket, BucketStrategy, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS,
+    MAX_SCHEMA_BYTES, Problem, Schema, Width, WidthUnit, WriteMode,
 };
-use recto_model::table::{Buckets, ColumnKind, Direction, WriteKind};
+use recto_model::table::{BucketBound, Buckets, ColumnKind, Direction, WriteKind};
 use recto_model::types::UdtType;
 use recto_model::{Table, Type};
 
@@ -34,7 +34,7 @@ verify = false
 
 [collection.suspensions.view.newest]
 order = ["-occurred_on"]
-bucket = { target = "10MB" }
+bucket = { target = "10MB", shards = 8 }
 
 [collection.timeline]
 fields = { user_id = "uuid", post_id = "timeuuid", content = "text", at = "shape", tags = "map<text, vector<float, 3>>" }
@@ -42,7 +42,7 @@ key = ["user_id", "post_id"]
 partition = ["user_id"]
 order = ["-post_id"]
 writes = "append"
-bucket = { rows = 20000 }
+bucket = { rows = 20000, keep = "90 days" }
 
 [collection.moves]
 fields = { id = "uuid", status = "text", at = "date" }
@@ -57,6 +57,11 @@ fn parse(text: &str) -> Schema {
 }
 
 /// The only error in `text`, displayed.
+const NINETY_DAYS: Width = Width {
+    count: 90,
+    unit: WidthUnit::Day,
+};
+
 fn error(text: &str) -> String {
     let errors = Schema::parse(text).expect_err(text);
     assert_eq!(errors.errors().len(), 1, "{errors}");
@@ -95,14 +100,24 @@ fn base_tables_are_as_declared() {
     assert_eq!(timeline.base_table().name(), "timeline");
     assert_eq!(
         timeline.base_table().options().buckets,
-        Some(Buckets::Rows(20_000))
+        Some(Buckets {
+            keep: Some(NINETY_DAYS),
+            ..Buckets::from(BucketBound::Rows(20_000))
+        })
     );
     assert_eq!(
         timeline.base().canonical(),
         "timeline partition(user_id uuid) order(-post_id timeuuid)"
     );
     assert_eq!(timeline.writes, WriteMode::Append);
-    assert_eq!(timeline.bucket, Some(Bucket::Rows(20_000)));
+    assert_eq!(
+        timeline.bucket,
+        Some(Bucket {
+            strategy: BucketStrategy::Rows(20_000),
+            shards: 1,
+            keep: Some(NINETY_DAYS)
+        })
+    );
     // Arrangements of update collections are views: the base table is one record per partition.
     let moves = schema.collection("moves").unwrap();
     assert_eq!(moves.base_table().partition()[0].name, "id");
@@ -354,6 +369,23 @@ fn options_keep_the_rules() {
             "",
         ),
         (
+            grouped("bucket = { rows = 5, shards = 65 }"),
+            "`shards` takes a whole number from 1 to 64",
+            "",
+        ),
+        (grouped("bucket = { rows = 5, shards = 0 }"), "`shards` takes", ""),
+        (
+            grouped("bucket = { rows = 5, keep = \"soon\" }"),
+            "`keep` takes",
+            "",
+        ),
+        (
+            grouped("bucket = { rows = 5, keep = \"1 day\" }"),
+            "`keep` goes by the first order field, and `b` is not a time: it is text",
+            "timestamp",
+        ),
+        (grouped("bucket = { shards = 2 }"), "`bucket` takes", ""),
+        (
             grouped("collate = \"not a tag\""),
             "`collate` takes a language tag",
             "",
@@ -391,6 +423,11 @@ fn views_keep_the_rules() {
             view("partition = [\"b\"]\norder = [\"t\"]\ngrain = { b = \"1 day\" }"),
             "and `b` is not",
             "",
+        ),
+        (
+            view("partition = [\"b\"]\norder = [\"t\"]\nbucket = { rows = 5, keep = \"1 day\" }"),
+            "`keep` is for records that stay where they are",
+            "expiry",
         ),
         (
             view("partition = [\"b\"]\nverify = 1"),

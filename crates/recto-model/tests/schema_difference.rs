@@ -168,6 +168,25 @@ fn buckets_may_become_larger_or_smaller_and_not_come_or_go() {
     assert_eq!(told, ["collection posts: bucket from 1MB to 10MB"]);
     assert_eq!(obstacle, None);
     assert_eq!(of(&with("target = \"1MB\""), &with("rows = 10")).1, None);
+    let (told, obstacle) = of(&with("rows = 10, shards = 2"), &with("rows = 10, shards = 3"));
+    assert_eq!(
+        told,
+        ["collection posts: bucket from 10 rows in 2 shards to 10 rows in 3 shards"]
+    );
+    assert!(obstacle.is_some());
+    let kept = |keep: &str| with(&format!("time = \"post\", width = \"1 day\", keep = \"{keep}\""));
+    let (told, obstacle) = of(&kept("8 days"), &kept("9 days"));
+    assert_eq!(
+        told,
+        ["collection posts: bucket from 1 day of post kept for 8 days to 1 day of post kept for 9 days"]
+    );
+    assert_eq!(obstacle, None);
+    for other in [
+        "time = \"post\", width = \"1 day\"",
+        "rows = 10, keep = \"8 days\"",
+    ] {
+        assert!(of(&kept("8 days"), &with(other)).1.is_some(), "{other}");
+    }
     for (before, after) in [(plain, with("rows = 10")), (&with("rows = 10"), plain.to_owned())] {
         assert!(of(before, &after).1.is_some());
     }

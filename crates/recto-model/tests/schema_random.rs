@@ -17,7 +17,7 @@ unique = ["reason", ["status", "reason"]]
 [collection.s.view.v]
 partition = ["status"]
 order = ["-at", "reason"]
-bucket = { time = "at", width = "1 month" }
+bucket = { time = "at", width = "1 month", shards = 8 }
 nulls = "last"
 collate = { reason = "de" }
 grain = { at = "1 minute" }

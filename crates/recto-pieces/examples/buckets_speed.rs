@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
-use recto_model::table::{Buckets, ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::table::{BucketBound, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type};
 use recto_pieces::BucketedStore;
 use recto_store::{
@@ -64,7 +64,7 @@ const LOADS: [Load; 3] = [
     },
 ];
 
-fn table(buckets: Option<Buckets>) -> Arc<Table> {
+fn table(buckets: Option<BucketBound>) -> Arc<Table> {
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -81,7 +81,7 @@ fn table(buckets: Option<Buckets>) -> Arc<Table> {
         column("rest", Type::Text, ColumnKind::Regular(WriteKind::Plain)),
     ];
     let options = TableOptions {
-        buckets,
+        buckets: buckets.map(Into::into),
         ..TableOptions::default()
     };
     Arc::new(Table::new("flights", columns, options).unwrap())
@@ -183,7 +183,7 @@ struct Open {
 }
 
 impl Open {
-    async fn new(buckets: Option<Buckets>) -> Self {
+    async fn new(buckets: Option<BucketBound>) -> Self {
         let directory = tempfile::tempdir_in(".").unwrap();
         let environment = Environment::system();
         let options = EmbeddedOptions::default();
@@ -324,7 +324,7 @@ async fn page(open: &Open, flights: &[Flight]) -> f64 {
     began.elapsed().as_secs_f64() * 1e6 / slices.len() as f64
 }
 
-async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: Buckets) {
+async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: BucketBound) {
     let (mut plain_rates, mut rates, mut pages, mut plain_pages) = (vec![], vec![], vec![], vec![]);
     let rows = flights.len() as f64;
     let (mut moved, mut most, mut end) = (0.0_f64, 0, (0, 0));
@@ -359,7 +359,9 @@ async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: Buckets)
         .zip(&plain_pages)
         .map(|(one, other)| one / other)
         .collect();
-    let (Buckets::Bytes(target) | Buckets::Rows(target)) = buckets;
+    let (BucketBound::Bytes(target) | BucketBound::Rows(target)) = buckets else {
+        panic!("buckets by time have no target");
+    };
     println!(
         "| {order}, {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.3} | {:.2} | {:.2} | {} | {:.2} | {:.2} |",
         plan.name,
@@ -379,7 +381,7 @@ async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: Buckets)
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let path = arguments.first().expect("the flights as CSV are named");
-    let targets = [1_000_000, 100_000].map(Buckets::Bytes);
+    let targets = [1_000_000, 100_000].map(BucketBound::Bytes);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

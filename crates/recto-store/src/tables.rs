@@ -1,7 +1,7 @@
 //! Tables and limits.
 
 use recto_model::key::MAX_KEY_PART_BYTES;
-use recto_model::table::{Buckets, ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::table::{BucketBound, Buckets, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table};
 
 use crate::{StoreError, StoreErrorKind};
@@ -70,11 +70,14 @@ pub fn serves(there: &Table, asked: &Table) -> bool {
         && there.columns().starts_with(asked.columns())
 }
 
-/// What a table asks for beside its columns, but for how large its buckets become: that may be said anew.
+/// What a table asks for beside its columns, but for what bounds its buckets, and for how long they are kept: that may be said anew.
 fn unsized_buckets(table: &Table) -> TableOptions {
     let options = table.options();
     TableOptions {
-        buckets: options.buckets.map(|_| Buckets::Rows(1)),
+        buckets: options.buckets.map(|buckets| Buckets {
+            shards: buckets.shards,
+            ..Buckets::from(BucketBound::Rows(1))
+        }),
         ..options
     }
 }

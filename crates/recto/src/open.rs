@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use recto_model::schema::Schema;
-use recto_model::table::Buckets;
+use recto_model::table::{BucketBound, Buckets};
 use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError};
 
@@ -156,10 +156,21 @@ fn in_words(table: &Table) -> String {
     if !table.regular().is_empty() {
         text += &format!(", then {}", names(table.regular()));
     }
-    match table.options().buckets {
-        None => {}
-        Some(Buckets::Bytes(bytes)) => text += &format!(", in buckets of at most {bytes} bytes"),
-        Some(Buckets::Rows(rows)) => text += &format!(", in buckets of at most {rows} rows"),
+    text += &table.options().buckets.map(buckets_in_words).unwrap_or_default();
+    text
+}
+
+fn buckets_in_words(buckets: Buckets) -> String {
+    let mut text = match buckets.bound {
+        BucketBound::Bytes(bytes) => format!(", in buckets of at most {bytes} bytes"),
+        BucketBound::Rows(rows) => format!(", in buckets of at most {rows} rows"),
+        BucketBound::Time(width) => format!(", in buckets of {width} each"),
+    };
+    if buckets.shards > 1 {
+        text += &format!(" and {} shards", buckets.shards);
+    }
+    if let Some(keep) = buckets.keep {
+        text += &format!(", kept for {keep}");
     }
     text
 }

@@ -217,7 +217,7 @@ impl<'a> Arrangement<'a> {
         }
         let (columns, holds) = columns.into_iter().unzip();
         let options = TableOptions {
-            buckets: self.bucket().and_then(Bucket::of_tables),
+            buckets: self.bucket().map(Bucket::of_tables),
             ..TableOptions::default()
         };
         Ok((Table::new(name, columns, options)?, holds))

@@ -3,7 +3,7 @@
 //! All times that 64 bits of milliseconds can say are counted, in the Gregorian calendar, also before it was
 //! introduced. Nothing here is asked of a library: what is rounded stands in keys, and must be the same for ever.
 
-use super::options::{Width, WidthUnit};
+use crate::width::{Width, WidthUnit};
 
 const MS_PER_SECOND: i64 = 1_000;
 const MS_PER_DAY: i64 = 86_400 * MS_PER_SECOND;

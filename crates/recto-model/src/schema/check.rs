@@ -8,12 +8,13 @@ use super::declared::{
 };
 use super::model::{Collection, Field, OrderColumn, Places, View, WriteMode};
 use super::names::{check_name, nearest, proposed};
-use super::options::{Bucket, Nulls, Width, is_locale};
+use super::options::{Bucket, BucketStrategy, Nulls, is_locale};
 use super::problem::Problem;
 use super::type_text::check_type;
 use super::{BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW};
 use crate::Type;
 use crate::table::Direction;
+use crate::width::Width;
 
 /// The collection that `declared` declares. Reports everything that is wrong with it, and gives it
 /// only if nothing is.
@@ -67,6 +68,11 @@ pub(super) fn name(word: &Word, what: &'static str, context: &mut Context<'_>) {
             proposed: proposed(&word.text),
         });
     }
+}
+
+/// Whether values of it are points in time.
+fn is_time(ty: &Type) -> bool {
+    matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date)
 }
 
 fn texts(words: &[Word]) -> Vec<String> {
@@ -426,6 +432,7 @@ impl<'a> Rules<'a, '_, '_> {
     }
 
     fn bucket(&mut self, declared: &Placed<DeclaredBucket>, order: &[OrderColumn]) -> Option<Bucket> {
+        let is_moving = self.writes == WriteMode::Update;
         let Some(first) = order.first() else {
             self.conflict(
                 &declared.span,
@@ -434,32 +441,60 @@ impl<'a> Rules<'a, '_, '_> {
             );
             return None;
         };
-        match &declared.value {
-            DeclaredBucket::Rows(rows) => Some(Bucket::Rows(*rows)),
-            DeclaredBucket::Target(bytes) => Some(Bucket::Target { bytes: *bytes }),
-            DeclaredBucket::Time { field, width } => {
-                let ty = self.known(field, &field.text, "bucket")?;
-                if first.field != field.text {
-                    self.conflict(
-                        &field.span,
-                        format!(
-                            "a bucket by time splits by the first order field, which is `{}`",
-                            first.field
-                        ),
-                        "name that field, or split by size: bucket = { target = \"10MB\" }",
-                    );
-                } else if !matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date) {
-                    self.conflict(
-                        &field.span,
-                        format!("`{}` is not a time: it is {ty}", field.text),
-                        "use a timestamp, timeuuid or date, or split by size: bucket = { target = \"10MB\" }",
-                    );
-                }
-                Some(Bucket::Time {
-                    field: field.text.clone(),
-                    width: width.value,
-                })
+        let DeclaredBucket {
+            strategy,
+            strategy_span,
+            shards,
+            keep,
+        } = &declared.value;
+        if let BucketStrategy::Time { field, .. } = strategy {
+            let word = Word::new(field, strategy_span.clone());
+            let ty = self.known(&word, field, "bucket")?;
+            if first.field != *field {
+                self.conflict(
+                    strategy_span,
+                    format!(
+                        "a bucket by time splits by the first order field, which is `{}`",
+                        first.field
+                    ),
+                    "name that field, or split by size: bucket = { target = \"10MB\" }",
+                );
+            } else if !is_time(ty) {
+                self.conflict(
+                    strategy_span,
+                    format!("`{field}` is not a time: it is {ty}"),
+                    "use a timestamp, timeuuid or date, or split by size: bucket = { target = \"10MB\" }",
+                );
             }
+        }
+        if let Some(keep) = keep {
+            self.keep(&keep.span, first, is_moving);
+        }
+        Some(Bucket {
+            strategy: strategy.clone(),
+            shards: shards.as_ref().map_or(1, |shards| shards.value),
+            keep: keep.as_ref().map(|keep| keep.value),
+        })
+    }
+
+    /// Buckets go when they are old, which what orders their rows has to say; and entries of records that move are in none for good.
+    fn keep(&mut self, span: &Span, first: &OrderColumn, is_moving: bool) {
+        let ty = self.fields.get(first.field.as_str()).copied().flatten();
+        if is_moving {
+            self.conflict(
+                span,
+                "`keep` is for records that stay where they are, and with writes = \"update\" entries of views move".into(),
+                "leave it out, and give records that are to go an expiry",
+            );
+        } else if let Some(ty) = ty.filter(|ty| !is_time(ty)) {
+            self.conflict(
+                span,
+                format!(
+                    "`keep` goes by the first order field, and `{}` is not a time: it is {ty}",
+                    first.field
+                ),
+                "order by a timestamp, timeuuid or date first, or leave it out",
+            );
         }
     }
 
@@ -576,6 +611,11 @@ impl<'a> Rules<'a, '_, '_> {
                 format!("{path}bucket"),
                 declared.bucket.as_ref().map(|bucket| &bucket.span),
             );
+            let bucket = declared.bucket.as_ref().map(|bucket| &bucket.value);
+            let shards = bucket.and_then(|bucket| bucket.shards.as_ref());
+            add(format!("{path}bucket.shards"), shards.map(|shards| &shards.span));
+            let keep = bucket.and_then(|bucket| bucket.keep.as_ref());
+            add(format!("{path}bucket.keep"), keep.map(|keep| &keep.span));
             add(
                 format!("{path}nulls"),
                 declared.nulls.as_ref().map(|nulls| &nulls.span),

@@ -4,8 +4,9 @@
 use std::ops::Range;
 
 use super::model::{Field, WriteMode};
-use super::options::{Nulls, Width};
+use super::options::{BucketStrategy, Nulls};
 use crate::Type;
+use crate::width::Width;
 
 /// Byte offsets in the text; `0..0` where there is no text.
 pub(super) type Span = Range<usize>;
@@ -120,10 +121,12 @@ impl DeclaredArrangement {
 }
 
 #[derive(Debug)]
-pub(super) enum DeclaredBucket {
-    Time { field: Word, width: Placed<Width> },
-    Rows(u64),
-    Target(u64),
+pub(super) struct DeclaredBucket {
+    pub(super) strategy: BucketStrategy,
+    /// Where the field of a bucket by time stands, or what else it is by.
+    pub(super) strategy_span: Span,
+    pub(super) shards: Option<Placed<u8>>,
+    pub(super) keep: Option<Placed<Width>>,
 }
 
 /// One value for every order field it can apply to, or values by field.

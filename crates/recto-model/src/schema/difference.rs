@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::model::{Collection, Schema};
 use super::options::print_size;
-use super::{Bucket, View};
+use super::{Bucket, BucketStrategy, View};
 use crate::types::UdtType;
 
 /// One change from a schema to another.
@@ -127,6 +127,7 @@ impl Schema {
 const MODES_NEVER_MEET: &str =
     "plain and conditional writes must never meet on a record, and each mode keeps other promises";
 const MOVES_RECORDS: &str = "every stored record would have to move: copy them into a new collection";
+const KEPT_FROM_THE_FIRST: &str = "processes that know nothing of it would write and read what is not kept: say for how long when the collection is made";
 
 struct Changes(Vec<Change>);
 
@@ -358,18 +359,38 @@ fn list<T: fmt::Display>(names: &[T]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// What stands against other buckets of a collection's own arrangement. How large they become may be said anew at any time.
+/// What stands against other buckets of a collection's own arrangement. How large they become may be said anew at any time, and
+/// for how long they are kept.
 fn bucket_obstacle(old: &Collection, new: &Collection) -> Option<&'static str> {
-    let tables = |of: &Collection| of.bucket.as_ref().and_then(Bucket::of_tables);
-    let is_resized = tables(old).is_some() && tables(new).is_some();
-    (!is_resized).then_some(MOVES_RECORDS)
+    let (Some(old), Some(new)) = (&old.bucket, &new.bucket) else {
+        return Some(MOVES_RECORDS);
+    };
+    let by_time = |bucket: &Bucket| match &bucket.strategy {
+        BucketStrategy::Time { field, width } => Some((field.clone(), *width)),
+        _ => None,
+    };
+    if by_time(old) != by_time(new) || old.shards != new.shards {
+        return Some(MOVES_RECORDS);
+    }
+    (old.keep.is_some() != new.keep.is_some()).then_some(KEPT_FROM_THE_FIRST)
 }
 
 fn bucket(bucket: Option<&Bucket>) -> String {
     match bucket {
         None => "none".into(),
-        Some(Bucket::Time { field, width }) => format!("{width} of {field}"),
-        Some(Bucket::Rows(rows)) => format!("{rows} rows"),
-        Some(Bucket::Target { bytes }) => print_size(*bytes),
+        Some(bucket) => {
+            let mut text = match &bucket.strategy {
+                BucketStrategy::Time { field, width } => format!("{width} of {field}"),
+                BucketStrategy::Rows(rows) => format!("{rows} rows"),
+                BucketStrategy::Target { bytes } => print_size(*bytes),
+            };
+            if bucket.shards > 1 {
+                text += &format!(" in {} shards", bucket.shards);
+            }
+            if let Some(keep) = bucket.keep {
+                text += &format!(" kept for {keep}");
+            }
+            text
+        }
     }
 }

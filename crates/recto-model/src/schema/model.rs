@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::context::Context;
 use super::declared::{Declaration, Declared};
 use super::errors::CollectionError;
-use super::options::{Bucket, Nulls, Width};
+use super::options::{Bucket, Nulls};
 use super::position::Position;
 use super::queues::StoreQueues;
 use super::{check, names};
 use crate::Type;
 use crate::table::{Direction, Table};
 use crate::types::UdtType;
+use crate::width::Width;
 
 /// A schema: the collections and UDTs of one store, and what holds for its queues.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,73 +1,26 @@
-//! The values of options: widths, sizes, buckets, where nulls stand.
+//! The values of options: sizes, buckets, where nulls stand.
 
-use std::fmt;
+use crate::table::{BucketBound, Buckets};
+use crate::width::{Width, number_and_unit};
 
-use crate::table::Buckets;
-
-/// The longest text of an option's value that is looked at, in bytes.
-const MAX_OPTION_LENGTH: usize = 64;
-
-/// A length of time in calendar units, at least one: `1 month`, `15 minutes`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Width {
-    /// How many units, at least 1.
-    pub count: u32,
-    /// The unit.
-    pub unit: WidthUnit,
-}
-
-/// The unit of a [`Width`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // each variant is the unit of its name
-pub enum WidthUnit {
-    Second,
-    Minute,
-    Hour,
-    Day,
-    Week,
-    Month,
-    Year,
-}
-
-impl WidthUnit {
-    const ALL: [(WidthUnit, &'static str); 7] = [
-        (Self::Second, "second"),
-        (Self::Minute, "minute"),
-        (Self::Hour, "hour"),
-        (Self::Day, "day"),
-        (Self::Week, "week"),
-        (Self::Month, "month"),
-        (Self::Year, "year"),
-    ];
-}
-
-impl Width {
-    /// The width that `text` writes: a whole number, a space, a unit, singular or plural.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (count, unit) = number_and_unit(text)?;
-        let unit = unit.strip_suffix('s').unwrap_or(unit);
-        let (unit, _) = WidthUnit::ALL.into_iter().find(|(_, name)| *name == unit)?;
-        let count = u32::try_from(count).ok().filter(|count| *count > 0)?;
-        Some(Self { count, unit })
-    }
-}
-
-/// As the schema language writes it.
-impl fmt::Display for Width {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = WidthUnit::ALL
-            .iter()
-            .find(|(unit, _)| *unit == self.unit)
-            .map_or("", |(_, name)| *name);
-        let plural = if self.count == 1 { "" } else { "s" };
-        write!(f, "{} {name}{plural}", self.count)
-    }
-}
+/// The longest text of a language tag that is looked at, in bytes.
+const MAX_LOCALE_LENGTH: usize = 64;
 
 /// How partitions that would grow without bound are split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Bucket {
+    /// Where one bucket ends and the next begins.
+    pub strategy: BucketStrategy,
+    /// In how many partitions of the store each bucket is kept, 1 to [`MAX_SHARDS`](super::MAX_SHARDS).
+    pub shards: u8,
+    /// For how long what it holds is kept: whole buckets go that are older; none: for good.
+    pub keep: Option<Width>,
+}
+
+/// Where one bucket ends and the next begins.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Bucket {
+pub enum BucketStrategy {
     /// By time: `{ time = "occurred_on", width = "1 month" }`.
     Time {
         /// The field, which is the first order column.
@@ -85,12 +38,17 @@ pub enum Bucket {
 }
 
 impl Bucket {
-    /// What a table asks of its store for it; none for what splits otherwise than by how much there is.
-    pub fn of_tables(&self) -> Option<Buckets> {
-        match self {
-            Self::Time { .. } => None,
-            Self::Rows(rows) => Some(Buckets::Rows(*rows)),
-            Self::Target { bytes } => Some(Buckets::Bytes(*bytes)),
+    /// What a table asks of its store for it.
+    pub fn of_tables(&self) -> Buckets {
+        let bound = match &self.strategy {
+            BucketStrategy::Time { width, .. } => BucketBound::Time(*width),
+            BucketStrategy::Rows(rows) => BucketBound::Rows(*rows),
+            BucketStrategy::Target { bytes } => BucketBound::Bytes(*bytes),
+        };
+        Buckets {
+            bound,
+            shards: self.shards,
+            keep: self.keep,
         }
     }
 }
@@ -161,7 +119,7 @@ pub(super) fn print_size(bytes: u64) -> String {
 pub(super) fn is_locale(text: &str) -> bool {
     let mut parts = text.split('-');
     let language = parts.next().unwrap_or_default();
-    text.len() <= MAX_OPTION_LENGTH
+    text.len() <= MAX_LOCALE_LENGTH
         && (2..=8).contains(&language.len())
         && language.bytes().all(|byte| byte.is_ascii_alphabetic())
         && parts.all(|part| {
@@ -169,43 +127,9 @@ pub(super) fn is_locale(text: &str) -> bool {
         })
 }
 
-fn number_and_unit(text: &str) -> Option<(u64, &str)> {
-    if text.len() > MAX_OPTION_LENGTH {
-        return None;
-    }
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let count = text[..digits].parse().ok()?;
-    Some((count, text[digits..].trim_start_matches(' ')))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn widths_read_and_print() {
-        for text in ["1 month", "15 minutes", "2 years", "1 second"] {
-            assert_eq!(
-                Width::parse(text).map(|width| width.to_string()).as_deref(),
-                Some(text)
-            );
-        }
-        assert_eq!(
-            Width::parse("1 days").map(|width| width.to_string()).as_deref(),
-            Some("1 day")
-        );
-        for text in [
-            "",
-            "month",
-            "0 days",
-            "1 fortnight",
-            "-1 day",
-            "1.5 days",
-            "99999999999 days",
-        ] {
-            assert_eq!(Width::parse(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn sizes_read_and_print() {

@@ -17,13 +17,14 @@ use super::declared::{
 use super::errors::SchemaErrors;
 use super::model::{Schema, WriteMode};
 use super::names::nearest;
-use super::options::{Nulls, Width, parse_size};
+use super::options::{BucketStrategy, Nulls, parse_size};
 use super::problem::Problem;
 use super::queues::StoreQueues;
 use super::type_order::{Later, uses_of_types};
 use super::type_text::{is_cql_type, parse_type};
-use super::{MAX_COLLECTIONS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_TYPES};
+use super::{MAX_COLLECTIONS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_SHARDS, MAX_TYPES};
 use crate::types::UdtType;
+use crate::width::Width;
 
 const ROOT_KEYS: &[&str] = &["collection", "type", "queues"];
 const QUEUES_KEYS: &[&str] = &["slice_seconds", "margin_seconds", "tables", "units"];
@@ -52,7 +53,7 @@ const VIEW_KEYS: &[&str] = &[
     "fields",
     "verify",
 ];
-const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target"];
+const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target", "shards", "keep"];
 
 /// The most syntax errors that are reported: the later ones are often what the first has led to.
 const MAX_SYNTAX_ERRORS: usize = 3;
@@ -473,8 +474,8 @@ impl Parser<'_, '_> {
     }
 
     fn bucket(&mut self, value: &Value<'_>) -> Option<Placed<DeclaredBucket>> {
-        const EXPECTED: &str =
-            "{ time = \"occurred_on\", width = \"1 month\" }, { rows = 20000 } or { target = \"10MB\" }";
+        const EXPECTED: &str = "{ time = \"occurred_on\", width = \"1 month\" }, { rows = 20000 } or { target = \"10MB\" }, \
+             each with `shards` and `keep` if need be";
         let DeValue::Table(table) = value.get_ref() else {
             return self.wrong("bucket", value, EXPECTED, None);
         };
@@ -482,24 +483,48 @@ impl Parser<'_, '_> {
             return None;
         }
         let get = |key: &str| table.get(key);
-        let bucket = match (get("time"), get("width"), get("rows"), get("target")) {
-            (Some(time), Some(width), None, None) => DeclaredBucket::Time {
-                field: self.text("time", time, "the name of a field")?,
-                width: self.width("width", width)?,
-            },
-            (None, None, Some(rows), None) => DeclaredBucket::Rows(self.rows(rows)?),
+        let (strategy, by) = match (get("time"), get("width"), get("rows"), get("target")) {
+            (Some(time), Some(width), None, None) => {
+                let field = self.text("time", time, "the name of a field")?.text;
+                let width = self.width("width", width)?.value;
+                (BucketStrategy::Time { field, width }, time)
+            }
+            (None, None, Some(rows), None) => (BucketStrategy::Rows(self.rows(rows)?), rows),
             (None, None, None, Some(target)) => {
-                const SIZE: &str = "a size such as \"10MB\" or \"64MiB\"";
-                let text = self.text("target", target, SIZE)?;
-                match parse_size(&text.text) {
-                    Some(bytes) if i64::try_from(bytes).is_ok() => DeclaredBucket::Target(bytes),
-                    _ => return self.wrong("target", target, SIZE, None),
-                }
+                let bytes = self.target(target)?;
+                (BucketStrategy::Target { bytes }, target)
             }
             _ => return self.wrong("bucket", value, EXPECTED, None),
         };
+        // None of what is wrong with them hides the other.
+        let shards = get("shards").map(|value| self.shards(value));
+        let keep = get("keep").map(|value| self.width("keep", value));
         Some(Placed {
-            value: bucket,
+            value: DeclaredBucket {
+                strategy,
+                strategy_span: by.span(),
+                shards: shards.flatten(),
+                keep: keep.flatten(),
+            },
+            span: value.span(),
+        })
+    }
+
+    fn target(&mut self, value: &Value<'_>) -> Option<u64> {
+        const SIZE: &str = "a size such as \"10MB\" or \"64MiB\"";
+        let text = self.text("target", value, SIZE)?;
+        let bytes = parse_size(&text.text).filter(|bytes| i64::try_from(*bytes).is_ok());
+        bytes.or_else(|| self.wrong("target", value, SIZE, None))
+    }
+
+    fn shards(&mut self, value: &Value<'_>) -> Option<Placed<u8>> {
+        let shards = whole(value).and_then(|shards| u8::try_from(shards).ok());
+        let Some(shards) = shards.filter(|shards| (1..=MAX_SHARDS).contains(shards)) else {
+            const EXPECTED: &str = "a whole number from 1 to 64";
+            return self.wrong("shards", value, EXPECTED, None);
+        };
+        Some(Placed {
+            value: shards,
             span: value.span(),
         })
     }

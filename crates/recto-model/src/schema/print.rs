@@ -8,7 +8,7 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 use super::model::{Collection, Schema, View, WriteMode};
-use super::options::{Bucket, Nulls, print_size};
+use super::options::{Bucket, BucketStrategy, Nulls, print_size};
 
 impl Schema {
     /// The schema as canonical text: [`Schema::parse`] gives back an equal schema, and equal schemas
@@ -122,12 +122,20 @@ fn print_bucket(text: &mut String, bucket: Option<&Bucket>) {
     let Some(bucket) = bucket else {
         return;
     };
-    let value = match bucket {
-        Bucket::Time { field, width } => format!("{{ time = {}, width = {} }}", quoted(field), quoted(width)),
-        Bucket::Rows(rows) => format!("{{ rows = {rows} }}"),
-        Bucket::Target { bytes } => format!("{{ target = {} }}", quoted(print_size(*bytes))),
+    let mut value = match &bucket.strategy {
+        BucketStrategy::Time { field, width } => {
+            format!("time = {}, width = {}", quoted(field), quoted(width))
+        }
+        BucketStrategy::Rows(rows) => format!("rows = {rows}"),
+        BucketStrategy::Target { bytes } => format!("target = {}", quoted(print_size(*bytes))),
     };
-    entry(text, "bucket", &value);
+    if bucket.shards > 1 {
+        value += &format!(", shards = {}", bucket.shards);
+    }
+    if let Some(keep) = bucket.keep {
+        value += &format!(", keep = {}", quoted(keep));
+    }
+    entry(text, "bucket", &format!("{{ {value} }}"));
 }
 
 fn print_per_field<T: Display>(text: &mut String, key: &str, values: &BTreeMap<String, T>) {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use recto_buckets::sizing::{DEFAULT_EPSILON, Sizing};
-use recto_model::table::{Buckets, ColumnKind, TableOptions, WriteKind};
+use recto_model::table::{BucketBound, Buckets, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table, Type};
 use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
 
@@ -166,7 +166,7 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     }
     let shown = table.columns().iter().filter(|column| !is_hidden(column));
     let options = TableOptions {
-        buckets: Some(Buckets::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES)),
+        buckets: Some(BucketBound::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES).into()),
         counts_partitions: false,
         ..table.options()
     };
@@ -175,9 +175,10 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
 
 /// With buckets as they become in a store with these limits.
 fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
-    let size = match buckets {
-        Buckets::Bytes(bytes) => BucketSize::Bytes(bytes),
-        Buckets::Rows(rows) => BucketSize::Rows(rows),
+    let size = match buckets.bound {
+        BucketBound::Bytes(bytes) => BucketSize::Bytes(bytes),
+        BucketBound::Rows(rows) => BucketSize::Rows(rows),
+        BucketBound::Time(_) => BucketSize::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES),
     };
     if !(limits.transactions && limits.counts_partitions) {
         return Ok(PiecedTable::new(table, sizing_of(buckets)?)?.of_size(size));
@@ -192,10 +193,10 @@ fn mark_of(clustering: &Cells) -> Vec<u8> {
 
 /// How large its buckets become, by samples.
 fn sizing_of(buckets: Buckets) -> Result<Sizing, StoreError> {
-    let bytes = match buckets {
-        Buckets::Bytes(bytes) => bytes,
-        // What cuts by rows asks for no size.
-        Buckets::Rows(_) => recto_buckets::sizing::MAX_TARGET_BYTES,
+    let bytes = match buckets.bound {
+        BucketBound::Bytes(bytes) => bytes,
+        // What cuts by rows, or by time, asks for no size.
+        BucketBound::Rows(_) | BucketBound::Time(_) => recto_buckets::sizing::MAX_TARGET_BYTES,
     };
     let largest = (bytes / ROW_PART).min(MAX_SAMPLED_ROW_BYTES);
     Sizing::new(bytes, largest, DEFAULT_EPSILON).map_err(not_one)

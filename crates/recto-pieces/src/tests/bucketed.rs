@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 
-use recto_model::table::{Buckets, ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
+use recto_model::table::{
+    BucketBound, Buckets, ColumnKind, Direction, ReadDirection, TableOptions, WriteKind,
+};
 use recto_model::{Bound, Cells, Environment, Slice, Table, Type};
 use recto_store::memory::MemoryStore;
 use recto_store::{
@@ -220,10 +222,13 @@ impl Shown {
         let options = ReadOptions::default();
         let counts = snapshot.count_partitions(&table, &partitions, &options);
         let counts = counts.await.expect("they are counted");
-        let sizes = counts.iter().map(|count| match self.table.options().buckets {
-            Some(Buckets::Rows(_)) => count.rows,
-            _ => count.bytes,
-        });
+        let sizes =
+            counts.iter().map(
+                |count| match self.table.options().buckets.map(|buckets| buckets.bound) {
+                    Some(BucketBound::Rows(_)) => count.rows,
+                    _ => count.bytes,
+                },
+            );
         sizes.max().unwrap_or_default()
     }
 
@@ -249,9 +254,9 @@ impl Shown {
 }
 
 fn target(table: &Table) -> u64 {
-    match table.options().buckets {
-        Some(Buckets::Bytes(most) | Buckets::Rows(most)) => most,
-        None => u64::MAX,
+    match table.options().buckets.map(|buckets| buckets.bound) {
+        Some(BucketBound::Bytes(most) | BucketBound::Rows(most)) => most,
+        _ => u64::MAX,
     }
 }
 
@@ -261,10 +266,10 @@ fn at(row: recto_model::RowRef<'_>) -> i64 {
 }
 
 fn table() -> Table {
-    table_with(Buckets::Bytes(64 << 10))
+    table_with(BucketBound::Bytes(64 << 10))
 }
 
-fn table_with(buckets: Buckets) -> Table {
+fn table_with(buckets: impl Into<Buckets>) -> Table {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let columns = vec![
         column("stream", Type::Text, ColumnKind::Partition),
@@ -273,7 +278,7 @@ fn table_with(buckets: Buckets) -> Table {
         column("note", Type::Text, plain),
     ];
     let options = TableOptions {
-        buckets: Some(buckets),
+        buckets: Some(buckets.into()),
         ..TableOptions::default()
     };
     Table::new("events", columns, options).expect("these columns are a table")

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
 use recto_buckets::sizing::Sizing;
-use recto_model::table::{Buckets, ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::table::{BucketBound, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Environment, Slice, Table, Type};
 use recto_pieces::{BucketedStore, Partition, PieceStore, PiecedTable};
 use recto_store::{
@@ -81,7 +81,7 @@ fn flights() -> Vec<Flight> {
     }
 }
 
-fn table(name: &str, buckets: Option<Buckets>) -> Table {
+fn table(name: &str, buckets: Option<BucketBound>) -> Table {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
@@ -96,7 +96,7 @@ fn table(name: &str, buckets: Option<Buckets>) -> Table {
         column("rest", Type::Text, plain),
     ];
     let options = TableOptions {
-        buckets,
+        buckets: buckets.map(Into::into),
         ..TableOptions::default()
     };
     Table::new(name, columns, options).unwrap()
@@ -180,7 +180,7 @@ impl Loaded {
         }
     }
 
-    async fn made(&self, name: &str, buckets: Option<Buckets>) -> Arc<Table> {
+    async fn made(&self, name: &str, buckets: Option<BucketBound>) -> Arc<Table> {
         let table = table(name, buckets);
         self.store.create_table(&table).await.unwrap();
         Arc::new(table)
@@ -287,7 +287,7 @@ async fn what_is_loaded_finds_room() {
         load(&loaded.store, &again, &rows[..rows.len() / 4]).await;
         let before = load(&loaded.store, &plain, &rows).await;
         let name = format!("load_{order}");
-        let table = loaded.made(&name, Some(Buckets::Bytes(TARGET))).await;
+        let table = loaded.made(&name, Some(BucketBound::Bytes(TARGET))).await;
         let begun = Instant::now();
         let sample: Vec<_> = rows.iter().step_by(EACH as usize).copied().collect();
         let room = loaded

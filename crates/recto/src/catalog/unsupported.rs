@@ -3,7 +3,7 @@
 use std::fmt;
 
 use recto_buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
-use recto_model::schema::{Bucket, Collection, Position, Schema, View, WriteMode};
+use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View, WriteMode};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.
@@ -29,6 +29,8 @@ const BY_TIME: &str = "split by size: bucket = { target = \"10MB\" }";
 const BY_ROWS: &str = "Cassandra does not count rows; split by size: bucket = { target = \"10MB\" }";
 const OF_CHANGES: &str =
     "leave it out, and put a field into `partition` that keeps partitions small; or open an embedded store";
+const SHARDS: &str = "leave it out: each bucket is one partition";
+const KEEP: &str = "leave it out, and give records an expiry";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str = "leave it out; text sorts by its bytes";
 const UNIQUE: &str = "leave it out, or make the fields the key";
@@ -47,8 +49,8 @@ fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
         collection,
         found: Vec::new(),
     };
-    if let Some((what, hint)) = of_bucket(collection.bucket.as_ref(), counts) {
-        all.add(what, "bucket", hint);
+    for (what, part, hint) in of_bucket(collection.bucket.as_ref(), counts) {
+        all.add(what, part, hint);
     }
     if !collection.collate.is_empty() {
         all.add("collate", "collate", COLLATE);
@@ -62,16 +64,27 @@ fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
     all.found
 }
 
-/// What of a bucket is not supported, and why.
-fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Option<(&'static str, &'static str)> {
-    match bucket? {
-        Bucket::Rows(_) if !counts => Some(("bucket by rows", BY_ROWS)),
-        Bucket::Target { bytes } if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(bytes) => {
-            Some(("bucket of that size", SIZE))
+/// What of a bucket is not supported: what it is, where it stands, and what to do.
+fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'static str, &'static str)> {
+    let Some(bucket) = bucket else {
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    match bucket.strategy {
+        BucketStrategy::Rows(_) if !counts => all.push(("bucket by rows", "bucket", BY_ROWS)),
+        BucketStrategy::Target { bytes } if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&bytes) => {
+            all.push(("bucket of that size", "bucket", SIZE));
         }
-        Bucket::Rows(_) | Bucket::Target { .. } => None,
-        _ => Some(("bucket by time", BY_TIME)),
+        BucketStrategy::Rows(_) | BucketStrategy::Target { .. } => {}
+        _ => all.push(("bucket by time", "bucket", BY_TIME)),
     }
+    if bucket.shards > 1 {
+        all.push(("shards of the bucket", "bucket.shards", SHARDS));
+    }
+    if bucket.keep.is_some() {
+        all.push(("keep of the bucket", "bucket.keep", KEEP));
+    }
+    all
 }
 
 struct Declared<'a> {
@@ -92,12 +105,16 @@ impl Declared<'_> {
         let (name, changes) = (&view.name, self.collection.writes == WriteMode::Update);
         let of_changes = || {
             let is_refused = changes && !counts && view.bucket.is_some();
-            is_refused.then_some(("bucket", OF_CHANGES))
+            is_refused.then_some(("bucket", "bucket", OF_CHANGES))
         };
-        if let Some((what, hint)) = of_bucket(view.bucket.as_ref(), counts).or_else(of_changes) {
+        let mut of_bucket = of_bucket(view.bucket.as_ref(), counts);
+        if of_bucket.is_empty() {
+            of_bucket.extend(of_changes());
+        }
+        for (what, part, hint) in of_bucket {
             self.add(
                 &format!("{what} of view `{name}`"),
-                &format!("view.{name}.bucket"),
+                &format!("view.{name}.{part}"),
                 hint,
             );
         }
@@ -137,7 +154,7 @@ key = ["user_id", "post_id"]
 partition = ["user_id"]
 order = ["-post_id"]
 writes = "append"
-bucket = { rows = 20000 }
+bucket = { rows = 20000, shards = 8, keep = "90 days" }
 
 [collection.moves]
 fields = { id = "uuid", status = "text" }
@@ -171,6 +188,8 @@ bucket = { target = "1MB" }
                 "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
                 "20:10: not supported yet: bucket by rows of collection `timeline`",
+                "20:34: not supported yet: shards of the bucket of collection `timeline`",
+                "20:44: not supported yet: keep of the bucket of collection `timeline`",
                 "27:10: not supported yet: bucket of view `primary` of collection `moves`",
             ]
         );
@@ -178,7 +197,7 @@ bucket = { target = "1MB" }
         assert!(
             counted
                 .iter()
-                .all(|text| !text.contains("timeline") && !text.contains("moves"))
+                .all(|text| !text.contains("bucket by rows") && !text.contains("moves"))
         );
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {

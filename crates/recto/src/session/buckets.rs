@@ -1,6 +1,6 @@
 //! The buckets that partitions are kept in, in the words of the HTTP API.
 
-use recto_model::table::Buckets;
+use recto_model::table::{BucketBound, Buckets};
 pub use recto_pieces::BucketMetrics;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -36,15 +36,16 @@ pub struct BucketTarget {
 impl BucketTarget {
     /// What tables ask for.
     pub(crate) fn of(buckets: Buckets) -> Self {
-        match buckets {
-            Buckets::Bytes(bytes) => Self {
+        match buckets.bound {
+            BucketBound::Bytes(bytes) => Self {
                 bytes: Some(bytes),
                 rows: None,
             },
-            Buckets::Rows(rows) => Self {
+            BucketBound::Rows(rows) => Self {
                 bytes: None,
                 rows: Some(rows),
             },
+            BucketBound::Time(_) => Self::default(),
         }
     }
 

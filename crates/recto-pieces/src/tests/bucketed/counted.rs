@@ -6,7 +6,7 @@ use recto_store::{Cas, CasCondition, CasOutcome, RowAddress, StoreErrorKind, Tra
 
 use super::*;
 
-async fn on_disk(directory: &tempfile::TempDir, buckets: Buckets) -> Shown {
+async fn on_disk(directory: &tempfile::TempDir, buckets: impl Into<Buckets>) -> Shown {
     let inner = embedded(directory, EmbeddedOptions::default());
     Shown::over(inner, Environment::system(), table_with(buckets)).await
 }
@@ -67,7 +67,7 @@ impl Shown {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn buckets_have_as_many_rows_as_they_may() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(50)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(50)).await;
     for first in (0..1_000).step_by(5) {
         shown.put("s", first..first + 5).await;
     }
@@ -81,7 +81,7 @@ async fn buckets_have_as_many_rows_as_they_may() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conditions_hold_of_rows_in_whichever_bucket_they_lie() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(10)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(10)).await;
     shown.put("s", 0..100).await;
     shown.settle().await;
     assert!(shown.buckets().await >= 10);
@@ -118,7 +118,7 @@ async fn conditions_hold_of_rows_in_whichever_bucket_they_lie() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_insert_that_conflicts_is_told_by_its_number_in_the_call() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(10)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(10)).await;
     shown.put("s", (0..100).filter(|at| at % 2 == 0)).await;
     shown.settle().await;
     let insert = |ats: &[i64], text: &str| {
@@ -162,7 +162,7 @@ async fn an_insert_that_conflicts_is_told_by_its_number_in_the_call() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_without_values_are_moved_too() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(10)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(10)).await;
     let put = |at: i64, text: Option<&[u8]>| {
         let clustering = row(at);
         let cells = cells(&[text, None]);
@@ -210,7 +210,7 @@ async fn a_column_of_conditional_writes_is_changed_where_its_row_lies() {
         column("state", Type::Text, ColumnKind::Regular(WriteKind::Cas)),
     ];
     let options = TableOptions {
-        buckets: Some(Buckets::Rows(5)),
+        buckets: Some(BucketBound::Rows(5).into()),
         ..TableOptions::default()
     };
     let table = Table::new("states", columns, options).expect("these columns are a table");
@@ -255,7 +255,7 @@ async fn a_column_of_conditional_writes_is_changed_where_its_row_lies() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_scan_lists_each_row_once_while_buckets_are_cut() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(20)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(20)).await;
     for stream in 0..8 {
         shown.put(&stream.to_string(), (0..400).step_by(4)).await;
     }
@@ -295,14 +295,14 @@ async fn a_scan_lists_each_row_once_while_buckets_are_cut() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_opened_again_knows_where_rows_lie() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(20)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(20)).await;
     for first in (0..500).step_by(10) {
         shown.put("s", first..first + 10).await;
     }
     shown.settle().await;
     shown.store.close().await.expect("it is closed");
     drop(shown);
-    let shown = on_disk(&directory, Buckets::Rows(20)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(20)).await;
     assert_eq!(shown.slice("s", ReadDirection::Backward).await.len(), 500);
     shown.put("s", 500..700).await;
     shown.settle().await;
@@ -317,7 +317,7 @@ async fn a_store_that_is_opened_again_knows_where_rows_lie() {
 async fn a_store_that_is_only_read_is_left_as_it_is() {
     for is_cut in [false, true] {
         let directory = directory();
-        let shown = on_disk(&directory, Buckets::Rows(20)).await;
+        let shown = on_disk(&directory, BucketBound::Rows(20)).await;
         let rows = if is_cut { 200 } else { 10 };
         shown.put("s", 0..rows).await;
         shown.settle().await;
@@ -337,7 +337,7 @@ async fn a_store_that_is_only_read_is_left_as_it_is() {
         let shown = Shown {
             store,
             stamps: stamps(&environment),
-            table: Arc::new(table_with(Buckets::Rows(20))),
+            table: Arc::new(table_with(BucketBound::Rows(20))),
             inner,
         };
         let all: Vec<i64> = (0..rows).collect();
@@ -362,7 +362,7 @@ async fn a_store_that_is_only_read_is_left_as_it_is() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_of_what_is_known_are_had_at_once() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(20)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(20)).await;
     shown.put("s", 0..200).await;
     shown.settle().await;
     assert_eq!(shown.slice("s", ReadDirection::Forward).await.len(), 200);
@@ -400,7 +400,7 @@ async fn pages_of_what_is_known_are_had_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tables_come_and_go_while_others_are_written() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(10)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(10)).await;
     for round in 0..20 {
         let writer = tokio::spawn({
             let shown = shown.clone();
@@ -443,7 +443,7 @@ async fn tables_come_and_go_while_others_are_written() {
 }
 
 /// The largest bucket while calls of rows come, and at last, in what the table is cut by over its size.
-async fn filled(buckets: Buckets, calls: Vec<Vec<i64>>) -> (f64, f64, u64) {
+async fn filled(buckets: impl Into<Buckets>, calls: Vec<Vec<i64>>) -> (f64, f64, u64) {
     let directory = directory();
     let shown = on_disk(&directory, buckets).await;
     let rows: usize = calls.iter().map(Vec::len).sum();
@@ -480,7 +480,7 @@ async fn who_brings_more_than_there_is_room_for_makes_it_before() {
         for call in [1_000, 60, 7] {
             let ats: Vec<i64> = (0..rows).map(order).collect();
             let calls: Vec<Vec<i64>> = ats.chunks(call).map(<[i64]>::to_vec).collect();
-            let (most, last, moved) = filled(Buckets::Bytes(20_000), calls.clone()).await;
+            let (most, last, moved) = filled(BucketBound::Bytes(20_000), calls.clone()).await;
             let bytes = rows.cast_unsigned() * 280;
             assert!(
                 most <= 1.6,
@@ -498,7 +498,7 @@ async fn who_brings_more_than_there_is_room_for_makes_it_before() {
                 );
             }
             if call == 60 {
-                let (most, last, _) = filled(Buckets::Rows(50), calls).await;
+                let (most, last, _) = filled(BucketBound::Rows(50), calls).await;
                 assert!(
                     most <= 1.6 && last <= 1.0,
                     "order {number}: {most} times its size"
@@ -511,7 +511,7 @@ async fn who_brings_more_than_there_is_room_for_makes_it_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_is_larger_than_a_bucket_is_written_all_the_same() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Bytes(10_000)).await;
+    let shown = on_disk(&directory, BucketBound::Bytes(10_000)).await;
     let large = vec![b'x'; 30_000];
     for at in 0..5 {
         let put = Operation::Put {
@@ -528,7 +528,7 @@ async fn a_row_that_is_larger_than_a_bucket_is_written_all_the_same() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_load_cuts_is_gone_by_when_it_is_on_disk() {
     let directory = directory();
-    let shown = on_disk(&directory, Buckets::Rows(10)).await;
+    let shown = on_disk(&directory, BucketBound::Rows(10)).await;
     let put = |at: i64| Operation::Put {
         clustering: row(at),
         cells: cells(&[Some(b"x"), None]),
