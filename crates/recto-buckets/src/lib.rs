@@ -11,6 +11,7 @@
 //! | [`names`] | what things are called by |
 //! | [`limits`] | how much there may be of everything, and for how long things wait |
 //! | [`sampling`] | [`Sampling`]: which rows are sampled, and what samples say of all |
+//! | [`estimating`] | [`corrected`]: how many rows many pieces have, when a few are looked at |
 //! | [`growing`] | [`Growth`]: when a bucket is cut, and where |
 //! | [`sizing`] | when a bucket is cut, and how large buckets become of that |
 //! | [`directory`] | [`Directory`]: which buckets a partition is kept in |
@@ -26,6 +27,7 @@
 pub mod clearing;
 pub mod copy;
 pub mod directory;
+pub mod estimating;
 pub mod growing;
 pub mod limits;
 pub mod names;
@@ -45,6 +47,7 @@ mod tests;
 pub use clearing::{ClearAction, ClearEvent, Clearing};
 pub use copy::{Clock, DirectoryCopy};
 pub use directory::{Damage, Directory, Figures, Floor, Kept, Piece, Roles, Span};
+pub use estimating::{Drawn, Several, corrected};
 pub use growing::{Arrival, Due, Growth, position_ahead};
 pub use limits::Protocol;
 pub use names::{Bucket, Key, Micros, Version};

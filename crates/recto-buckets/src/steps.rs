@@ -28,8 +28,8 @@ pub struct Cut {
     pub stays: Stays,
     /// By what rows of the new buckets are sampled.
     pub sampling: Sampling,
-    /// What the part holds that stays, where that is known.
-    pub figures: Option<Figures>,
+    /// What each part holds, in their order; none at all: of no part that is known.
+    pub figures: Vec<Option<Figures>>,
 }
 
 /// Which part of a piece stays where it is when it is cut; each other one gets a bucket of its own.
@@ -74,12 +74,16 @@ impl Directory {
                 Stays::First => 0,
                 Stays::Last => starts.len() - 1,
             };
-            for (index, start) in starts.into_iter().enumerate() {
+            // Of a bucket of several pieces it is not known which of them holds what.
+            let is_known = cut.figures.len() == starts.len();
+            let figures = cut.figures.iter().filter(|_| is_known);
+            let figures = figures.copied().chain(std::iter::repeat(None));
+            for (index, (start, figures)) in starts.into_iter().zip(figures).enumerate() {
                 let mut part = Piece {
                     start: start.clone(),
+                    figures,
                     ..piece.clone()
                 };
-                part.figures = cut.figures.filter(|_| index == stays);
                 if index != stays {
                     next.gives_bucket(&mut part, cut.sampling, protocol);
                 }

@@ -5,8 +5,10 @@
 //! changes the rows: changes of a group of requests are summed up here, and put down once before its commit.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
+use recto_model::table::ReadDirection;
 use recto_model::{Cells, Table};
 use recto_store::read::ROW_OVERHEAD_BYTES;
 use recto_store::{PartitionCount, ReadOptions, StoreError};
@@ -20,8 +22,8 @@ use crate::keys;
 use crate::limits::LIMITS;
 use crate::row::{Cell, Damage, Life, Row, StoredRow};
 use crate::scan::partition_of;
-use crate::state::State;
-use crate::walk::{RowsTable, find};
+use crate::state::{OpenTable, State};
+use crate::walk::{RowsTable, Walk, find};
 
 /// What a count is stored as: its rows, its bytes.
 const CELLS: usize = 2;
@@ -275,19 +277,82 @@ pub(crate) fn read(
     // One that serves the caller has the caller's options.
     let counts = stored.counts.as_ref().ok_or_else(|| different(table.name()))?;
     let open = state.open_counts(counts)?;
-    let mut found = Vec::with_capacity(partitions.len());
-    let mut key = Vec::new();
-    for partition in partitions {
-        deadline.visit()?;
-        key.clear();
+    let mut keys = Vec::with_capacity(partitions.len());
+    for (index, partition) in partitions.iter().enumerate() {
+        let mut key = Vec::new();
         keys::push_partition(table, partition, &mut key)?;
-        found.push(match find(counts, &open.rows, &key)? {
-            None => PartitionCount::default(),
-            Some(value) => decode(counts.key_checksum(&key), value.value())
-                .map_err(|damage| damaged(counts, &key, damage))?,
-        });
+        keys.push((key, index));
+    }
+    // Partitions that follow one another, as buckets do, are gone along.
+    keys.sort_unstable();
+    let mut found = vec![PartitionCount::default(); partitions.len()];
+    let mut along: Option<Along<'_>> = None;
+    for (key, index) in &keys {
+        deadline.visit()?;
+        let along = match &mut along {
+            Some(along) => along,
+            none => none.insert(Along::begin(&open, key)?),
+        };
+        found[*index] = along.seek(key)?;
     }
     Ok(found)
+}
+
+/// How many counts are gone past before one is looked for anew.
+const MAX_PASSED: usize = 16;
+
+/// Goes along counts in the order of their keys.
+struct Along<'a> {
+    open: &'a OpenTable,
+    walk: Walk<'a>,
+    /// The key and the value where it stands; none: at the end.
+    at: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<'a> Along<'a> {
+    fn begin(open: &'a OpenTable, key: &'a [u8]) -> Result<Self, StoreError> {
+        let walk = Walk::begin(open, Bound::Included(key), ReadDirection::Forward)?;
+        let at = None;
+        let mut along = Self { open, walk, at };
+        along.step()?;
+        Ok(along)
+    }
+
+    fn step(&mut self) -> Result<(), StoreError> {
+        let entry = self.walk.next()?;
+        match (entry, &mut self.at) {
+            (Some((key, value)), Some(at)) => {
+                at.0.clear();
+                at.0.extend_from_slice(key);
+                at.1.clear();
+                at.1.extend_from_slice(value);
+            }
+            (entry, at) => *at = entry.map(|(key, value)| (key.to_vec(), value.to_vec())),
+        }
+        Ok(())
+    }
+
+    /// The count of a key that lies behind the one before.
+    fn seek(&mut self, key: &'a [u8]) -> Result<PartitionCount, StoreError> {
+        let mut passed = 0;
+        loop {
+            match &self.at {
+                Some((at, value)) if at == key => {
+                    let counts = &self.open.stored;
+                    return decode(counts.key_checksum(key), value)
+                        .map_err(|damage| damaged(counts, key, damage));
+                }
+                Some((at, _)) if at.as_slice() < key => {}
+                _ => return Ok(PartitionCount::default()),
+            }
+            if passed == MAX_PASSED {
+                *self = Self::begin(self.open, key)?;
+                continue;
+            }
+            passed += 1;
+            self.step()?;
+        }
+    }
 }
 
 /// What changes of a transaction did to counts, by the numbers of tables.

@@ -190,7 +190,20 @@ impl Tables {
         first: Option<Key>,
         options: &ReadOptions,
     ) -> Result<Window> {
-        let mut slice = self.directory_slice(place, MAX_WINDOW_PIECES as u32 + 1);
+        self.read_pieces(snapshot, place, first, MAX_WINDOW_PIECES, options)
+            .await
+    }
+
+    /// The same, so many pieces at most.
+    pub(crate) async fn read_pieces(
+        &self,
+        snapshot: &dyn Snapshot,
+        place: &Place,
+        first: Option<Key>,
+        most: usize,
+        options: &ReadOptions,
+    ) -> Result<Window> {
+        let mut slice = self.directory_slice(place, most as u32 + 1);
         if let Some(first) = &first {
             slice.from = Bound::Before(std::iter::once(Some(&first[..])).collect());
         }

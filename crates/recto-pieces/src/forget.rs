@@ -1,4 +1,4 @@
-//! What is forgotten when a table goes: the directories and the samples of its partitions, so that another of its name begins
+//! What is forgotten when a table goes: the directories, samples and sums of its partitions, so that another of its name begins
 //! without.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::place::PieceStore;
 use crate::tables::mutation;
 
 impl PieceStore {
-    /// Forgets all directories and samples of a table that is not there any more.
+    /// Forgets all directories, samples and sums of a table that is not there any more.
     ///
     /// # Errors
     /// The store cannot do it in time, or somebody changes them: nothing is lost, and it is to be asked again.
@@ -27,14 +27,16 @@ impl PieceStore {
         for directory in self.partitions_of(&self.tables.directories, table).await? {
             self.forget_directory(directory).await?;
         }
-        for samples in self.partitions_of(&self.tables.samples, table).await? {
-            let delete = PartitionWrite {
-                table: Arc::clone(&self.tables.samples),
-                partition: samples,
-                mutations: vec![mutation(Operation::DeletePartition, (self.stamps)(), None)],
-            };
-            let deleted = self.write(delete, self.deadline(MAX_STEP_TIME)).await;
-            deleted.map_err(|undone| undone.error)?;
+        for own in [&self.tables.samples, &self.tables.sums] {
+            for partition in self.partitions_of(own, table).await? {
+                let delete = PartitionWrite {
+                    table: Arc::clone(own),
+                    partition,
+                    mutations: vec![mutation(Operation::DeletePartition, (self.stamps)(), None)],
+                };
+                let deleted = self.write(delete, self.deadline(MAX_STEP_TIME)).await;
+                deleted.map_err(|undone| undone.error)?;
+            }
         }
         Ok(())
     }

@@ -81,29 +81,48 @@ fn newest(samples: &[Dated]) -> Vec<&Dated> {
 impl Bucketful<'_> {
     /// The cut that is due, if one is.
     pub(crate) fn wanted(&self) -> Option<Wanted> {
-        let (edges, stays) = match self.growth.due(self.sampling, self.samples.len()) {
+        let due = self.growth.due(self.sampling, self.samples.len());
+        let (edges, stays) = match due {
             Due::No => return None,
             Due::Ahead => self.ahead()?,
             Due::Now => (self.quantiles(), Stays::First),
         };
-        let first = edges.first()?;
-        let last = edges.last()?;
-        let stays_here = |key: &Key| match stays {
-            Stays::First => key < first,
-            Stays::Last => key >= last,
-        };
+        edges.first()?;
+        let mut figures = self.figures(&edges);
+        if due == Due::Ahead {
+            // Rows are about to come to the others.
+            let stays = match stays {
+                Stays::First => 0,
+                Stays::Last => edges.len(),
+            };
+            for (part, figures) in figures.iter_mut().enumerate() {
+                *figures = figures.filter(|_| part == stays);
+            }
+        }
         let all = self.samples.iter().map(|dated| &dated.sample);
-        let staying = all.clone().filter(|sample| stays_here(&sample.key));
-        let figures = self.sampling.estimate(staying);
         Some(Wanted {
             is_hot: self.growth.is_hot(self.sampling),
             cut: Cut {
                 stays,
                 sampling: self.next_sampling(self.sampling.estimate(all)),
-                figures: Some(figures),
+                figures,
                 edges,
             },
         })
+    }
+
+    /// What lies before the first of these edges, between each two of them, and behind the last one.
+    fn figures(&self, edges: &[Key]) -> Vec<Option<Figures>> {
+        let mut rest = self.samples;
+        let mut take = |end: Option<&Key>| {
+            let count = end.map_or(rest.len(), |end| {
+                rest.partition_point(|dated| dated.sample.key < *end)
+            });
+            let (part, behind) = rest.split_at(count);
+            rest = behind;
+            Some(self.sampling.estimate(part.iter().map(|dated| &dated.sample)))
+        };
+        edges.iter().map(Some).chain([None]).map(&mut take).collect()
     }
 
     /// The same unit as long as the table says so; the mean row is that of this bucket.

@@ -30,6 +30,8 @@
 //! | `counters` | what a process does for buckets, counted |
 //! | `forget` | what goes with a table |
 //! | `splitter` | cuts are made, gone on with, and cleared |
+//! | `sums` | what pieces hold is summed up, for some of them at a time |
+//! | `survey` | how many rows there are, by those sums and by looking at a few pieces |
 //! | [`list`] | buckets as who looks after a store sees them |
 //! | `mend` | [`Mended`]: that is done by hand |
 //! | [`transacted`] | [`Transacted`]: all of that where a transaction moves rows |
@@ -54,6 +56,8 @@ mod room;
 mod samples;
 mod sending;
 mod splitter;
+mod sums;
+mod survey;
 pub mod tables;
 #[cfg(test)]
 mod tests;

@@ -73,8 +73,22 @@ pub const MAX_CUT_ROUNDS: usize = 64;
 pub const MAX_CUT_ATTEMPTS: usize = 8;
 /// Bytes of a key by which it is said where rows come into a bucket; of a longer one only these are compared.
 pub const MAX_ARRIVAL_KEY_BYTES: usize = 256;
-/// Pieces of a partition whose rows are estimated.
-pub const MAX_ESTIMATED_PIECES: usize = 4_096;
+/// Pieces of a partition whose rows are counted, where the store counts.
+pub const MAX_COUNTED_PIECES: usize = 1 << 20;
+/// Pieces that are summed up together.
+pub const MAX_BLOCK_PIECES: usize = 64;
+/// Sums that are read by one request.
+pub const MAX_SUMS_READ: u32 = 4_096;
+/// How many requests read the sums of a partition.
+pub const MAX_SUM_READS: usize = 256;
+/// Pieces of a partition that are listed beside its sums, to say how many rows it has: those that are not summed up.
+pub const MAX_OPENED_PIECES: usize = 4_096;
+/// Pieces that are looked at to say how many rows many of them have.
+pub const MAX_DRAWN_PIECES: usize = 64;
+/// Pieces beside those of which it is not known what they hold, or of which a part is asked for, each of which is looked at.
+pub const MAX_CERTAIN_PIECES: usize = 32;
+/// Pieces of a slice whose rows are read to know how many there are, where nobody counts: as many as are read side by side.
+pub const MAX_EXACT_PIECES: usize = 16;
 /// Rows of a slice that are read to know how many there are, where nobody counts.
 pub const MAX_EXACT_ROWS: u32 = 256;
 /// Rows that are read at once to know how many there are.

@@ -78,7 +78,7 @@ pub(crate) struct Undone {
 }
 
 impl PieceStore {
-    /// Takes a store, whose conditional writes decide, and makes the tables of directories and samples if they are not there.
+    /// Takes a store, whose conditional writes decide, and makes the tables of directories, samples and sums if they are not there.
     /// Rows get their `stamps` when they are sent.
     ///
     /// # Errors
@@ -103,7 +103,8 @@ impl PieceStore {
             counters: Arc::default(),
             copying: Arc::new(Semaphore::new(MAX_COPIES_AT_ONCE)),
         };
-        let tables = [&open.tables.directories, &open.tables.samples].map(|table| Table::clone(table));
+        let tables = [&open.tables.directories, &open.tables.samples, &open.tables.sums];
+        let tables = tables.map(|table| Table::clone(table));
         let deadline = open.deadline(MAX_REQUEST_TIME);
         open.again(deadline, |_| async {
             match open.store.create_tables_once(&tables).await? {

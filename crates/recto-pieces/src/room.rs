@@ -142,7 +142,7 @@ fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) ->
             mean: bytes.checked_div(rows).unwrap_or(pieced.sampling.mean).max(1),
         },
         // What it holds when all has come is not known yet.
-        figures: None,
+        figures: Vec::new(),
         edges,
     })
 }

@@ -241,12 +241,16 @@ impl PieceStore {
         // What came meanwhile is looked at: nobody may come there any more.
         touched.sort_unstable();
         touched.dedup();
-        for key in touched {
-            if let Some(piece) = known.piece_of(&key) {
-                self.notices.add(place, Notice::Grown(piece.roles.read), &key);
+        for key in &touched {
+            if let Some(piece) = known.piece_of(key) {
+                self.notices.add(place, Notice::Grown(piece.roles.read), key);
             }
         }
         self.notices.look(place, &known);
+        if !known.is_whole() {
+            // Who goes by sums looks whether they are right.
+            let _ = self.sum_up(place, &touched).await;
+        }
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The tables of directories and samples, and what a table is like whose partitions are kept in pieces.
+//! The tables of directories, samples and sums, and what a table is like whose partitions are kept in pieces.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use crate::error::{PiecesError, PiecesErrorKind, Result};
 
 const DIRECTORIES: &str = "recto_buckets";
 const SAMPLES: &str = "recto_samples";
+const SUMS: &str = "recto_sums";
 /// The last column of the partition key of a table whose partitions are kept in pieces.
 pub const BUCKET_COLUMN: &str = "recto_bucket";
 /// What a row counts as: never null, so that the time at which it was written is the row's, whatever its other columns hold.
@@ -29,6 +30,7 @@ const MARK: &[u8] = &[1];
 pub(crate) struct Tables {
     pub(crate) directories: Arc<Table>,
     pub(crate) samples: Arc<Table>,
+    pub(crate) sums: Arc<Table>,
 }
 
 impl Tables {
@@ -65,9 +67,18 @@ impl Tables {
             column("bytes", Type::Int, plain),
             column("gone", Type::Boolean, plain),
         ];
+        let sums = vec![
+            column("table_name", Type::Text, ColumnKind::Partition),
+            column("partition", Type::Blob, ColumnKind::Partition),
+            column("start", Type::Blob, ASCENDING),
+            column("pieces", Type::BigInt, plain),
+            column("rows", Type::BigInt, plain),
+            column("rows_variance", Type::BigInt, plain),
+        ];
         Self {
             directories: Arc::new(made(DIRECTORIES, directories)),
             samples: Arc::new(made(SAMPLES, samples)),
+            sums: Arc::new(made(SUMS, sums)),
         }
     }
 }

@@ -167,6 +167,23 @@ impl Plan {
         }
     }
 
+    /// What of a source lies between two positions of the query's order, in that order; none of them: the end. `None` if nothing does.
+    pub fn slice_between(
+        &self,
+        source: usize,
+        from: Option<&Position>,
+        to: Option<&Position>,
+    ) -> Option<Slice> {
+        let behind = self.slice(source, from, Travel::Forward, 1)?;
+        let before = self.slice(source, to, Travel::Backward, 1)?;
+        let (from, to) = match behind.direction {
+            ReadDirection::Forward => (behind.from, before.to),
+            ReadDirection::Backward => (before.from, behind.to),
+        };
+        let is_some = from.compare(&to, &behind.table).is_lt();
+        is_some.then_some(Slice { from, to, ..behind })
+    }
+
     /// Where a position of the query's order lies within a source, as an edge in clustering order.
     ///
     /// The order's columns are walked together with the position's values. A column that the

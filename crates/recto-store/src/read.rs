@@ -254,7 +254,8 @@ pub trait Snapshot: Send + Sync {
     }
 
     /// How many rows a slice has, whatever its limit, of a table that is kept in buckets. Where the store counts partitions that is
-    /// exact while no row ends, else an estimate. What it costs grows with the buckets, and not with the rows.
+    /// exact while no row ends, and the count of each bucket is read; else it is an estimate, which costs the same however many
+    /// buckets there are.
     ///
     /// # Errors
     /// `Invalid`: the table is not kept in buckets here, or the slice lies in too many.

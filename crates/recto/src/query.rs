@@ -369,7 +369,7 @@ impl<T> PageQuery<T> {
     }
 
     /// The page around the row at a percentage of all rows of the query, from 0 to 100: where rows are counted exactly that row,
-    /// elsewhere about. Of one partition that is kept in buckets, without conditions that are checked row by row.
+    /// elsewhere about. Of partitions that are kept in buckets, without conditions that are checked row by row.
     ///
     /// Another percentage is refused as [`ErrorKind::InvalidQuery`] when the page is awaited.
     #[must_use]

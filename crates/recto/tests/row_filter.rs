@@ -26,9 +26,13 @@ writes = "overwrite"
 "#;
 
 async fn session() -> LocalSession {
+    session_of(SCHEMA).await
+}
+
+async fn session_of(schema: &str) -> LocalSession {
     let store = Arc::new(MemoryStore::new(Environment::system()));
     let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
-    recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+    recto.apply(&Schema::parse(schema).unwrap()).await.unwrap();
     let session = LocalSession::new(recto);
     let records = (0..10).flat_map(|at| ["acme", "other"].map(|tenant| record(tenant, at)));
     session.put("notes", records.collect(), None).await.unwrap();
@@ -88,6 +92,39 @@ async fn pages_hold_its_rows_only() {
     ] {
         let error = acme.page("notes", &asking(filter)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidQuery, "{filter}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_counted_that_may_be_seen_and_no_others() {
+    let all = session_of(&format!("{SCHEMA}bucket = {{ rows = 4 }}\n")).await;
+    let counted = |filter| PageRequest {
+        estimate: true,
+        ..asking(filter)
+    };
+    // Where the filter is a partition, only that is read.
+    let acme = restricted(&all, "tenant = \"acme\"");
+    for (filter, rows) in [
+        ("tenant = \"acme\"", 10),
+        ("tenant = \"acme\" AND at >= 3", 7),
+        ("tenant = \"other\"", 0),
+        ("tenant = \"acme\" OR tenant = \"other\"", 10),
+    ] {
+        let page = acme.page("notes", &counted(filter)).await.unwrap();
+        assert_eq!(page.estimate.unwrap().total_size, rows, "{filter}");
+    }
+    // Where rows are read that it hides, nothing is told.
+    let ada = restricted(&all, "author = \"ada\"");
+    for filter in ["tenant = \"acme\"", "tenant = \"acme\" AND at >= 3"] {
+        let middle = PageRequest {
+            around: Some("50%".to_owned()),
+            ..asking(filter)
+        };
+        for request in [counted(filter), middle] {
+            let refused = ada.page("notes", &request).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidQuery);
+            assert!(refused.to_string().contains("may not be seen"), "{refused}");
+        }
     }
 }
 

@@ -14,7 +14,7 @@ fn cut(edges: &[&str], stays: Stays) -> Cut {
         edges: edges.iter().map(|edge| edge.as_bytes().to_vec()).collect(),
         stays,
         sampling: SAMPLING,
-        figures: None,
+        figures: Vec::new(),
     }
 }
 

@@ -12,6 +12,7 @@
 mod article;
 mod cutting;
 mod directories;
+mod estimating;
 mod growing;
 mod life;
 mod model;

@@ -20,7 +20,7 @@ fn cut(edges: &[&[u8]], stays: Stays) -> Cut {
         edges: edges.iter().map(|edge| edge.to_vec()).collect(),
         stays,
         sampling: NEXT_SAMPLING,
-        figures: None,
+        figures: Vec::new(),
     }
 }
 
@@ -36,14 +36,15 @@ fn a_cut_goes_through_its_steps() {
         ..Figures::default()
     };
     let cut = Cut {
-        figures: Some(figures),
+        figures: vec![Some(figures), None, Some(figures)],
         ..cut(&[b"c", b"f"], Stays::First)
     };
     let first = Directory::absent(SAMPLING, Protocol::default());
     let one = first.cut(&cut, Protocol::default()).unwrap();
     assert_eq!(one.cut(&cut, Protocol::default()), None);
     assert_eq!((one.version, one.next_bucket), (1, Bucket(3)));
-    assert_eq!(one.pieces[0].figures, Some(figures));
+    let known: Vec<_> = one.pieces.iter().map(|piece| piece.figures).collect();
+    assert_eq!(known, cut.figures);
     let roles = |directory: &Directory| directory.pieces[1].roles.clone();
     let role = |read, writes: &[u64], deletes: &[u64], old: &[u64]| Roles {
         read: Bucket(read),
@@ -86,11 +87,11 @@ fn several_cuts_are_one_change() {
     let whole = directory(2, vec![piece(b"", 0), piece(b"m", 1)]);
     let cuts = [
         Cut {
-            figures: figures(1),
+            figures: vec![figures(1), figures(4)],
             ..cut(&[b"c"], Stays::First)
         },
         Cut {
-            figures: figures(2),
+            figures: vec![None, None, figures(2)],
             ..cut(&[b"s", b"u"], Stays::Last)
         },
     ];
@@ -100,7 +101,7 @@ fn several_cuts_are_one_change() {
     let starts: Vec<_> = both.pieces.iter().map(|piece| piece.start.as_slice()).collect();
     assert_eq!(starts, [&b""[..], b"c", b"m", b"s", b"u"]);
     let known: Vec<_> = both.pieces.iter().map(|piece| piece.figures).collect();
-    assert_eq!(known, [figures(1), None, None, None, figures(2)]);
+    assert_eq!(known, [figures(1), figures(4), None, None, figures(2)]);
     assert_eq!(both.cut_all(&cuts, protocol), None, "they are made");
 }
 

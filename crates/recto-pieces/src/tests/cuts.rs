@@ -202,7 +202,7 @@ pub(super) async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
         edges: vec![edge],
         stays: Stays::First,
         sampling: stream.pieced.sampling,
-        figures: None,
+        figures: Vec::new(),
     };
     let mut machine = Splitting::new(Some(cut), false, pieces.protocol);
     let mut known = stream.partition.directory(TIME).await.expect("it is read");

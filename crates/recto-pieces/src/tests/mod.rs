@@ -3,6 +3,7 @@
 mod bucketed;
 mod cuts;
 mod directories;
+mod estimates;
 mod expired;
 mod lists;
 mod room;

@@ -37,7 +37,7 @@ impl Stream {
         put
     }
 
-    async fn put_directory(&self, before: &Directory, put: &Directory) {
+    pub(super) async fn put_directory(&self, before: &Directory, put: &Directory) {
         let decided = self
             .pieces
             .change_directory(&self.partition.place, before, put, TIME)

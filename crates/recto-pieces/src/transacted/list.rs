@@ -60,11 +60,14 @@ impl Transacted {
         pieces: &[(Span, Piece)],
         deadline: Deadline,
     ) -> Result<Vec<Figures>> {
-        let mut figures = Vec::with_capacity(pieces.len());
-        for some in pieces.chunks(MAX_COUNTED_PARTITIONS) {
+        // Counts lie in the order of buckets, and those that follow one another are read along.
+        let mut order: Vec<usize> = (0..pieces.len()).collect();
+        order.sort_unstable_by_key(|at| pieces[*at].1.roles.read);
+        let mut figures = vec![Figures::default(); pieces.len()];
+        for some in order.chunks(MAX_COUNTED_PARTITIONS) {
             let partitions = some
                 .iter()
-                .map(|(_, piece)| place.bucket_partition(piece.roles.read));
+                .map(|at| place.bucket_partition(pieces[*at].1.roles.read));
             let partitions: Vec<Cells> = partitions.collect();
             let options = ReadOptions {
                 timeout: self.request_time(deadline)?,
@@ -73,11 +76,13 @@ impl Transacted {
             let counts = snapshot
                 .count_partitions(&place.pieced.table, &partitions, &options)
                 .await?;
-            figures.extend(counts.into_iter().map(|count| Figures {
-                rows: count.rows,
-                bytes: count.bytes,
-                ..Figures::default()
-            }));
+            for (at, count) in some.iter().zip(counts) {
+                figures[*at] = Figures {
+                    rows: count.rows,
+                    bytes: count.bytes,
+                    ..Figures::default()
+                };
+            }
         }
         Ok(figures)
     }

@@ -38,8 +38,8 @@ pub(super) fn shared() -> Map<String, Json> {
         query(
             "around",
             text(),
-            "A row's token: the page around that row. Or a percentage, `60%`: the page around where so much of all rows ends, of one \
-             partition that is kept in buckets.",
+            "A row's token: the page around that row. Or a percentage, `60%`: the page around where so much of all rows ends, of \
+             partitions that are kept in buckets.",
         ),
         query("last", flag(), "The last page."),
         query(

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_buckets::Figures;
-use recto_model::{Cells, RowSet};
+use recto_model::RowSet;
 use recto_plan::{Plan, Position, Shape, Side, Travel};
 use recto_store::{ReadOptions, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use super::page::Share;
+use super::selecting::{MAX_SOURCES_AT_ONCE, key_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::text::grouped;
 
@@ -78,35 +80,35 @@ impl Estimator<'_> {
             Some(position) => self.rows(Some(position), Travel::Backward).await?,
             None => Figures::default(),
         };
+        // Entries are counted that a page may find to be stale.
+        let least = u64::from(self.plan.arrangement.is_verified && total.rows > 0);
         Ok(Estimate {
             total_size: total.rows.max(rows as u64),
-            total_size_error: total.rows_error(),
+            total_size_error: total.rows_error().max(least),
             offset: before.rows.min(total.rows.saturating_sub(rows as u64)),
-            offset_error: before.rows_error(),
+            offset_error: before.rows_error().max(least.min(before.rows)),
         })
     }
 
     /// Where a share of the rows ends; none: there are none.
     pub(super) async fn position(&self, share: Share) -> Result<Option<Position>> {
         self.check()?;
-        if self.plan.sources.len() > 1 {
-            return Err(Error::new(
-                ErrorKind::InvalidQuery,
-                "where a share of the rows ends is known of one partition, and this query reads several",
-            )
-            .with_hint("pin the partition, or say from which value on"));
+        if self.plan.shape == Shape::Empty {
+            return Ok(None);
         }
-        let total = self.rows(None, Travel::Forward).await?.rows;
+        let each = self.of_each(None, Travel::Forward).await?;
+        let total = sum(&each);
+        let rank = share.of(total.rows).min(total.rows.saturating_sub(1));
+        if each.len() > 1 {
+            let rows = each.iter().map(|figures| figures.rows).collect();
+            return self.select(rank, rows, total.rows_error()).await;
+        }
         let Some(slice) = self.plan.slice(0, None, Travel::Forward, 1) else {
             return Ok(None);
         };
-        let rank = share.of(total).min(total.saturating_sub(1));
         let found = self.snapshot.row_at(&slice, rank, &self.options).await?;
-        let key = found.map(|clustering| -> Cells {
-            let partition = slice.partition.iter();
-            partition.chain(clustering.iter()).collect()
-        });
-        Ok(key.map(|key| {
+        Ok(found.map(|clustering| {
+            let key = key_of(&slice, &clustering);
             let mut rows = RowSet::new(key.len());
             rows.push_row(key.as_row());
             self.plan.position(rows.row(0), Side::Before)
@@ -115,22 +117,30 @@ impl Estimator<'_> {
 
     /// The rows beyond an edge, of all that is read.
     async fn rows(&self, edge: Option<&Position>, travel: Travel) -> Result<Figures> {
-        let mut all = Figures::default();
+        Ok(sum(&self.of_each(edge, travel).await?))
+    }
+
+    /// The rows beyond an edge, of each source.
+    async fn of_each(&self, edge: Option<&Position>, travel: Travel) -> Result<Vec<Figures>> {
         if self.plan.shape == Shape::Empty {
-            return Ok(all);
+            return Ok(Vec::new());
         }
-        for source in 0..self.plan.sources.len() {
+        let sources = (0..self.plan.sources.len()).map(|source| async move {
             let Some(slice) = self.plan.slice(source, edge, travel, 1) else {
-                continue;
+                return Ok(Figures::default());
             };
             let found = self.snapshot.estimate(&slice, &self.options).await?;
-            all = all.plus(Figures {
+            Ok(Figures {
                 rows: found.rows,
                 rows_variance: found.variance,
                 ..Figures::default()
-            });
-        }
-        Ok(all)
+            })
+        });
+        let sources: Vec<_> = sources.collect();
+        stream::iter(sources)
+            .buffered(MAX_SOURCES_AT_ONCE)
+            .try_collect()
+            .await
     }
 
     /// What is checked row by row nobody counts.
@@ -144,6 +154,10 @@ impl Estimator<'_> {
         )
         .with_hint("leave out what no view serves, or declare a view that serves it"))
     }
+}
+
+fn sum(each: &[Figures]) -> Figures {
+    each.iter().fold(Figures::default(), |all, one| all.plus(*one))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod merge;
 mod page;
 mod reader;
 mod rest;
+mod selecting;
 
 pub(crate) use budget::{Budget, blurred};
 pub use budget::{PageCost, Stop};

@@ -296,13 +296,27 @@ pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
         .first(4)
         .await
         .unwrap();
-    if kind_of(&recto) == Kind::Embedded {
-        assert_eq!(ids(&middle), expected(&["ada"])[17..21]);
-        assert_eq!(middle.estimate().unwrap().offset, 17);
+    assert_eq!(ids(&middle), expected(&["ada"])[17..21]);
+    assert_eq!(middle.estimate().unwrap().offset, 17);
+    // Of several partitions, in their order, both ways: the row before which so many stand, in the middle of its page.
+    for (query, order) in [
+        (both.clone(), "-score"),
+        (both.clone().order_by("score"), "score"),
+    ] {
+        let all = ids(&query.clone().first(60).await.unwrap());
+        for percent in [0_u32, 10, 37, 50, 99, 100] {
+            let page = query.clone().around_percent(percent.into()).with_estimate();
+            let page = page.first(4).await.unwrap();
+            let rank = usize::try_from(51 * percent / 100).unwrap();
+            let first = rank.min(50).saturating_sub(2).min(47);
+            assert_eq!(ids(&page), all[first..first + 4], "{percent} % by {order}");
+            assert_eq!(page.estimate().unwrap().offset, first as u64);
+        }
     }
     for (query, what) in [
         (ada.clone().around_percent(120.0), "0% to 100%"),
-        (both.clone().around_percent(50.0), "one partition"),
+        (ada.clone().around_percent(-1.0), "0% to 100%"),
+        (ada.clone().around_percent(f64::NAN), "0% to 100%"),
         (
             split
                 .query(r#"author = "ada" AND (id = 0 OR id = 34)"#, "")

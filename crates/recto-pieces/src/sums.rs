@@ -1,0 +1,295 @@
+//! What pieces hold, summed up for some of them at a time: blocks, each of which ends where the next one begins. So how many rows a
+//! partition has is known without reading a directory that has many windows; one that fits into a window has none.
+//!
+//! A block is written plainly, beside the directory and after it, by whoever has changed that there. So it may say what was before: who
+//! goes by sums looks at some of what they sum up (`survey`). What is cut lies within a block as long as that is: a piece
+//! never goes, so an edge of a block stays one.
+
+use std::sync::Arc;
+
+use futures::future::join;
+use recto_buckets::limits::MAX_WINDOW_PIECES;
+use recto_buckets::{Figures, Key, Piece, Several, Span};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions};
+
+use crate::directory::Window;
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::limits::{
+    MAX_BLOCK_PIECES, MAX_OPENED_PIECES, MAX_REQUEST_TIME, MAX_SUM_READS, MAX_SUMS_READ, MAX_TORN_READS,
+};
+use crate::place::{Deadline, PieceStore, Place};
+use crate::tables::mutation;
+
+/// Where the columns of a row of the table stand.
+const START: usize = 2;
+const PIECES: usize = 3;
+const ROWS: usize = 4;
+const ROWS_VARIANCE: usize = 5;
+
+/// Pieces that are summed up together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// The edge that the first of them begins at.
+    pub(crate) start: Key,
+    pub(crate) summed: Several,
+}
+
+impl PieceStore {
+    /// The blocks that a span lies in, in their order: the first one may begin before it, and the last one end behind it. None: nobody
+    /// has summed up what there is.
+    pub(crate) async fn blocks(&self, place: &Place, span: &Span, deadline: Deadline) -> Result<Vec<Block>> {
+        let (before, behind) = join(
+            self.block_of(place, &span.start, deadline),
+            self.blocks_behind(place, span, MAX_SUMS_READ, deadline),
+        )
+        .await;
+        let mut blocks: Vec<Block> = before?.into_iter().collect();
+        blocks.extend(behind?);
+        Ok(blocks)
+    }
+
+    /// Sums up anew the blocks that these keys lie in.
+    ///
+    /// # Errors
+    /// The store cannot be read or written in time: what was summed up before is there.
+    pub(crate) async fn sum_up(&self, place: &Place, keys: &[Key]) -> Result<()> {
+        let mut done: Option<Option<Key>> = None;
+        for key in keys {
+            // The block before had it, too.
+            match &done {
+                Some(None) => break,
+                Some(Some(end)) if key < end => continue,
+                _ => {}
+            }
+            let deadline = self.deadline(MAX_REQUEST_TIME);
+            let from = Span {
+                start: key.clone(),
+                end: None,
+            };
+            let (block, next) = join(
+                self.block_of(place, key, deadline),
+                self.blocks_behind(place, &from, 1, deadline),
+            )
+            .await;
+            let start = block?.map(|block| block.start).unwrap_or_default();
+            let end = next?.into_iter().next().map(|next| next.start);
+            let within = Span {
+                start,
+                end: end.clone(),
+            };
+            let pieces = self.pieces_from(place, &within, deadline).await?;
+            let is_short = within == Span::all() && pieces.len() <= MAX_WINDOW_PIECES;
+            if !is_short {
+                self.write_blocks(place, &pieces, deadline).await?;
+            }
+            done = Some(end);
+        }
+        Ok(())
+    }
+
+    /// The pieces that begin within a span, which begins where one of them does.
+    ///
+    /// # Errors
+    /// None begins there. There are more than are listed beside sums. They cannot be read in time, or are damaged.
+    pub(crate) async fn pieces_from(
+        &self,
+        place: &Place,
+        span: &Span,
+        deadline: Deadline,
+    ) -> Result<Vec<(Span, Piece)>> {
+        let (mut pieces, mut next) = (Vec::new(), Some(span.start.clone()));
+        while let Some(start) = next {
+            let most = if span.end.is_some() {
+                MAX_BLOCK_PIECES
+            } else {
+                MAX_WINDOW_PIECES
+            };
+            let window = self
+                .again(deadline, |timeout| {
+                    let (start, options) = (start.clone(), self.directory_options(false, timeout));
+                    async move { self.window_from(place, start, most, &options).await }
+                })
+                .await?;
+            let begins_within =
+                |(of, _): &(Span, &Piece)| span.end.as_ref().is_none_or(|end| of.start < *end);
+            let window_pieces = window.spans().take_while(begins_within);
+            pieces.extend(window_pieces.map(|(of, piece)| (of, piece.clone())));
+            if pieces.len() > MAX_OPENED_PIECES {
+                let message = format!(
+                    "more than {MAX_OPENED_PIECES} buckets beside each other have not been summed up"
+                );
+                return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message)
+                    .with_hint("have this partition mended, or ask for fewer of its rows"));
+            }
+            let is_left = |end: &Key| span.end.as_ref().is_none_or(|of_span| end < of_span);
+            next = window.end.filter(is_left);
+        }
+        Ok(pieces)
+    }
+
+    async fn window_from(
+        &self,
+        place: &Place,
+        start: Key,
+        most: usize,
+        options: &ReadOptions,
+    ) -> Result<recto_buckets::Directory> {
+        let first = (!start.is_empty()).then_some(start);
+        for _ in 0..MAX_TORN_READS {
+            self.counters.read_directory();
+            let snapshot = self.store.snapshot()?;
+            let read = self
+                .tables
+                .read_pieces(&*snapshot, place, first.clone(), most, options);
+            match read.await? {
+                Window::Read(window) => return Ok(window),
+                Window::None => {
+                    return Ok(recto_buckets::Directory::absent(
+                        place.pieced.sampling,
+                        self.protocol,
+                    ));
+                }
+                Window::Torn => {}
+            }
+        }
+        let message = "pieces of a partition are not where they were when they were summed up";
+        Err(PiecesError::new(PiecesErrorKind::Conflict, message))
+    }
+
+    /// The block that has a key, if there is one.
+    async fn block_of(&self, place: &Place, key: &Key, deadline: Deadline) -> Result<Option<Block>> {
+        let slice = Slice {
+            to: Bound::After(edge(key)),
+            direction: ReadDirection::Backward,
+            ..self.sums_slice(place, 1)
+        };
+        let (blocks, _) = self.read_blocks(&slice, deadline).await?;
+        Ok(blocks.into_iter().next())
+    }
+
+    /// The blocks that begin within a span and not where it does: all of them, or one.
+    async fn blocks_behind(
+        &self,
+        place: &Place,
+        span: &Span,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<Vec<Block>> {
+        let mut slice = Slice {
+            from: Bound::After(edge(&span.start)),
+            ..self.sums_slice(place, limit)
+        };
+        if let Some(end) = &span.end {
+            slice.to = Bound::Before(edge(end));
+        }
+        let mut found: Vec<Block> = Vec::new();
+        for _ in 0..MAX_SUM_READS {
+            let (blocks, is_all) = self.read_blocks(&slice, deadline).await?;
+            found.extend(blocks);
+            match found.last() {
+                Some(last) if !is_all && limit > 1 => slice.from = Bound::After(edge(&last.start)),
+                _ => break,
+            }
+        }
+        Ok(found)
+    }
+
+    async fn read_blocks(&self, slice: &Slice, deadline: Deadline) -> Result<(Vec<Block>, bool)> {
+        let read = self.again(deadline, |timeout| async move {
+            let options = ReadOptions {
+                timeout,
+                ..ReadOptions::default()
+            };
+            Ok(self.store.snapshot()?.slice(slice, &options).await?)
+        });
+        let read = read.await?;
+        let blocks: Option<Vec<_>> = read.rows.iter().map(block_of).collect();
+        Ok((blocks.ok_or_else(missing)?, read.exhausted))
+    }
+
+    async fn write_blocks(&self, place: &Place, pieces: &[(Span, Piece)], deadline: Deadline) -> Result<()> {
+        // A block that outgrows its size becomes several that have room.
+        let each = if pieces.len() <= MAX_BLOCK_PIECES {
+            pieces.len().max(1)
+        } else {
+            let count = pieces.len().div_ceil(MAX_BLOCK_PIECES / 4 * 3);
+            pieces.len().div_ceil(count)
+        };
+        let blocks: Vec<Block> = pieces.chunks(each).filter_map(summed).collect();
+        let stamp = (self.stamps)();
+        for some in blocks.chunks(MAX_BLOCK_PIECES) {
+            let mutations = some.iter().map(|block| mutation(put(block), stamp, None));
+            let write = PartitionWrite {
+                table: Arc::clone(&self.tables.sums),
+                partition: place.directory_partition(),
+                mutations: mutations.collect::<Vec<Mutation>>(),
+            };
+            let written = self.write(write, deadline).await;
+            written.map_err(|undone| undone.error)?;
+        }
+        Ok(())
+    }
+
+    fn sums_slice(&self, place: &Place, limit: u32) -> Slice {
+        Slice::from_start(&self.tables.sums, place.directory_partition(), limit)
+    }
+}
+
+/// These pieces as a block; none: there are none.
+pub(crate) fn summed(pieces: &[(Span, Piece)]) -> Option<Block> {
+    let (first, _) = pieces.first()?;
+    Some(Block {
+        start: first.start.clone(),
+        summed: several(pieces.iter().map(|(_, piece)| piece)),
+    })
+}
+
+/// What is recorded of pieces together: nothing of those of which it is not known.
+pub(crate) fn several<'p>(pieces: impl Iterator<Item = &'p Piece>) -> Several {
+    let nothing = Several::default();
+    pieces.fold(nothing, |all, piece| Several {
+        pieces: all.pieces + 1,
+        recorded: all.recorded.plus(piece.figures.unwrap_or_default()),
+    })
+}
+
+fn edge(key: &Key) -> Cells {
+    std::iter::once(Some(&key[..])).collect()
+}
+
+fn put(block: &Block) -> Operation {
+    let Several { pieces, recorded } = block.summed;
+    let numbers = [pieces, recorded.rows, recorded.rows_variance];
+    let cells = numbers.map(|number| i64::try_from(number).unwrap_or(i64::MAX).to_be_bytes());
+    Operation::Patch {
+        clustering: edge(&block.start),
+        columns: vec![0, 1, 2],
+        cells: cells.iter().map(|cell| Some(&cell[..])).collect(),
+    }
+}
+
+fn block_of(row: RowRef<'_>) -> Option<Block> {
+    let number = |column: usize| {
+        let number = i64::from_be_bytes(row.get(column)?.try_into().ok()?);
+        u64::try_from(number).ok()
+    };
+    Some(Block {
+        start: row.get(START)?.to_vec(),
+        summed: Several {
+            pieces: number(PIECES)?,
+            recorded: Figures {
+                rows: number(ROWS)?,
+                rows_variance: number(ROWS_VARIANCE)?,
+                ..Figures::default()
+            },
+        },
+    })
+}
+
+fn missing() -> PiecesError {
+    let message = "what buckets hold together is damaged: cells are missing, or less than nothing";
+    PiecesError::new(PiecesErrorKind::Corrupt, message)
+        .with_hint("something else than Recto wrote to recto_sums: delete this partition of it")
+}

@@ -1,0 +1,516 @@
+//! How many rows a span has, and where so many of them end, by samples: at the same cost however many pieces it lies in.
+//!
+//! What each piece held when it was cut off is in the directory, and sums of that stand beside it (`sums`). Those at both ends are looked
+//! at, as is what is asked for in part or not known; of all others so many are drawn, and what is recorded is corrected by how far it
+//! is off in those ([`corrected`]).
+
+use std::sync::Arc;
+
+use futures::future::join;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_buckets::{Directory, Drawn, Figures, Floor, Kept, Key, Piece, Several, Span, corrected};
+
+use crate::directory::Seek;
+use crate::error::Result;
+use crate::limits::{MAX_CERTAIN_PIECES, MAX_DRAWN_PIECES, MAX_EXACT_PIECES, MAX_PIECES_AT_ONCE};
+use crate::place::{Deadline, Partition, PieceStore, Place};
+use crate::samples::Dated;
+use crate::sums::{Block, several};
+
+/// Where there are fewer blocks what lies in them is listed.
+const FEWEST_BLOCKS: usize = 3;
+
+/// A piece that was looked at, or what of it was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Look {
+    pub(crate) span: Span,
+    pub(crate) piece: Piece,
+    pub(crate) samples: Vec<Dated>,
+    figures: Figures,
+}
+
+/// What is known of a span.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Survey {
+    parts: Vec<Part>,
+    /// How many rows there are.
+    pub(crate) figures: Figures,
+    /// How many rows pieces have that were not looked at, for each that is recorded, and for each piece.
+    scale: (f64, f64),
+}
+
+/// A part of a span.
+#[derive(Debug, Clone)]
+enum Part {
+    /// A piece that is there as it was found.
+    Looked(Look),
+    /// One that was not looked at.
+    Listed(Span, Piece),
+    /// Several that were not listed.
+    Summed(Span, Several),
+}
+
+/// A piece that is listed, and what of it lies in the span.
+#[derive(Debug)]
+struct Opened {
+    span: Span,
+    piece: Piece,
+    is_whole: bool,
+}
+
+/// Where a span lies.
+#[derive(Debug, Default)]
+pub(crate) struct Layout {
+    left: Vec<Opened>,
+    /// Those that lie in it as a whole.
+    blocks: Vec<(Block, Key)>,
+    right: Vec<Opened>,
+}
+
+impl Layout {
+    /// Whether it lies in so few pieces that all of its rows may be read as soon.
+    pub(crate) fn is_short(&self) -> bool {
+        self.blocks.is_empty() && self.left.len() <= MAX_EXACT_PIECES
+    }
+}
+
+/// What may be drawn: pieces that are listed, by where they stand, and then blocks.
+struct Pool {
+    listed: Vec<usize>,
+    pieces: u64,
+}
+
+/// What is drawn.
+#[derive(Debug, Clone, Copy)]
+enum Draw {
+    Listed(usize),
+    /// A block, and a number by which one of its pieces is.
+    Summed(usize, u64),
+}
+
+impl PieceStore {
+    /// Where a span of a partition lies; none: nothing of it is kept.
+    ///
+    /// # Errors
+    /// The directory, or sums, cannot be read in time, or are damaged.
+    pub(crate) async fn layout(
+        &self,
+        place: &Arc<Place>,
+        span: &Span,
+        deadline: Deadline,
+    ) -> Result<Option<Layout>> {
+        let partition = Partition {
+            pieces: self.clone(),
+            place: Arc::clone(place),
+        };
+        let mut window = partition.take(&Seek::At(span.start.clone()), deadline).await?;
+        let Some(kept) = kept(window.directory().floor.as_ref(), span) else {
+            return Ok(None);
+        };
+        if window.directory().piece_of(&kept.start).is_none() {
+            window = partition.take(&Seek::At(kept.start.clone()), deadline).await?;
+        }
+        let layout = self.laid_out(place, &kept, window.directory(), deadline);
+        layout.await.map(Some)
+    }
+
+    /// What is known of what lies so.
+    ///
+    /// # Errors
+    /// Samples, or pieces, cannot be read in time, or are damaged.
+    pub(crate) async fn survey(&self, place: &Place, layout: Layout, deadline: Deadline) -> Result<Survey> {
+        let (left, blocks) = (layout.left.len(), layout.blocks);
+        let mut listed: Vec<Opened> = layout.left;
+        listed.extend(layout.right);
+        let certain = certain(&listed);
+        let looks = certain.iter().map(|at| self.look(place, &listed[*at], deadline));
+        let looks: Vec<_> = looks.collect();
+        let looked = stream::iter(looks).buffered(MAX_PIECES_AT_ONCE);
+        let mut looked: Vec<(usize, Look)> = certain
+            .iter()
+            .copied()
+            .zip(looked.try_collect::<Vec<_>>().await?)
+            .collect();
+        let sure = looked
+            .iter()
+            .fold(Figures::default(), |all, (_, look)| all.plus(look.figures));
+        let pool = Pool::new(&listed, &certain, &blocks);
+        let draws = self.draws(&pool, &blocks);
+        let (drawn, found) = self.drawn_from(place, &draws, &listed, &blocks, deadline).await?;
+        let recorded = pool.recorded(&listed, &blocks);
+        let others = corrected(recorded, &drawn, blocks.is_empty());
+        looked.extend(found);
+        let scale = (
+            others.rows as f64 / (recorded.recorded.rows as f64).max(1.0),
+            others.rows as f64 / (recorded.pieces as f64).max(1.0),
+        );
+        Ok(Survey {
+            parts: parts(listed, left, blocks, looked),
+            figures: sure.plus(others),
+            scale,
+        })
+    }
+
+    async fn laid_out(
+        &self,
+        place: &Place,
+        span: &Span,
+        window: &Directory,
+        deadline: Deadline,
+    ) -> Result<Layout> {
+        let has_all = |window: &Directory| match (&window.end, &span.end) {
+            (None, _) => true,
+            (Some(end), Some(of_span)) => of_span <= end,
+            (Some(_), None) => false,
+        };
+        if has_all(window) {
+            return Ok(Layout {
+                left: opened(&spans(window), span),
+                ..Layout::default()
+            });
+        }
+        let mut blocks = self.blocks(place, span, deadline).await?;
+        if blocks.len() < FEWEST_BLOCKS {
+            // What was cut at last was not summed up.
+            self.sum_up(place, std::slice::from_ref(&span.start)).await?;
+            blocks = self.blocks(place, span, deadline).await?;
+        }
+        let starts: Vec<Key> = blocks.iter().skip(1).map(|block| block.start.clone()).collect();
+        let Some((first, last)) = starts
+            .first()
+            .zip(starts.last())
+            .filter(|_| blocks.len() >= FEWEST_BLOCKS)
+        else {
+            let left = self.listed(place, window, span, deadline).await?;
+            return Ok(Layout {
+                left: opened(&left, span),
+                ..Layout::default()
+            });
+        };
+        let to_first = Span {
+            start: span.start.clone(),
+            end: Some(first.clone()),
+        };
+        let from_last = Span {
+            start: last.clone(),
+            end: span.end.clone(),
+        };
+        let (left, right) = join(
+            self.listed(place, window, &to_first, deadline),
+            self.pieces_from(place, &from_last, deadline),
+        )
+        .await;
+        let count = blocks.len();
+        let between = blocks.into_iter().skip(1).take(count - FEWEST_BLOCKS + 1);
+        Ok(Layout {
+            left: opened(&left?, &to_first),
+            blocks: between.zip(starts.iter().skip(1).cloned()).collect(),
+            right: opened(&right?, &from_last),
+        })
+    }
+
+    /// The pieces that a span lies in, of which this window has the first ones.
+    async fn listed(
+        &self,
+        place: &Place,
+        window: &Directory,
+        span: &Span,
+        deadline: Deadline,
+    ) -> Result<Vec<(Span, Piece)>> {
+        let mut pieces = spans(window);
+        if let Some(start) = window.end.clone()
+            && span.end.as_ref().is_none_or(|end| start < *end)
+        {
+            let end = span.end.clone();
+            pieces.extend(self.pieces_from(place, &Span { start, end }, deadline).await?);
+        }
+        Ok(pieces)
+    }
+
+    async fn look(&self, place: &Place, opened: &Opened, deadline: Deadline) -> Result<Look> {
+        self.look_at(place, opened.span.clone(), opened.piece.clone(), deadline)
+            .await
+    }
+
+    async fn look_at(&self, place: &Place, span: Span, piece: Piece, deadline: Deadline) -> Result<Look> {
+        let samples = self.samples(place, piece.roles.read, &span, deadline).await?;
+        let figures = piece.sampling.estimate(samples.iter().map(|dated| &dated.sample));
+        Ok(Look {
+            span,
+            piece,
+            samples,
+            figures,
+        })
+    }
+
+    /// Which are drawn: all different ones where all are listed.
+    fn draws(&self, pool: &Pool, blocks: &[(Block, Key)]) -> Vec<Draw> {
+        if blocks.is_empty() {
+            let mut left = pool.listed.clone();
+            let count = left.len().min(MAX_DRAWN_PIECES);
+            for at in 0..count {
+                let other = at + self.below((left.len() - at) as u64) as usize;
+                left.swap(at, other);
+            }
+            left.truncate(count);
+            return left.into_iter().map(Draw::Listed).collect();
+        }
+        let mut draws = Vec::with_capacity(MAX_DRAWN_PIECES);
+        for _ in 0..MAX_DRAWN_PIECES {
+            let mut at = self.below(pool.pieces);
+            if let Some(listed) = usize::try_from(at).ok().and_then(|at| pool.listed.get(at)) {
+                draws.push(Draw::Listed(*listed));
+                continue;
+            }
+            at -= pool.listed.len() as u64;
+            for (index, (block, _)) in blocks.iter().enumerate() {
+                if at < block.summed.pieces {
+                    draws.push(Draw::Summed(index, u64::from_be_bytes(self.environment.random())));
+                    break;
+                }
+                at -= block.summed.pieces;
+            }
+        }
+        draws
+    }
+
+    /// A number below this one, drawn.
+    fn below(&self, most: u64) -> u64 {
+        let drawn = u128::from(u64::from_be_bytes(self.environment.random()));
+        u64::try_from((drawn * u128::from(most)) >> 64).unwrap_or(0)
+    }
+
+    /// By how much what was drawn is off; and what was seen of pieces that are listed.
+    async fn drawn_from(
+        &self,
+        place: &Place,
+        draws: &[Draw],
+        listed: &[Opened],
+        blocks: &[(Block, Key)],
+        deadline: Deadline,
+    ) -> Result<(Vec<Drawn>, Vec<(usize, Look)>)> {
+        let looks = draws.iter().map(|draw| async move {
+            match *draw {
+                Draw::Listed(at) => {
+                    let look = self.look(place, &listed[at], deadline).await?;
+                    let drawn = Drawn::one(look.piece.figures.unwrap_or_default(), look.figures);
+                    Ok::<_, crate::PiecesError>((drawn, Some((at, look))))
+                }
+                Draw::Summed(at, number) => {
+                    let (block, end) = &blocks[at];
+                    let drawn = self.drawn_of(place, block, end, number, deadline).await?;
+                    Ok((drawn, None))
+                }
+            }
+        });
+        let looks: Vec<_> = looks.collect();
+        let found: Vec<_> = stream::iter(looks)
+            .buffered(MAX_PIECES_AT_ONCE)
+            .try_collect()
+            .await?;
+        let (drawn, looked): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        Ok((drawn, looked.into_iter().flatten().collect()))
+    }
+
+    /// One of a block's pieces, as they are by now.
+    async fn drawn_of(
+        &self,
+        place: &Place,
+        block: &Block,
+        end: &Key,
+        number: u64,
+        deadline: Deadline,
+    ) -> Result<Drawn> {
+        let within = Span {
+            start: block.start.clone(),
+            end: Some(end.clone()),
+        };
+        let mut pieces = self.pieces_from(place, &within, deadline).await?;
+        let now = several(pieces.iter().map(|(_, piece)| piece));
+        let at = (u128::from(number) * pieces.len() as u128) >> 64;
+        let (span, piece) = pieces.swap_remove(usize::try_from(at).unwrap_or(0));
+        let recorded = piece.figures.unwrap_or_default();
+        let look = self.look_at(place, span, piece, deadline).await?;
+        Ok(Drawn::of(block.summed, now, recorded, look.figures))
+    }
+
+    /// The piece in which the row lies that so many stand before, and how many of those lie in it: about. None: there are not so many.
+    pub(crate) async fn piece_at(
+        &self,
+        place: &Place,
+        survey: Survey,
+        is_backward: bool,
+        rank: u64,
+        deadline: Deadline,
+    ) -> Result<Option<(Look, u64)>> {
+        let mut left = rank as f64;
+        let Some((part, rows)) = nth(&survey, survey.parts.clone(), is_backward, &mut left) else {
+            return Ok(None);
+        };
+        let part = match part {
+            Part::Summed(span, _) => {
+                let pieces = self.pieces_from(place, &span, deadline).await?;
+                let pieces: Vec<Part> = pieces
+                    .into_iter()
+                    .map(|(span, piece)| Part::Listed(span, piece))
+                    .collect();
+                let all: f64 = pieces.iter().map(|piece| survey.rows_of(piece)).sum();
+                // As many as the block was taken for.
+                left *= all / rows.max(1.0);
+                match nth(&survey, pieces, is_backward, &mut left) {
+                    Some((part, _)) => part,
+                    None => return Ok(None),
+                }
+            }
+            part => part,
+        };
+        let look = match part {
+            Part::Looked(look) => look,
+            Part::Listed(span, piece) => {
+                let expected = survey.rows_of(&Part::Listed(span.clone(), piece.clone()));
+                let look = self.look_at(place, span, piece, deadline).await?;
+                left *= look.figures.rows as f64 / expected.max(1.0);
+                look
+            }
+            Part::Summed(..) => return Ok(None),
+        };
+        Ok(Some((look, whole(left))))
+    }
+}
+
+impl Survey {
+    /// How many rows a part has.
+    fn rows_of(&self, part: &Part) -> f64 {
+        let (for_each_row, for_each_piece) = self.scale;
+        // Where little was known of most pieces, each is like the others.
+        let scaled = |several: Several| {
+            if for_each_row > 0.0 && for_each_row < 4.0 {
+                several.recorded.rows as f64 * for_each_row
+            } else {
+                several.pieces as f64 * for_each_piece
+            }
+        };
+        match part {
+            Part::Looked(look) => look.figures.rows as f64,
+            Part::Listed(_, piece) => scaled(several(std::iter::once(piece))),
+            Part::Summed(_, summed) => scaled(*summed),
+        }
+    }
+}
+
+impl Pool {
+    fn new(listed: &[Opened], certain: &[usize], blocks: &[(Block, Key)]) -> Self {
+        let listed: Vec<usize> = (0..listed.len()).filter(|at| !certain.contains(at)).collect();
+        let summed: u64 = blocks.iter().map(|(block, _)| block.summed.pieces).sum();
+        Self {
+            pieces: listed.len() as u64 + summed,
+            listed,
+        }
+    }
+
+    fn recorded(&self, listed: &[Opened], blocks: &[(Block, Key)]) -> Several {
+        let listed = several(self.listed.iter().map(|at| &listed[*at].piece));
+        blocks.iter().fold(listed, |all, (block, _)| Several {
+            pieces: all.pieces + block.summed.pieces,
+            recorded: all.recorded.plus(block.summed.recorded),
+        })
+    }
+}
+
+/// Which pieces are looked at in any case: what is asked for in part, what begins or ends the partition, where rows come in as a rule, and
+/// what nothing is recorded of.
+fn certain(listed: &[Opened]) -> Vec<usize> {
+    let is_end = |opened: &Opened| opened.span.start.is_empty() || opened.span.end.is_none();
+    let is_unknown = |opened: &Opened| !opened.piece.roles.is_at_rest() || opened.piece.figures.is_none();
+    let of = |is: &dyn Fn(&Opened) -> bool| -> Vec<usize> {
+        (0..listed.len()).filter(|at| is(&listed[*at])).collect()
+    };
+    let mut certain = of(&|opened| !opened.is_whole || is_end(opened));
+    certain.extend(of(&|opened| {
+        opened.is_whole && !is_end(opened) && is_unknown(opened)
+    }));
+    certain.truncate(MAX_CERTAIN_PIECES);
+    certain
+}
+
+fn spans(window: &Directory) -> Vec<(Span, Piece)> {
+    window
+        .spans()
+        .map(|(span, piece)| (span, piece.clone()))
+        .collect()
+}
+
+/// What of these pieces lies in a span.
+fn opened(pieces: &[(Span, Piece)], span: &Span) -> Vec<Opened> {
+    let opened = pieces.iter().filter_map(|(of, piece)| {
+        let common = of.common(span)?;
+        Some(Opened {
+            is_whole: common == *of,
+            span: common,
+            piece: piece.clone(),
+        })
+    });
+    opened.collect()
+}
+
+/// What of a span is kept; none: nothing.
+fn kept(floor: Option<&Floor>, span: &Span) -> Option<Span> {
+    let Some(floor) = floor else {
+        return Some(span.clone());
+    };
+    let kept = match floor.kept {
+        Kept::After => Span {
+            start: floor.at.clone(),
+            end: None,
+        },
+        Kept::Before => Span {
+            start: Key::new(),
+            end: Some(floor.at.clone()),
+        },
+    };
+    kept.common(span)
+}
+
+/// All parts in their order, those that were looked at as they were found.
+fn parts(
+    listed: Vec<Opened>,
+    left: usize,
+    blocks: Vec<(Block, Key)>,
+    looked: Vec<(usize, Look)>,
+) -> Vec<Part> {
+    let mut parts: Vec<Part> = listed
+        .into_iter()
+        .map(|opened| Part::Listed(opened.span, opened.piece))
+        .collect();
+    for (at, look) in looked {
+        parts[at] = Part::Looked(look);
+    }
+    let right = parts.split_off(left);
+    parts.extend(blocks.into_iter().map(|(block, end)| {
+        let (start, end) = (block.start, Some(end));
+        Part::Summed(Span { start, end }, block.summed)
+    }));
+    parts.extend(right);
+    parts
+}
+
+/// The part in which so many rows end, which is then what is left of them, and how many it has; the last one if there are fewer.
+fn nth(survey: &Survey, mut parts: Vec<Part>, is_backward: bool, left: &mut f64) -> Option<(Part, f64)> {
+    if is_backward {
+        parts.reverse();
+    }
+    let count = parts.len();
+    for (at, part) in parts.into_iter().enumerate() {
+        let rows = survey.rows_of(&part);
+        if *left < rows || at + 1 == count {
+            return Some((part, rows));
+        }
+        *left -= rows;
+    }
+    None
+}
+
+#[expect(clippy::cast_sign_loss, reason = "it is no less than 0")]
+fn whole(number: f64) -> u64 {
+    number.max(0.0).round() as u64
+}
