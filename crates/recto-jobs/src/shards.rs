@@ -119,6 +119,10 @@ impl Shards {
 
     /// The shard to which this process sends what may go to any.
     pub(crate) fn to_send(&self) -> usize {
+        if self.0.len() == 1 {
+            // It may be one alone of several, which does not say where this process sends.
+            return 0;
+        }
         self.common().sends.shard(&self.choice(|losses| &losses.appends))
     }
 

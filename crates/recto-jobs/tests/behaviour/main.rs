@@ -182,6 +182,7 @@ behaviours! {
     shards::a_group_is_in_one_shard,
     shards::what_is_moved_from_all_shards_is_there_once,
     shards::a_redrive_that_fails_in_a_later_shard_says_what_was_moved,
+    shards::a_redrive_that_was_cut_off_goes_on_in_any_shard,
     shards::all_shards_are_purged_and_cleared,
 }
 

@@ -367,3 +367,17 @@ pub(crate) async fn a_redrive_that_fails_in_a_later_shard_says_what_was_moved(be
     hide(None);
     assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), in_the_last);
 }
+
+pub(crate) async fn a_redrive_that_was_cut_off_goes_on_in_any_shard(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    // Each is sent to a shard that is drawn.
+    for number in 0..8 {
+        let jobs = made(&queues, &format!("jobs{number}"), QueueOptions::default()).await;
+        send(&dead.shards, NewMessage::new("a")).await;
+        bed.watch.refused_appends.store(1, Ordering::Relaxed);
+        assert!(queues.redrive(&dead, &jobs, None).await.is_err());
+        assert_eq!(queues.redrive(&dead, &jobs, None).await.unwrap(), 1);
+        assert_eq!(receive(&jobs.shards, 1).await.len(), 1);
+    }
+}

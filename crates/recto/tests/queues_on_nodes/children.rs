@@ -253,9 +253,10 @@ async fn work(queue: &Queue, mut random: Rng) {
         let begun_at = clock.now_micros();
         for message in &received {
             println!(
-                "begun {} {asked_at} {begun_at} {}",
+                "begun {} {asked_at} {begun_at} {} {}",
                 named(queue, message),
-                message.id.0
+                message.id.0,
+                message.attempts
             );
         }
         if random.u64(0..FORGOTTEN) == 0 {
@@ -310,7 +311,8 @@ fn named(queue: &Queue, message: &Message) -> String {
     format!("{} {}", queue.name(), number(message))
 }
 
-/// Moves dead letters back, and says before which.
+/// Moves dead letters back, and says before which. Those that come in between may be moved in the place of others: the first of a shard
+/// go first.
 async fn redrive(recto: &Recto) {
     let (dead, jobs) = (find(recto, DEAD).await, find(recto, JOBS).await);
     loop {

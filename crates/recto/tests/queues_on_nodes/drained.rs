@@ -55,7 +55,8 @@ impl AllSaid {
         assert!(self.wrong.is_empty(), "{:?}", self.wrong);
         for (name, said) in &self.queues {
             let counts = said.counts();
-            println!("{name}: sent, begun, done, dead letters: {counts:?}");
+            let unseen = said.unseen();
+            println!("{name}: sent, begun, done, dead letters: {counts:?}; moved back unseen: {unseen}");
             let clocks = if name == NEAR { Clocks::Near } else { Clocks::Apart };
             let found = said.check(name != JOBS, clocks);
             found.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
@@ -134,10 +135,8 @@ async fn work(shard: &Shards, name: &str, said: &mut AllSaid) -> Vec<u64> {
         .iter()
         .map(|message| String::from_utf8_lossy(&message.body).into_owned());
     for (number, message) in bodies.clone().zip(&received) {
-        said.hear(
-            name,
-            &["begun", &number, &asked_at, &at, &message.id.0.to_string()],
-        );
+        let (id, attempts) = (message.id.0.to_string(), message.attempts.to_string());
+        said.hear(name, &["begun", &number, &asked_at, &at, &id, &attempts]);
         said.hear(name, &["acking", &number, &at]);
     }
     let settled = shard.ack(&receipts).await.unwrap();

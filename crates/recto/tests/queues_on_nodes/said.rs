@@ -30,7 +30,7 @@ struct OfOne {
     /// When it was first known to be done with.
     done_at: Option<Micros>,
     nacking_at: Vec<Micros>,
-    /// Whether it went to the dead letters, and so may come again whatever was said.
+    /// Whether it was seen among the dead letters, and so may come again whatever was said.
     is_dead: bool,
 }
 
@@ -40,6 +40,8 @@ struct Begun {
     asked_at: Micros,
     at: Micros,
     id: String,
+    /// How often it was received until then.
+    attempts: u16,
 }
 
 impl Said {
@@ -56,6 +58,7 @@ impl Said {
                 asked_at,
                 at,
                 id: rest.get(2).copied().unwrap_or_default().to_owned(),
+                attempts: rest.get(3).and_then(|text| text.parse().ok()).unwrap_or(1),
             }),
             ("acking", Some(at), _) => first(&mut said.acking_at, at),
             ("done", Some(at), _) => first(&mut said.done_at, at),
@@ -64,7 +67,7 @@ impl Said {
         }
     }
 
-    /// What is wrong with what was said, when nothing is left in the queue.
+    /// What is wrong with what was said, when nothing is left in the queue, which has dead letters if it is not ordered.
     ///
     /// # Errors
     /// The first that is.
@@ -76,7 +79,7 @@ impl Said {
             return Err(format!("messages are lost: {lost:?}"));
         }
         for (number, said) in &self.0 {
-            let found = said.check(clocks);
+            let found = said.check(clocks, !is_ordered);
             found.map_err(|wrong| format!("message {number} {wrong}: {said:?}"))?;
         }
         if is_ordered { self.check_order() } else { Ok(()) }
@@ -104,6 +107,12 @@ impl Said {
         Ok(())
     }
 
+    /// How many were dead letters, by how they came again, that nobody had seen there.
+    pub(crate) fn unseen(&self) -> usize {
+        let unseen = self.0.values().filter(|said| said.is_as_new() && !said.is_dead);
+        unseen.count()
+    }
+
     /// How many were confirmed, begun, known to be done with, and dead letters.
     pub(crate) fn counts(&self) -> [usize; 4] {
         let count = |is: fn(&OfOne) -> bool| self.0.values().filter(|said| is(said)).count();
@@ -111,18 +120,21 @@ impl Said {
             count(|said| said.is_sent),
             count(|said| !said.begun.is_empty()),
             count(|said| said.done_at.is_some()),
-            count(|said| said.is_dead),
+            count(|said| said.is_dead || said.is_as_new()),
         ]
     }
 }
 
 impl OfOne {
-    fn check(&self, clocks: Clocks) -> Result<(), &'static str> {
+    fn check(&self, clocks: Clocks, has_dead_letters: bool) -> Result<(), &'static str> {
         let ids: BTreeSet<&str> = self.begun.iter().map(|begun| &*begun.id).collect();
         if ids.len() > 1 {
             return Err("stands there twice");
         }
-        if self.is_dead {
+        if self.is_as_new() && !has_dead_letters {
+            return Err("came as if it had not been received before");
+        }
+        if self.is_dead || self.is_as_new() {
             return Ok(());
         }
         for begun in &self.begun {
@@ -138,6 +150,15 @@ impl OfOne {
             return Err("was given to two at a time");
         }
         Ok(())
+    }
+
+    /// Whether somebody who asked after it was handed out got it with no more attempts: it was among the dead letters in between, and
+    /// was moved back. Whoever does that does not know which ones go: others come while it looks, and may go first.
+    fn is_as_new(&self) -> bool {
+        let again =
+            |before: &Begun, begun: &Begun| begun.asked_at > before.at && begun.attempts <= before.attempts;
+        let mut begun = self.begun.iter();
+        begun.any(|begun| self.begun.iter().any(|before| again(before, begun)))
     }
 
     /// Whether it was handed out while somebody had it.
@@ -182,7 +203,7 @@ mod tests {
             "sent 1",
             "begun 1 9 10 id",
             "nacking 1 15",
-            "begun 1 19 20 id",
+            "begun 1 19 20 id 2",
             "acking 1 20",
             "done 1 20",
             "done 1 30",
@@ -211,11 +232,28 @@ mod tests {
 
     #[test]
     fn what_two_have_at_a_time_is_wrong_where_clocks_are_near() {
-        let lines = ["begun 1 9 10 id", "begun 1 19 20 id"];
+        let lines = ["begun 1 9 10 id", "begun 1 19 20 id 2"];
         assert!(wrong(&lines, Clocks::Near).contains("two at a time"));
         said(&lines).check(true, Clocks::Apart).unwrap();
-        let later = ["begun 1 9 10 id", "begun 1 9 5000009 id"];
+        let later = ["begun 1 9 10 id", "begun 1 9 5000009 id 2"];
         said(&later).check(true, Clocks::Near).unwrap();
+    }
+
+    #[test]
+    fn what_comes_as_if_it_were_new_was_a_dead_letter() {
+        let lines = [
+            "sent 1",
+            "begun 1 9 10 id 3",
+            "acking 1 20",
+            "done 1 40",
+            "begun 1 51 52 id 1",
+        ];
+        said(&lines).check(false, Clocks::Apart).unwrap();
+        assert_eq!(said(&lines).counts(), [1, 1, 1, 1]);
+        assert!(wrong(&lines, Clocks::Apart).contains("not been received before"));
+        let again = [&lines[..4], &["begun 1 51 52 id 4"]].concat();
+        let wrong = said(&again).check(false, Clocks::Apart).unwrap_err();
+        assert!(wrong.contains("after it was done with"));
     }
 
     #[test]
