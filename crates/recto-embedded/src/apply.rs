@@ -122,16 +122,19 @@ pub(crate) fn apply(
     let mut met_rows = RowsMet::default();
     let mut undo: Vec<Before<'_>> = Vec::new();
     let mut runs = Runs::default();
-    let has_runs = batch.is_in_key_order();
+    let not_in_order = batch.changes.len() - batch.in_key_order();
     let mut changes = batch.changes.as_slice();
     while let Some((change, rest)) = changes.split_first() {
         let table = &batch.tables[change.table];
         let rows = tables.rows(table)?;
         applier.tally.enter(table);
-        if has_runs {
-            let (run, after) = changes.split_at(runs.insert(batch, changes, table, rows)?);
+        if let Some(in_order @ 1..) = changes.len().checked_sub(not_in_order) {
+            let found = runs.insert(batch, &changes[..in_order], table, rows)?;
+            let (run, after) = changes.split_at(found);
             if !run.is_empty() {
-                applier.note_new(batch, run, table)?;
+                for change in run {
+                    applier.tally.note_new(batch.key(change), change.cells)?;
+                }
                 if batch.may_be_undone() {
                     undo.extend(run.iter().map(|change| Before { change, row: None }));
                 }
@@ -208,16 +211,6 @@ struct Applier {
 }
 
 impl Applier {
-    /// Notes rows that are new.
-    fn note_new(&mut self, batch: &Batch, run: &[Change], table: &StoredTable) -> Result<(), StoreError> {
-        for change in run {
-            let key = batch.key(change);
-            let size = self.tally.size(table.key_checksum(key), batch.value(change));
-            self.tally.note(key, Size::Nothing, size)?;
-        }
-        Ok(())
-    }
-
     fn apply(
         &mut self,
         batch: &Batch,
@@ -228,8 +221,8 @@ impl Applier {
         let (key, value) = (batch.key(change), batch.value(change));
         self.restamp = change.stamp.is_none().then_some(self.now_micros);
         match (change.action, change.stamp) {
-            (Action::Put, Some(_)) => return self.put(table, key, value, rows),
-            (Action::Insert, Some(_)) => return self.insert(table, key, value, rows),
+            (Action::Put, Some(_)) => return self.put(table, key, (value, change.cells), rows),
+            (Action::Insert, Some(_)) => return self.insert(table, key, (value, change.cells), rows),
             (Action::Put | Action::Insert | Action::Patch, _) => self.patch(table, key, value, rows)?,
             (Action::Delete, Some(stamp)) => self.delete(table, key, stamp, rows)?,
             (Action::Delete, None) => {
@@ -255,14 +248,13 @@ impl Applier {
         &mut self,
         table: &StoredTable,
         key: &[u8],
-        value: &[u8],
+        (value, cells): (&[u8], u32),
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
         let (met, before) = match rows.insert(key, value).map_err(engine)? {
             None => {
-                let size = self.tally.size(checksum, value);
-                self.tally.note(key, Size::Nothing, size)?;
+                self.tally.note_new(key, cells)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {
@@ -310,7 +302,7 @@ impl Applier {
         &mut self,
         table: &StoredTable,
         key: &[u8],
-        value: &[u8],
+        (value, cells): (&[u8], u32),
         rows: &mut RowsTable<'_>,
     ) -> Result<Met, StoreError> {
         let checksum = table.key_checksum(key);
@@ -318,8 +310,7 @@ impl Applier {
         let open = |value| StoredRow::open(checksum, value).map_err(damage);
         match rows.insert(key, value).map_err(engine)? {
             None => {
-                let size = self.tally.size(checksum, value);
-                self.tally.note(key, Size::Nothing, size)?;
+                self.tally.note_new(key, cells)?;
                 return Ok(Met::Nothing);
             }
             Some(old) => {

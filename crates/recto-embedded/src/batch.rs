@@ -4,10 +4,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use recto_model::{Bound, Cells, Table};
+use recto_model::{Bound, Cells, Column, Table, Type};
 use recto_store::{Mutation, Operation, StoreError, StoreErrorKind};
 
 use crate::catalog::{Catalog, StoredTable};
+use crate::counts::clustering_bytes;
 use crate::keys;
 use crate::limits::MAX_REQUEST_BYTES;
 use crate::row::{Cell, Life, Row};
@@ -43,6 +44,8 @@ pub(crate) struct Change {
     pub(crate) number: u32,
     /// When it happened; `None`: it is newer than what it meets.
     pub(crate) stamp: Option<i64>,
+    /// Bytes of the cells of the row that it puts, those of its key included, if its table counts them.
+    pub(crate) cells: u32,
     key: Range<u32>,
     /// The row to merge, or the end of the range.
     value: Range<u32>,
@@ -65,6 +68,8 @@ pub(crate) struct Batch {
     pub(crate) row_by_row: bool,
     buffer: Vec<u8>,
     has_ranges: bool,
+    /// How many of the changes, sorted, are in the order of their keys.
+    in_key_order: usize,
     has_inserts: bool,
     /// How many mutations were added.
     mutations: u32,
@@ -75,6 +80,29 @@ struct Place<'a> {
     table: usize,
     definition: &'a Table,
     partition: Vec<u8>,
+    clustering_bytes: ClusteringBytes,
+}
+
+/// How many bytes the clustering cells of a key have, as its row is counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClusteringBytes {
+    /// Nobody asks.
+    NotCounted,
+    /// As many as those that were given.
+    AsGiven,
+    /// As many as the key says: some may be written otherwise there.
+    AsInKey,
+}
+
+impl ClusteringBytes {
+    fn of(stored: &StoredTable) -> Self {
+        let is_same = |column: &Column| !matches!(column.ty, Type::Decimal | Type::Varint);
+        match &stored.counts {
+            None => Self::NotCounted,
+            Some(_) if stored.definition.clustering().iter().all(is_same) => Self::AsGiven,
+            Some(_) => Self::AsInKey,
+        }
+    }
 }
 
 impl Batch {
@@ -91,9 +119,9 @@ impl Batch {
         self.has_inserts && !self.row_by_row
     }
 
-    /// Whether the changes, sorted, are in the order of their keys.
-    pub(crate) fn is_in_key_order(&self) -> bool {
-        !self.has_ranges
+    /// How many of the changes, [sorted](Self::sort), are in the order of their keys, from the first one on.
+    pub(crate) fn in_key_order(&self) -> usize {
+        self.in_key_order
     }
 
     pub(crate) fn byte_len(&self) -> usize {
@@ -120,6 +148,7 @@ impl Batch {
             table,
             definition,
             partition: key,
+            clustering_bytes: ClusteringBytes::of(stored),
         };
         for mutation in mutations {
             self.add_mutation(&place, mutation, now_seconds)?;
@@ -161,7 +190,8 @@ impl Batch {
                 // A conditional one meets no conflict.
                 self.has_inserts |= !replace && stamp.is_some();
                 let action = if *replace { Action::Put } else { Action::Insert };
-                self.add_row(place, action, Some(clustering), &row, stamp)
+                self.add_row(place, action, Some(clustering), &row, stamp)?;
+                self.count(place, clustering, cells)
             }
             Operation::Patch {
                 clustering,
@@ -214,6 +244,26 @@ impl Batch {
             Ok(())
         })?;
         self.push_change(place, action, stamp, key, value);
+        Ok(())
+    }
+
+    /// Notes what the row counts as that was added last.
+    fn count(&mut self, place: &Place<'_>, clustering: &Cells, cells: &Cells) -> Result<(), StoreError> {
+        let Some(change) = self.changes.last() else {
+            return Ok(());
+        };
+        let clustering = match place.clustering_bytes {
+            ClusteringBytes::NotCounted => return Ok(()),
+            ClusteringBytes::AsGiven => clustering.byte_len(),
+            ClusteringBytes::AsInKey => {
+                let stored = &self.tables[place.table];
+                clustering_bytes(stored, self.key(change), place.partition.len())? as usize
+            }
+        };
+        let counted = u32::try_from(clustering + cells.byte_len()).map_err(|_| too_large())?;
+        if let Some(change) = self.changes.last_mut() {
+            change.cells = counted;
+        }
         Ok(())
     }
 
@@ -285,23 +335,34 @@ impl Batch {
             action,
             number: self.mutations,
             stamp,
+            cells: 0,
             key,
             value,
         });
     }
 
-    /// Puts the changes into the [order](Change::order) they are applied in. Where no range is deleted, only changes
-    /// of one row depend on each other, so that keys come first: inserting in key order is several times as fast.
+    /// Puts the changes into the [order](Change::order) they are applied in. Only changes of one row depend on each other, so that
+    /// keys come first where no range is deleted, or all ranges behind everything else: inserting in key order is several times as fast.
     pub(crate) fn sort(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
-        if self.has_ranges {
+        let ranges = if self.has_ranges {
             changes.sort_by_key(Change::order);
-        } else {
-            let order = |change: &Change| (change.table, self.key(change), change.order());
-            if !changes.is_sorted_by(|left, right| order(left) <= order(right)) {
-                changes.sort_by(|left, right| order(left).cmp(&order(right)));
+            let is_range = |change: &Change| change.action == Action::DeleteRange;
+            let first = changes.iter().position(is_range).unwrap_or(changes.len());
+            if !changes[first..].iter().all(is_range) {
+                self.changes = changes;
+                return;
             }
+            changes.split_off(first)
+        } else {
+            Vec::new()
+        };
+        let order = |change: &Change| (change.table, self.key(change), change.order());
+        if !changes.is_sorted_by(|left, right| order(left) <= order(right)) {
+            changes.sort_by(|left, right| order(left).cmp(&order(right)));
         }
+        self.in_key_order = changes.len();
+        changes.extend(ranges);
         self.changes = changes;
     }
 }

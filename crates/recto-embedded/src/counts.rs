@@ -47,7 +47,7 @@ pub(crate) fn size(key_checksum: u32, value: &[u8]) -> Size {
 }
 
 /// The bytes of the clustering cells of the row at `key`, which follow `partition` and the kind byte.
-fn clustering_bytes(table: &StoredTable, key: &[u8], partition: usize) -> Result<u64, StoreError> {
+pub(crate) fn clustering_bytes(table: &StoredTable, key: &[u8], partition: usize) -> Result<u64, StoreError> {
     let mut cells = Cells::new();
     keys::decode(
         table.definition.clustering(),
@@ -414,20 +414,32 @@ impl Tally {
         size(key_checksum, value)
     }
 
-    /// Notes that what is stored at `key` became another.
-    pub(crate) fn note(&mut self, key: &[u8], before: Size, after: Size) -> Result<(), StoreError> {
-        let Some(table) = self.table.clone() else {
-            return Ok(());
-        };
+    /// Notes that a row of so many bytes, those of its key included, is stored at `key` where none was.
+    pub(crate) fn note_new(&mut self, key: &[u8], cells: u32) -> Result<(), StoreError> {
+        if self.table.is_some() && self.enter_partition(key)? {
+            self.delta.rows += 1;
+            self.delta.bytes += i64::from(cells) + ROW_OVERHEAD_BYTES.cast_signed();
+        }
+        Ok(())
+    }
+
+    /// Goes on with what is stored at `key`; whether that is a row, and no static cells.
+    fn enter_partition(&mut self, key: &[u8]) -> Result<bool, StoreError> {
         let is_same = !self.partition.is_empty() && key.starts_with(&self.partition);
-        if !is_same {
+        if !is_same && let Some(table) = self.table.clone() {
             self.leave();
             self.partition.extend_from_slice(partition_of(&table, key)?);
         }
-        let partition = self.partition.len();
-        if key.get(partition) != Some(&keys::ROW) {
+        Ok(key.get(self.partition.len()) == Some(&keys::ROW))
+    }
+
+    /// Notes that what is stored at `key` became another.
+    pub(crate) fn note(&mut self, key: &[u8], before: Size, after: Size) -> Result<(), StoreError> {
+        if self.table.is_none() || !self.enter_partition(key)? {
             return Ok(());
         }
+        let Some(table) = &self.table else { return Ok(()) };
+        let partition = self.partition.len();
         let counted = |size: Size, cells: u64| match size {
             Size::Values(values) => (1, (values + cells + ROW_OVERHEAD_BYTES).cast_signed()),
             Size::Nothing | Size::Unknown => (0, 0),
@@ -438,7 +450,7 @@ impl Tally {
         let cells = if stays || before == after {
             0
         } else {
-            clustering_bytes(&table, key, partition)?
+            clustering_bytes(table, key, partition)?
         };
         let ((rows_before, before), (rows_after, after)) = (counted(before, cells), counted(after, cells));
         self.delta.rows += rows_after - rows_before;

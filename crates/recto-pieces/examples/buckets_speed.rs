@@ -5,6 +5,11 @@
 //! unzip -p crates/recto-cli/data/flights.csv.zip > /tmp/flights.csv
 //! cargo run --release -p recto-pieces --example buckets_speed -- /tmp/flights.csv
 //! ```
+//! For a profile, one load of one order into buckets of so many KB (0: none), or pages after it:
+//!
+//! ```text
+//! valgrind --tool=callgrind …/buckets_speed /tmp/flights.csv "a tenth" file 100 [pages]
+//! ```
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -43,6 +48,17 @@ struct Load {
     /// Rows that are sorted before they are written, and of one call.
     buffer: usize,
     call: usize,
+    /// Whether it is said what comes before it is written, and each buffer written before the next one, as `load` does it.
+    by_buffers: bool,
+}
+
+/// Of so many rows one is said.
+const ROOM_EACH: usize = 16;
+
+/// Rows that are sorted before they are written: what is said of them, and the calls that write them.
+struct Buffer {
+    sample: Vec<PartitionWrite>,
+    calls: Vec<Vec<PartitionWrite>>,
 }
 
 /// All flights sorted, in calls as `load` makes them; a tenth of the flights sorted; and 100 rows at a time.
@@ -51,16 +67,19 @@ const LOADS: [Load; 3] = [
         name: "all sorted",
         buffer: usize::MAX,
         call: 30_000,
+        by_buffers: true,
     },
     Load {
         name: "a tenth sorted",
         buffer: 33_678,
-        call: 30_000,
+        call: 7_500,
+        by_buffers: true,
     },
     Load {
         name: "100 rows a call",
         buffer: 100,
         call: 100,
+        by_buffers: false,
     },
 ];
 
@@ -148,30 +167,37 @@ fn partition(carrier: &str) -> Cells {
     std::iter::once(Some(carrier.as_bytes())).collect()
 }
 
-/// The calls of a load, of one write for each partition.
-fn calls(table: &Arc<Table>, flights: &[Flight], load: &Load) -> Vec<Vec<PartitionWrite>> {
-    let mut calls = Vec::new();
-    for buffer in flights.chunks(load.buffer.min(flights.len())) {
-        let mut sorted: Vec<&Flight> = buffer.iter().collect();
-        sorted.sort_by(|one, other| (&one.0, other.1, one.2).cmp(&(&other.0, one.1, other.2)));
-        for some in sorted.chunks(load.call) {
-            let mut writes: Vec<PartitionWrite> = Vec::new();
-            for (number, flight) in some.iter().enumerate() {
-                let mutation = put(flight, 1_000 + number as i64);
-                let partition = partition(&flight.0);
-                match writes.last_mut().filter(|write| write.partition == partition) {
-                    Some(write) => write.mutations.push(mutation),
-                    None => writes.push(PartitionWrite {
-                        table: Arc::clone(table),
-                        partition,
-                        mutations: vec![mutation],
-                    }),
-                }
-            }
-            calls.push(writes);
+/// Some flights that are sorted, as one write for each partition.
+fn writes<'f>(table: &Arc<Table>, sorted: impl Iterator<Item = &'f Flight>) -> Vec<PartitionWrite> {
+    let mut writes: Vec<PartitionWrite> = Vec::new();
+    for (number, flight) in sorted.enumerate() {
+        let mutation = put(flight, 1_000 + number as i64);
+        let partition = partition(&flight.0);
+        match writes.last_mut().filter(|write| write.partition == partition) {
+            Some(write) => write.mutations.push(mutation),
+            None => writes.push(PartitionWrite {
+                table: Arc::clone(table),
+                partition,
+                mutations: vec![mutation],
+            }),
         }
     }
-    calls
+    writes
+}
+
+/// The buffers of a load.
+fn buffers(table: &Arc<Table>, flights: &[Flight], load: &Load) -> Vec<Buffer> {
+    let buffers = flights.chunks(load.buffer.min(flights.len()));
+    let made = buffers.map(|buffer| {
+        let mut sorted: Vec<&Flight> = buffer.iter().collect();
+        sorted.sort_by(|one, other| (&one.0, other.1, one.2).cmp(&(&other.0, one.1, other.2)));
+        let calls = sorted.chunks(load.call);
+        Buffer {
+            sample: writes(table, sorted.iter().copied().step_by(ROOM_EACH)),
+            calls: calls.map(|some| writes(table, some.iter().copied())).collect(),
+        }
+    });
+    made.collect()
 }
 
 /// A store over an embedded one in a directory of its own.
@@ -232,16 +258,14 @@ struct Loaded {
     largest: u64,
 }
 
-async fn load(open: &Open, calls: Vec<Vec<PartitionWrite>>, watches: bool) -> Loaded {
+async fn send(open: &Open, calls: Vec<Vec<PartitionWrite>>) {
     let options = WriteOptions {
         relaxed: true,
         row_by_row: true,
         timeout: Duration::from_secs(60),
         ..WriteOptions::default()
     };
-    let is_over = Arc::new(AtomicBool::new(false));
-    let began = Instant::now();
-    let writes = stream::iter(calls).for_each_concurrent(CALLS_IN_FLIGHT, |call| {
+    let sent = stream::iter(calls).for_each_concurrent(CALLS_IN_FLIGHT, |call| {
         let store = Arc::clone(&open.store);
         async move {
             let written = tokio::spawn(async move { store.write_many(call, Atomicity::Each, options).await });
@@ -249,6 +273,26 @@ async fn load(open: &Open, calls: Vec<Vec<PartitionWrite>>, watches: bool) -> Lo
             assert!(matches!(outcome, Ok(WriteOutcome::Counted(_))), "{outcome:?}");
         }
     });
+    sent.await;
+}
+
+async fn load(open: &Open, buffers: Vec<Buffer>, plan: &Load, watches: bool) -> Loaded {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    let writes = async {
+        if !plan.by_buffers {
+            let calls = buffers.into_iter().flat_map(|buffer| buffer.calls);
+            return send(open, calls.collect()).await;
+        }
+        for buffer in buffers {
+            // Without buckets it is told at once that there is room.
+            let room = open
+                .store
+                .make_room(buffer.sample, ROOM_EACH as u32, Duration::from_secs(60));
+            room.await.unwrap();
+            send(open, buffer.calls).await;
+        }
+    };
     let watch = async {
         let mut largest = 0;
         while watches && !is_over.load(Ordering::Relaxed) {
@@ -330,12 +374,12 @@ async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: BucketBo
     let (mut moved, mut most, mut end) = (0.0_f64, 0, (0, 0));
     for _ in 0..ROUNDS {
         let plain = Open::new(None).await;
-        let seconds = load(&plain, calls(&plain.table, flights, plan), false)
+        let seconds = load(&plain, buffers(&plain.table, flights, plan), plan, false)
             .await
             .seconds;
         plain_rates.push(rows / seconds);
         let open = Open::new(Some(buckets)).await;
-        let seconds = load(&open, calls(&open.table, flights, plan), false)
+        let seconds = load(&open, buffers(&open.table, flights, plan), plan, false)
             .await
             .seconds;
         rates.push(rows / seconds);
@@ -346,8 +390,8 @@ async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: BucketBo
         pages.push(page(&open, flights).await);
         drop(open);
         let watched = Open::new(Some(buckets)).await;
-        let calls = calls(&watched.table, flights, plan);
-        most = most.max(load(&watched, calls, true).await.largest);
+        let buffers = buffers(&watched.table, flights, plan);
+        most = most.max(load(&watched, buffers, plan, true).await.largest);
     }
     let ratios: Vec<f64> = rates
         .iter()
@@ -378,6 +422,23 @@ async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: BucketBo
     );
 }
 
+/// One load, and pages.
+async fn once(flights: &[Flight], plan: &Load, buckets: Option<Buckets>, has_pages: bool) {
+    let open = Open::new(buckets).await;
+    let buffers = buffers(&open.table, flights, plan);
+    let seconds = load(&open, buffers, plan, false).await.seconds;
+    let rate = flights.len() as f64 / seconds;
+    let page = if has_pages {
+        page(&open, flights).await
+    } else {
+        0.0
+    };
+    println!(
+        "{rate:.0} rows/s, {page:.2} µs a page, {:?}",
+        open.store.bucket_metrics()
+    );
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let path = arguments.first().expect("the flights as CSV are named");
@@ -389,6 +450,21 @@ fn main() {
     let in_file = flights(path);
     let reversed: Vec<Flight> = in_file.iter().rev().cloned().collect();
     let shuffled = shuffled(&in_file);
+    if let Some(order) = arguments.get(2) {
+        let flights = match order.as_str() {
+            "file" => &in_file,
+            "reversed" => &reversed,
+            _ => &shuffled,
+        };
+        let plan = LOADS
+            .iter()
+            .find(|load| load.name.contains(&arguments[1]))
+            .unwrap();
+        let target = arguments[3].parse::<u64>().unwrap() * 1_000;
+        let buckets = (target > 0).then_some(Buckets::Bytes(target));
+        runtime.block_on(once(flights, plan, buckets, arguments.get(4).is_some()));
+        return;
+    }
     println!(
         "| order, and how it comes | target, KB | rows/s without | rows/s | ratio | bytes moved per byte | largest then / target | largest at last / target | buckets | page, µs | page / without |"
     );

@@ -307,11 +307,10 @@ impl Place {
     /// # Errors
     /// It is none of the table's.
     pub(crate) fn key(&self, clustering: &Cells) -> Result<Key> {
-        if clustering.len() != self.pieced.table.clustering().len() {
-            let (expected, found) = (self.pieced.table.clustering().len(), clustering.len());
-            return Err(recto_model::key::KeyError::WrongLength { expected, found }.into());
-        }
-        self.pieced.key(clustering.as_row())
+        // Most keys are hardly longer than their cells.
+        let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
+        self.pieced.push_key(clustering, &mut encoded)?;
+        Ok(encoded)
     }
 }
 

@@ -240,6 +240,18 @@ impl PiecedTable {
         Ok(encoded)
     }
 
+    /// Appends the encoded form of a clustering key.
+    ///
+    /// # Errors
+    /// It is none of the table's.
+    pub(crate) fn push_key(&self, clustering: &Cells, out: &mut Vec<u8>) -> Result<()> {
+        if clustering.len() != self.table.clustering().len() {
+            let (expected, found) = (self.table.clustering().len(), clustering.len());
+            return Err(key::KeyError::WrongLength { expected, found }.into());
+        }
+        Ok(key::encode_clustering(&self.table, clustering.as_row(), out)?)
+    }
+
     /// The edge before all keys that begin with these encoded cells.
     pub(crate) fn bound(&self, edge: &[u8]) -> Result<Bound> {
         let (mut rest, mut cells) = (edge, Cells::new());

@@ -1,64 +1,22 @@
 //! Writes where transactions move rows: what is in buckets goes to those that take it, under one lock, with what else is in
 //! the call.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Key};
-use recto_model::{Cells, Table};
+use futures::stream::{self, StreamExt};
+use recto_buckets::Bucket;
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Mutation, Operation, PartitionWrite, RowAddress, StoreError,
-    TransactionOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, PartitionWrite, StoreError, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
+use super::BucketedStore;
+use super::addresses::{Arrival, Arrivals, Call, Coming};
 use super::routed::Routed;
-use super::tables::Bucketed;
-use super::{BucketedStore, not_in_buckets};
-use crate::limits::MAX_ROOM_ATTEMPTS;
+use crate::limits::{MAX_ROOM_ATTEMPTS, MAX_ROOMS_AT_ONCE};
 use crate::place::{Deadline, Place};
-use crate::transacted::{Arrived, Guard, Transacted};
-
-/// A call of several writes.
-#[derive(Debug, Default)]
-pub(super) struct Call {
-    pub(super) conditional: Vec<Cas>,
-    pub(super) plain: Vec<PartitionWrite>,
-}
-
-/// Where the rows of a write lie, if its table is kept in buckets.
-#[derive(Debug)]
-pub(super) struct Address {
-    /// Which of the call's places it is of.
-    pub(super) place: usize,
-    /// The keys of its mutations.
-    pub(super) mutations: Vec<Key>,
-    /// The keys of its conditions.
-    pub(super) conditions: Vec<Key>,
-}
-
-/// Where all rows of a call lie.
-#[derive(Default)]
-pub(super) struct Addresses {
-    pub(super) places: Vec<(Arc<Place>, Arc<Bucketed>)>,
-    pub(super) conditional: Vec<Option<Address>>,
-    pub(super) plain: Vec<Option<Address>>,
-}
-
-/// Rows that a call puts into one bucket.
-#[derive(Debug, Default)]
-pub(super) struct Arrival {
-    least: Key,
-    most: Key,
-    rows: u64,
-    bytes: u64,
-}
-
-/// Rows that come into buckets, by their keys, and their bytes.
-type Coming = BTreeMap<(usize, Bucket), Vec<(Key, u64)>>;
-
-/// The buckets that a call puts rows into: of a place by its number.
-pub(super) type Arrivals = BTreeMap<(usize, Bucket), Arrival>;
+use crate::transacted::{Guard, Row, Transacted};
 
 impl BucketedStore {
     /// Writes what is in buckets to those that take it.
@@ -184,7 +142,7 @@ impl BucketedStore {
         let places = addresses.places.iter().map(|(place, _)| Arc::clone(place));
         let places: Vec<_> = places.collect();
         let mut attempts = 0;
-        let (guard, buckets, arrivals) = loop {
+        let (guard, buckets) = loop {
             let left = deadline.left(environment);
             let guard = engine.route(&places, left).await;
             let mut guard = guard.map_err(|error| NotSent::Failed(error.into()))?;
@@ -195,14 +153,13 @@ impl BucketedStore {
                     return Err(NotSent::Refused(error));
                 }
             };
-            let arrivals = addresses.arrivals(&call, &buckets);
-            let full = reserve(&mut guard, &places, &arrivals);
+            let full = reserve(&mut guard, &places, &buckets.arrivals);
             attempts += 1;
             if full.is_empty() || attempts > MAX_ROOM_ATTEMPTS {
-                break (guard, buckets, arrivals);
+                break (guard, buckets);
             }
             guard.done();
-            let rows = addresses.coming(&call, &buckets, full);
+            let rows = addresses.coming(&buckets, full);
             let made = tokio::time::timeout(
                 deadline.left(environment) / 2,
                 make_room(engine, &places, rows, options.relaxed),
@@ -216,193 +173,10 @@ impl BucketedStore {
         let held = Held {
             guard,
             places,
-            arrivals,
+            arrivals: buckets.arrivals,
         };
         let timeout = deadline.left(environment).max(Duration::from_nanos(1));
         Ok((routed, held, WriteOptions { timeout, ..options }))
-    }
-
-    /// Where the rows of a call lie in the order of their partitions.
-    fn addresses(&self, call: &Call) -> Result<Addresses, StoreError> {
-        let mut addresses = Addresses::default();
-        let mut numbers = HashMap::new();
-        for cas in &call.conditional {
-            let mut address = None;
-            if let Some(place) = self.place_of(&mut addresses, &mut numbers, &cas.table, &cas.partition)? {
-                let (of, bucketed) = &addresses.places[place];
-                let rows = cas.conditions.iter().map(|condition| match &condition.row {
-                    RowAddress::Row(row) => Ok(row.clone()),
-                    RowAddress::Static => Err(not_in_buckets(&bucketed.logical, "has no static columns")),
-                });
-                address = Some(Address {
-                    place,
-                    mutations: keys_of(of, bucketed, &cas.mutations)?,
-                    conditions: rows
-                        .map(|row| Ok(of.key(&row?)?))
-                        .collect::<Result<_, StoreError>>()?,
-                });
-            }
-            addresses.conditional.push(address);
-        }
-        for write in &call.plain {
-            let mut address = None;
-            if let Some(place) =
-                self.place_of(&mut addresses, &mut numbers, &write.table, &write.partition)?
-            {
-                let (of, bucketed) = &addresses.places[place];
-                address = Some(Address {
-                    place,
-                    mutations: keys_of(of, bucketed, &write.mutations)?,
-                    conditions: Vec::new(),
-                });
-            }
-            addresses.plain.push(address);
-        }
-        Ok(addresses)
-    }
-
-    /// The number of a partition among the places of a call; none: it is not kept in buckets.
-    fn place_of<'c>(
-        &self,
-        addresses: &mut Addresses,
-        numbers: &mut HashMap<(*const Table, &'c Cells), usize>,
-        table: &'c Arc<Table>,
-        partition: &'c Cells,
-    ) -> Result<Option<usize>, StoreError> {
-        let Some(bucketed) = self.bucketed(table)? else {
-            return Ok(None);
-        };
-        let address = (Arc::as_ptr(table), partition);
-        if let Some(number) = numbers.get(&address) {
-            return Ok(Some(*number));
-        }
-        let number = addresses.places.len();
-        let place = Place::new(&bucketed.pieced, partition.clone())?;
-        addresses.places.push((Arc::new(place), bucketed));
-        numbers.insert(address, number);
-        Ok(Some(number))
-    }
-}
-
-/// The keys of the rows that these write.
-fn keys_of(place: &Place, bucketed: &Bucketed, mutations: &[Mutation]) -> Result<Vec<Key>, StoreError> {
-    let keys = mutations.iter().map(|mutation| match mutation.operation.row() {
-        Some(row) => Ok(place.key(row)?),
-        None => Err(not_in_buckets(&bucketed.logical, "is written row by row")),
-    });
-    keys.collect()
-}
-
-/// In which buckets the rows of a call lie, in the order of its addresses.
-pub(super) struct Buckets {
-    pub(super) conditional: Vec<AddressBuckets>,
-    pub(super) plain: Vec<AddressBuckets>,
-}
-
-/// Of mutations, and of conditions.
-#[derive(Default)]
-pub(super) struct AddressBuckets {
-    pub(super) mutations: Vec<Bucket>,
-    pub(super) conditions: Vec<Bucket>,
-}
-
-impl Addresses {
-    fn buckets(&self, guard: &Guard) -> Result<Buckets, StoreError> {
-        let of = |place: usize, keys: &[Key]| -> Result<Vec<Bucket>, StoreError> {
-            let place = &self.places[place].0;
-            let buckets = keys.iter().map(|key| Ok(guard.bucket_of(place, key)?));
-            buckets.collect()
-        };
-        let all = |addresses: &[Option<Address>]| -> Result<Vec<AddressBuckets>, StoreError> {
-            let each = addresses.iter().map(|address| match address {
-                None => Ok(AddressBuckets::default()),
-                Some(address) => Ok(AddressBuckets {
-                    mutations: of(address.place, &address.mutations)?,
-                    conditions: of(address.place, &address.conditions)?,
-                }),
-            });
-            each.collect()
-        };
-        Ok(Buckets {
-            conditional: all(&self.conditional)?,
-            plain: all(&self.plain)?,
-        })
-    }
-
-    /// What comes into which bucket.
-    fn arrivals(&self, call: &Call, buckets: &Buckets) -> Arrivals {
-        let mut arrivals = Arrivals::new();
-        self.each_put(call, buckets, |place, bucket, key, bytes| {
-            arrivals.entry((place, bucket)).or_default().add(key, bytes);
-        });
-        arrivals
-    }
-
-    /// The rows that come into these buckets, in the order of their keys, each once.
-    fn coming(&self, call: &Call, buckets: &Buckets, into: BTreeSet<(usize, Bucket)>) -> Coming {
-        let mut coming: Coming = into.into_iter().map(|bucket| (bucket, Vec::new())).collect();
-        self.each_put(call, buckets, |place, bucket, key, bytes| {
-            if let Some(rows) = coming.get_mut(&(place, bucket)) {
-                rows.push((key.clone(), bytes));
-            }
-        });
-        for rows in coming.values_mut() {
-            rows.sort_unstable();
-            rows.dedup_by(|later, row| later.0 == row.0);
-        }
-        coming
-    }
-
-    /// Says of each row that is put where it comes.
-    fn each_put(&self, call: &Call, buckets: &Buckets, mut say: impl FnMut(usize, Bucket, &Key, u64)) {
-        let conditional = call.conditional.iter().map(|cas| &cas.mutations);
-        let conditional = conditional.zip(&self.conditional).zip(&buckets.conditional);
-        let plain = call.plain.iter().map(|write| &write.mutations);
-        let plain = plain.zip(&self.plain).zip(&buckets.plain);
-        for ((mutations, address), buckets) in conditional.chain(plain) {
-            let Some(address) = address else { continue };
-            let rows = mutations.iter().zip(&address.mutations);
-            for ((mutation, key), bucket) in rows.zip(&buckets.mutations) {
-                if let Some(bytes) = bytes_of(mutation) {
-                    say(address.place, *bucket, key, bytes);
-                }
-            }
-        }
-    }
-}
-
-impl Arrival {
-    fn arrived(&self) -> Arrived<'_> {
-        Arrived {
-            least: &self.least,
-            most: &self.most,
-            rows: self.rows,
-            bytes: self.bytes,
-        }
-    }
-
-    fn add(&mut self, key: &Key, bytes: u64) {
-        if self.rows == 0 || *key < self.least {
-            self.least.clone_from(key);
-        }
-        if self.rows == 0 || *key > self.most {
-            self.most.clone_from(key);
-        }
-        self.rows += 1;
-        self.bytes += bytes;
-    }
-}
-
-/// Bytes of what a mutation puts; none: it puts nothing.
-fn bytes_of(mutation: &Mutation) -> Option<u64> {
-    match &mutation.operation {
-        Operation::Put {
-            clustering, cells, ..
-        }
-        | Operation::Patch {
-            clustering, cells, ..
-        } => Some((clustering.byte_len() + cells.byte_len()) as u64),
-        _ => None,
     }
 }
 
@@ -415,15 +189,28 @@ fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTr
     full.map(|(bucket, _)| *bucket).collect()
 }
 
-/// Makes room for all of these; whether there may be more of it.
+/// Rows that come into buckets of one place.
+type ComingTo = Vec<(Bucket, Arc<Vec<Row>>)>;
+
+/// Makes room for all of these, in all partitions at once; whether there may be more of it.
 async fn make_room(engine: &Transacted, places: &[Arc<Place>], coming: Coming, relaxed: bool) -> bool {
-    let mut made = false;
+    let mut of_places: BTreeMap<usize, ComingTo> = BTreeMap::new();
     for ((place, bucket), rows) in coming {
-        // Who cannot cut writes where there is too little room: what is too large is looked at again.
-        let one = engine.make_room(&places[place], bucket, &rows, relaxed).await;
-        made |= one.unwrap_or(false);
+        let rows = Arc::new(rows);
+        of_places.entry(place).or_default().push((bucket, rows));
     }
-    made
+    let making = of_places.into_iter().map(|(place, buckets)| async move {
+        let mut made = false;
+        for (bucket, rows) in buckets {
+            // Who cannot cut writes where there is too little room: what is too large is looked at again.
+            let one = engine.make_room(&places[place], bucket, &rows, relaxed).await;
+            made |= one.unwrap_or(false);
+        }
+        made
+    });
+    let making: Vec<_> = making.collect();
+    let made = stream::iter(making).buffer_unordered(MAX_ROOMS_AT_ONCE);
+    made.fold(false, |all, one| async move { all | one }).await
 }
 
 /// Why a call was not sent.

@@ -6,6 +6,7 @@
 //!
 //! Where the store moves rows by transactions, and counts, buckets are kept by [`Transacted`]; else by [`PieceStore`].
 
+mod addresses;
 mod counted;
 mod estimate;
 mod list;
@@ -35,7 +36,7 @@ use tokio::task::AbortHandle;
 use crate::limits::MAX_STEP_TIME;
 use crate::place::{PieceStore, Stamps};
 use crate::transacted::Transacted;
-use counted::Call;
+use addresses::Call;
 pub use list::{Partitions, PartitionsPosition};
 use snapshot::BucketedSnapshot;
 use tables::{Bucketed, Known, in_store, logical_of};

@@ -8,12 +8,14 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_store::{PartitionWrite, StoreError};
 
 use super::BucketedStore;
+use super::addresses::Call;
 use super::writes::row;
 use crate::error::PiecesError;
 use crate::limits::MAX_ROOMS_AT_ONCE;
 use crate::place::{Place, PlaceId};
 use crate::room::Coming;
 use crate::samples::Became;
+use crate::transacted::Transacted;
 
 impl BucketedStore {
     /// Makes room for rows of which these are a sample, each of which stands for so many.
@@ -23,9 +25,41 @@ impl BucketedStore {
         each: u32,
         time: Duration,
     ) -> Result<(), StoreError> {
-        if self.transacted().is_some() {
-            return Ok(());
+        let making = async {
+            match self.writing() {
+                Some(engine) => self.room_in_counted(engine, sample, each).await,
+                None => self.room_in_pieces(sample, each).await,
+            }
+        };
+        // What is half done then is gone on with by who cuts.
+        match tokio::time::timeout(time, making).await {
+            Ok(made) => made,
+            Err(_) => Err(PiecesError::out_of_time(None).into()),
         }
+    }
+
+    /// Where transactions move rows.
+    async fn room_in_counted(
+        &self,
+        engine: &Transacted,
+        sample: Vec<PartitionWrite>,
+        each: u32,
+    ) -> Result<(), StoreError> {
+        let call = Call {
+            plain: sample,
+            ..Call::default()
+        };
+        let coming = self.addresses(&call)?.sampled(each);
+        let making = coming
+            .iter()
+            .map(|(place, rows)| engine.make_room_for(place, rows));
+        let making: Vec<_> = making.collect();
+        let making = stream::iter(making).buffer_unordered(MAX_ROOMS_AT_ONCE);
+        Ok(making.try_collect::<()>().await?)
+    }
+
+    /// Where samples tell how large buckets are.
+    async fn room_in_pieces(&self, sample: Vec<PartitionWrite>, each: u32) -> Result<(), StoreError> {
         let mut places: BTreeMap<PlaceId, (Arc<Place>, Vec<Coming>)> = BTreeMap::new();
         for write in sample {
             let Some(bucketed) = self.bucketed(&write.table)? else {
@@ -59,10 +93,6 @@ impl BucketedStore {
             .map(|(place, coming)| pieces.make_room(place, coming.clone()));
         let making: Vec<_> = making.collect();
         let making = stream::iter(making).buffer_unordered(MAX_ROOMS_AT_ONCE);
-        // What is half done then is gone on with by who cuts.
-        match tokio::time::timeout(time, making.try_collect::<()>()).await {
-            Ok(made) => Ok(made?),
-            Err(_) => Err(PiecesError::out_of_time(None).into()),
-        }
+        Ok(making.try_collect::<()>().await?)
     }
 }

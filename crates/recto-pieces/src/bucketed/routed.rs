@@ -6,7 +6,7 @@ use std::sync::Arc;
 use recto_buckets::Bucket;
 use recto_store::{Cas, CasCondition, Mutation, Operation, PartitionWrite, RowAddress};
 
-use super::counted::{AddressBuckets, Addresses, Buckets, Call};
+use super::addresses::{AddressBuckets, Addresses, Buckets, Call};
 use super::tables::Bucketed;
 use crate::place::Place;
 use crate::tables::bucket_partition;
@@ -19,17 +19,29 @@ pub(super) struct Routed {
     pub(super) conditions: Conditions,
 }
 
-/// Which number a mutation had among the plain ones of the call, by the one that it has now; none: the same.
+/// Which number a mutation had among the plain ones of the call, by the one that it has now.
 #[derive(Default)]
-pub(super) struct Numbers(Vec<usize>);
+pub(super) struct Numbers {
+    /// How many there are.
+    count: usize,
+    /// The numbers of the first of some that stand side by side: now, and in the call.
+    runs: Vec<(usize, usize)>,
+}
 
 /// Where each condition of the call stands now.
 #[derive(Default)]
 pub(super) struct Conditions(Vec<Vec<(usize, usize)>>);
 
 impl Numbers {
+    fn push(&mut self, before: usize, mutations: usize) {
+        self.runs.push((self.count, before));
+        self.count += mutations;
+    }
+
     pub(super) fn before(&self, number: usize) -> usize {
-        self.0.get(number).copied().unwrap_or(number)
+        let begun = self.runs.partition_point(|(now, _)| *now <= number);
+        let run = begun.checked_sub(1).map(|run| self.runs[run]);
+        run.map_or(number, |(now, before)| before + (number - now))
     }
 }
 
@@ -63,7 +75,7 @@ impl Routed {
         let plain = call.plain.into_iter().zip(&addresses.plain);
         for ((write, address), buckets) in plain.zip(&buckets.plain) {
             match address {
-                None => routed.add_numbered(write, None),
+                None => routed.add_whole(write),
                 Some(address) => {
                     let (place, bucketed) = &addresses.places[address.place];
                     routed.add_plain(write, (place, bucketed), buckets);
@@ -105,11 +117,10 @@ impl Routed {
         };
         let conditions = cas.conditions.iter().zip(&buckets.conditions);
         let conditions: Vec<usize> = conditions.map(|(_, bucket)| of_bucket(*bucket)).collect();
-        let mutations: Vec<usize> = buckets
-            .mutations
-            .iter()
-            .map(|bucket| of_bucket(*bucket))
-            .collect();
+        let mut mutations = Vec::with_capacity(cas.mutations.len());
+        for run in &buckets.mutations {
+            mutations.extend(std::iter::repeat_n(of_bucket(run.bucket), run.mutations));
+        }
         let mut at = Vec::with_capacity(conditions.len());
         for (condition, write) in cas.conditions.into_iter().zip(conditions) {
             let to = &mut self.call.conditional[write].conditions;
@@ -146,39 +157,44 @@ impl Routed {
             partition: bucket_partition(&place.partition, bucket),
             mutations,
         };
-        let buckets = &buckets.mutations;
-        let Some(first) = buckets.first() else { return };
-        if buckets.iter().all(|bucket| bucket == first) {
+        let runs = &buckets.mutations;
+        let Some(first) = runs.first() else { return };
+        if runs.iter().all(|run| run.bucket == first.bucket) {
             let mutations = write.mutations.into_iter().map(in_store).collect();
-            return self.add_numbered(write_of(*first, mutations), None);
+            return self.add_whole(write_of(first.bucket, mutations));
         }
-        let mut parts: BTreeMap<Bucket, (Vec<Mutation>, Vec<usize>)> = BTreeMap::new();
-        let mut mutations = write.mutations.into_iter().enumerate();
-        // Most come in the order of their keys, so that those of a bucket stand together.
-        for run in buckets.chunk_by(|one, other| one == other) {
-            let (there, numbers) = parts.entry(run[0]).or_default();
-            for (number, mutation) in mutations.by_ref().take(run.len()) {
-                there.push(in_store(mutation));
-                numbers.push(number);
-            }
+        let mut parts: BTreeMap<Bucket, Part> = BTreeMap::new();
+        let mut mutations = write.mutations.into_iter();
+        let mut before = self.numbers.count;
+        for run in runs {
+            let part = parts.entry(run.bucket).or_default();
+            part.mutations.reserve(run.mutations);
+            let of_run = mutations.by_ref().take(run.mutations);
+            part.mutations.extend(of_run.map(in_store));
+            part.numbers.push((before, run.mutations));
+            before += run.mutations;
         }
-        let first = self.numbers.0.len();
-        for (bucket, (mutations, mut numbers)) in parts {
-            for number in &mut numbers {
-                *number += first;
+        for (bucket, part) in parts {
+            for (before, count) in part.numbers {
+                self.numbers.push(before, count);
             }
-            self.add_numbered(write_of(bucket, mutations), Some(numbers));
+            self.call.plain.push(write_of(bucket, part.mutations));
         }
     }
 
-    fn add_numbered(&mut self, write: PartitionWrite, numbers: Option<Vec<usize>>) {
-        let first = self.numbers.0.len();
-        match numbers {
-            Some(numbers) => self.numbers.0.extend(numbers),
-            None => self.numbers.0.extend(first..first + write.mutations.len()),
-        }
+    /// A write whose mutations are those of one of the call, in their order.
+    fn add_whole(&mut self, write: PartitionWrite) {
+        self.numbers.push(self.numbers.count, write.mutations.len());
         self.call.plain.push(write);
     }
+}
+
+/// What of a write goes to one bucket.
+#[derive(Default)]
+struct Part {
+    mutations: Vec<Mutation>,
+    /// Of those that stand side by side in the call, the number of the first one there, and how many they are.
+    numbers: Vec<(usize, usize)>,
 }
 
 /// A mutation of a row as it is in the store.

@@ -50,6 +50,7 @@ use tokio::sync::OnceCell;
 pub use self::arrivals::Arrived;
 pub use self::moment::Moment;
 pub(crate) use self::moment::{rest_of, seek_of};
+pub(crate) use self::parts::Row;
 pub use self::route::Guard;
 pub use crate::directory::Seek;
 pub use crate::mend::Mended;

@@ -9,7 +9,7 @@ use crate::tables::BucketSize;
 const STRAYS: u64 = 8;
 
 /// A row that is there or comes, by its key, and how much of a bucket it takes.
-pub(super) type Row = (Key, u64);
+pub(crate) type Row = (Key, u64);
 
 /// What becomes of a bucket.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ struct Item<'r> {
 impl Parts {
     /// Of rows that are there and rows that come, both in the order of their keys, in parts that are no larger than a bucket becomes
     /// before it is cut.
-    pub(super) fn new(size: BucketSize, there: &[Row], coming: &[Row]) -> Self {
+    pub(super) fn new(size: BucketSize, there: &[Row], coming: &[&Row]) -> Self {
         let items = merged(there, coming);
         let total: u64 = items.iter().map(|item| item.amount).sum();
         let starts = match end(there, coming) {
@@ -83,8 +83,8 @@ impl Parts {
 }
 
 /// Both in the order of their keys; of a row that comes in the place of another the larger one counts.
-fn merged<'r>(there: &'r [Row], coming: &'r [Row]) -> Vec<Item<'r>> {
-    let (mut there, mut coming) = (there.iter().peekable(), coming.iter().peekable());
+fn merged<'r>(there: &'r [Row], coming: &[&'r Row]) -> Vec<Item<'r>> {
+    let (mut there, mut coming) = (there.iter().peekable(), coming.iter().copied().peekable());
     let mut items: Vec<Item<'r>> = Vec::new();
     loop {
         let takes_there = match (there.peek(), coming.peek()) {
@@ -93,10 +93,8 @@ fn merged<'r>(there: &'r [Row], coming: &'r [Row]) -> Vec<Item<'r>> {
             (None, _) => false,
             (Some(one), Some(other)) => one.0 <= other.0,
         };
-        let from = if takes_there { &mut there } else { &mut coming };
-        let Some((key, amount)) = from.next() else {
-            continue;
-        };
+        let row = if takes_there { there.next() } else { coming.next() };
+        let Some((key, amount)) = row else { continue };
         let is_there = if takes_there { *amount } else { 0 };
         match items.last_mut().filter(|last| last.key == key) {
             Some(last) => last.amount = last.amount.max(*amount),
@@ -110,7 +108,7 @@ fn merged<'r>(there: &'r [Row], coming: &'r [Row]) -> Vec<Item<'r>> {
 }
 
 /// At which end rows come in, if nearly all that is there lies on its other side.
-fn end(there: &[Row], coming: &[Row]) -> Option<End> {
+fn end(there: &[Row], coming: &[&Row]) -> Option<End> {
     let (Some(first), Some(last)) = (coming.first(), coming.last()) else {
         return Some(End::Last);
     };
@@ -162,7 +160,8 @@ mod tests {
     }
 
     fn parts(there: impl Iterator<Item = u8>, coming: impl Iterator<Item = u8>) -> (Vec<u8>, usize) {
-        let parts = Parts::new(SIZE, &rows(there), &rows(coming));
+        let coming = rows(coming);
+        let parts = Parts::new(SIZE, &rows(there), &coming.iter().collect::<Vec<_>>());
         (parts.edges.iter().map(|edge| edge[0]).collect(), parts.stays)
     }
 
@@ -190,11 +189,13 @@ mod tests {
 
     #[test]
     fn what_is_there_of_no_part_is_cut_ahead() {
-        let parts = Parts::new(SIZE, &rows(0..7), &rows(100..118));
+        let coming = rows(100..118);
+        let parts = Parts::new(SIZE, &rows(0..7), &coming.iter().collect::<Vec<_>>());
         let [(end, ahead, moved), (_, before, others)] = parts.ways();
         assert_eq!((end, ahead.len(), moved.len()), (End::Last, 2, 0));
         assert_eq!((before.len(), others.len()), (0, 0));
-        let parts = Parts::new(SIZE, &rows(100..107), &rows(10..28));
+        let coming = rows(10..28);
+        let parts = Parts::new(SIZE, &rows(100..107), &coming.iter().collect::<Vec<_>>());
         let [(_, ahead, moved), (end, before, others)] = parts.ways();
         assert_eq!((end, before.len(), others.len()), (End::First, 2, 0));
         assert_eq!((ahead.len(), moved.len()), (0, 0));

@@ -2,6 +2,7 @@
 
 use recto_buckets::Key;
 use recto_store::PartitionCount;
+use recto_store::read::ROW_OVERHEAD_BYTES;
 
 use super::arrivals::{End, Trend};
 use crate::tables::BucketSize;
@@ -24,6 +25,11 @@ impl BucketSize {
     /// How much of it one row is.
     pub(super) fn of_row(self, bytes: u64) -> u64 {
         self.of(PartitionCount { rows: 1, bytes })
+    }
+
+    /// How much of it a row is whose cells have so many bytes.
+    pub(crate) fn of_cells(self, bytes: u64) -> u64 {
+        self.of_row(bytes + ROW_OVERHEAD_BYTES)
     }
 
     /// How large it may be.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use recto_buckets::{Bucket, Key, Span};
+use recto_model::table::ReadDirection;
 use recto_model::{Bound, Slice};
 use recto_store::read::ROW_OVERHEAD_BYTES;
 use recto_store::{PartitionCount, ReadOptions};
@@ -61,6 +62,37 @@ impl Guard {
     }
 }
 
+impl Guard {
+    /// The buckets that may have too little room for rows, which are in the order of their keys, and which of them come there.
+    fn full(&self, place: &Place, rows: &[Row]) -> Result<Vec<(Bucket, Arc<Vec<Row>>)>> {
+        let (mut full, mut rest) = (Vec::new(), rows);
+        while let Some((first, _)) = rest.first() {
+            let stretch = self.stretch_of(place, first)?;
+            let count = rest.partition_point(|row| stretch.is_before_end(&row.0));
+            let (of_bucket, others) = rest.split_at(count.max(1));
+            if !self.has_room(place, stretch.bucket, amount_of(of_bucket)) {
+                full.push((stretch.bucket, Arc::new(of_bucket.to_vec())));
+            }
+            rest = others;
+        }
+        Ok(full)
+    }
+
+    /// Whether it is known that a bucket has room for so much.
+    fn has_room(&self, place: &Place, bucket: Bucket, amount: u64) -> bool {
+        let Some((place, entry)) = self.places.get(&place.id) else {
+            return true;
+        };
+        let size = place.pieced.size;
+        let fills = entry.fills.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, is_counted) = fills
+            .get(&bucket)
+            .map_or((0, false), |fill| (fill.now(size), fill.is_counted()));
+        let then = now.saturating_add(amount);
+        then <= size.most() && (is_counted || then <= size.most() / UNCOUNTED)
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         for (fills, bucket, amount) in self.reserved.drain(..) {
@@ -73,25 +105,50 @@ impl Drop for Guard {
 }
 
 impl Transacted {
-    /// Makes room for rows in a bucket that has too little for them, by their keys in order and their bytes, their clustering and regular cells. Whoever
-    /// calls has no guard. Relaxed, what is done is on disk with the next write that is not. Whether anything was done, so that it is worth to be routed again.
+    /// Makes room in a partition for rows that are about to be loaded: these are some of them, in the order of their keys, each with how much all those
+    /// are that it stands for. What is done is on disk with the next write that is not relaxed.
+    ///
+    /// # Errors
+    /// It cannot be cut: there is as much room as there was, or some more.
+    pub(crate) async fn make_room_for(&self, place: &Arc<Place>, rows: &[Row]) -> Result<()> {
+        let guard = self.route(std::slice::from_ref(place), MAX_STEP_TIME).await?;
+        let full = guard.full(place, rows);
+        guard.done();
+        let most = place.pieced.size.most();
+        for (bucket, rows) in full? {
+            self.make_room_to(place, bucket, &rows, (most, true)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for rows in a bucket that has too little for them, by their keys in order and how much each is. Whoever calls has no guard.
+    /// Relaxed, what is done is on disk with the next write that is not. Whether anything was done, so that it is worth to be routed again.
     ///
     /// # Errors
     /// It cannot be cut: there is as much room as there was.
-    pub async fn make_room(
+    pub(crate) async fn make_room(
         &self,
         place: &Arc<Place>,
         bucket: Bucket,
-        rows: &[(Key, u64)],
+        rows: &Arc<Vec<Row>>,
         relaxed: bool,
+    ) -> Result<bool> {
+        let room = place.pieced.size.room_for(amount_of(rows));
+        self.make_room_to(place, bucket, rows, (room, relaxed)).await
+    }
+
+    /// The same where the bucket may be so large with them.
+    async fn make_room_to(
+        &self,
+        place: &Arc<Place>,
+        bucket: Bucket,
+        rows: &Arc<Vec<Row>>,
+        (room, relaxed): (u64, bool),
     ) -> Result<bool> {
         let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else {
             return Ok(false);
         };
-        let size = place.pieced.size;
-        let coming = rows.iter();
-        let coming = coming.map(|(key, bytes)| (key.clone(), size.of_row(bytes + ROW_OVERHEAD_BYTES)));
-        let _wish = self.wishes.wish(place, coming.collect());
+        let _wish = self.wishes.wish(place, rows);
         let _cutting = self.locks.cut(place).await;
         if !self.is_in(place, bucket, [first, last]).await? {
             // Who had the lock before made room for these, too.
@@ -102,23 +159,17 @@ impl Transacted {
         let Some((start, count, _)) = self.fill(place, bucket, first).await? else {
             return Ok(true);
         };
-        let amount: u64 = rows
-            .iter()
-            .map(|(_, bytes)| size.of_row(bytes + ROW_OVERHEAD_BYTES))
-            .sum();
-        if size.of(count).saturating_add(amount) <= size.room_for(amount) {
+        let size = place.pieced.size;
+        if size.of(count).saturating_add(amount_of(rows)) <= room {
             return Ok(true);
         }
-        if amount <= size.most() / LARGE {
+        if room > size.most() {
             self.cut_as_often(place, bucket, first, false).await?;
             return Ok(true);
         }
-        let there = if count.rows == 0 {
-            Vec::new()
-        } else {
-            self.rows_of(place, bucket, size).await?
-        };
-        let coming = self.wishes.of(place, &self.span_of(place, &start).await?);
+        let wishes = self.wishes.of(place);
+        let coming = in_span(&wishes, &self.span_of(place, &start).await?);
+        let there = self.there(place, bucket, count, &coming).await?;
         let parts = Parts::new(size, &there, &coming);
         self.part(place, bucket, start, &parts, relaxed).await
     }
@@ -162,6 +213,48 @@ impl Transacted {
             }
         }
         Ok(!parts.edges.is_empty())
+    }
+
+    /// What a bucket has, in the order of the keys: where all of it lies on one side of what comes, as one row would be that is so much.
+    async fn there(
+        &self,
+        place: &Place,
+        bucket: Bucket,
+        count: PartitionCount,
+        coming: &[&Row],
+    ) -> Result<Vec<Row>> {
+        let size = place.pieced.size;
+        let (Some(first), Some(last)) = (coming.first(), coming.last()) else {
+            return Ok(Vec::new());
+        };
+        if count.rows == 0 {
+            return Ok(Vec::new());
+        }
+        for direction in [ReadDirection::Backward, ReadDirection::Forward] {
+            let (table, snapshot) = (place.pieced.table(), self.store.snapshot()?);
+            let slice = Slice {
+                direction,
+                ..Slice::from_start(table, place.bucket_partition(bucket), 1)
+            };
+            let options = ReadOptions {
+                timeout: MAX_ROOM_READ,
+                ..ReadOptions::default()
+            };
+            let read = snapshot.slice(&slice, &options).await?;
+            let Some(row) = read.rows.iter().next() else {
+                // All of it has ended.
+                return Ok(Vec::new());
+            };
+            let key = place.pieced.key(clustering_of(table, row).as_row())?;
+            let is_beside = match direction {
+                ReadDirection::Backward => key < first.0,
+                ReadDirection::Forward => key > last.0,
+            };
+            if is_beside {
+                return Ok(vec![(key, size.of(count))]);
+            }
+        }
+        self.rows_of(place, bucket, size).await
     }
 
     /// The rows of a bucket, in the order of their keys.
@@ -213,9 +306,8 @@ impl Wishes {
     }
 
     /// In the order of their keys.
-    fn wish(&self, place: &Place, rows: Vec<Row>) -> Wish<'_> {
-        let rows = Arc::new(rows);
-        let id = Arc::clone(&place.id);
+    fn wish(&self, place: &Place, rows: &Arc<Vec<Row>>) -> Wish<'_> {
+        let (id, rows) = (Arc::clone(&place.id), Arc::clone(rows));
         self.lock()
             .entry(Arc::clone(&id))
             .or_default()
@@ -227,17 +319,25 @@ impl Wishes {
         }
     }
 
-    /// All rows in a span, in the order of their keys.
-    fn of(&self, place: &Place, span: &Span) -> Vec<Row> {
-        let wishes = self.lock().get(&place.id).cloned().unwrap_or_default();
-        let mut rows: Vec<Row> = Vec::new();
-        for wish in wishes {
-            rows.extend(wish.iter().filter(|row| span.has(&row.0)).cloned());
-        }
+    /// The rows of all calls.
+    fn of(&self, place: &Place) -> Vec<Arc<Vec<Row>>> {
+        self.lock().get(&place.id).cloned().unwrap_or_default()
+    }
+}
+
+/// All rows in a span, in the order of their keys.
+fn in_span<'w>(wishes: &'w [Arc<Vec<Row>>], span: &Span) -> Vec<&'w Row> {
+    let all = wishes.iter().flat_map(|wish| wish.iter());
+    let mut rows: Vec<&Row> = all.filter(|row| span.has(&row.0)).collect();
+    if wishes.len() > 1 {
         rows.sort_unstable();
         rows.dedup_by(|later, row| later.0 == row.0);
-        rows
     }
+    rows
+}
+
+fn amount_of(rows: &[Row]) -> u64 {
+    rows.iter().map(|row| row.1).sum()
 }
 
 impl Drop for Wish<'_> {

@@ -11,7 +11,7 @@ use super::Transacted;
 use super::arrivals::Arrived;
 use super::known::{Entry, Fills};
 use super::locks::Shared;
-use super::whole::Whole;
+use super::whole::{Stretch, Whole};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::notices::{Notice, Notices};
 use crate::place::{Deadline, Place, PlaceId};
@@ -81,11 +81,16 @@ impl Guard {
     /// # Errors
     /// `BelowFloor`: rows there are not kept any more.
     pub fn bucket_of(&self, place: &Place, key: &[u8]) -> Result<Bucket> {
-        let found = self.places.get(&place.id);
-        let bucket = found.map_or(Err(Unrouted::OutsideWindow), |(_, entry)| {
-            entry.whole.bucket_of(key)
-        });
-        bucket.map_err(|unrouted| {
+        Ok(self.stretch_of(place, key)?.bucket)
+    }
+
+    /// From where to where keys of one of its partitions lie where this one does.
+    ///
+    /// # Errors
+    /// As of [`bucket_of`](Self::bucket_of).
+    pub(crate) fn stretch_of(&self, place: &Place, key: &[u8]) -> Result<Stretch<'_>> {
+        let whole = self.whole(place).ok_or(Unrouted::OutsideWindow);
+        whole.and_then(|whole| whole.stretch_of(key)).map_err(|unrouted| {
             let kind = match unrouted {
                 Unrouted::BelowFloor => PiecesErrorKind::BelowFloor,
                 Unrouted::OutsideWindow => PiecesErrorKind::InvalidArgument,

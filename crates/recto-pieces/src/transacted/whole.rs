@@ -3,12 +3,28 @@
 use std::sync::Arc;
 
 use recto_buckets::limits::MAX_WINDOW_PIECES;
-use recto_buckets::{Bucket, Directory, Floor, Key, Piece, Span, Unrouted, Version};
+use recto_buckets::{Bucket, Directory, Floor, Kept, Key, Piece, Span, Unrouted, Version};
 
 use crate::directory::Seek;
 
 /// Bytes that a piece takes beside its edge, about.
 const PIECE_BYTES: usize = 256;
+
+/// Keys side by side that lie in one bucket, and are kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stretch<'w> {
+    pub(crate) bucket: Bucket,
+    /// The least.
+    pub(crate) start: &'w [u8],
+    /// What they lie before; none: all others.
+    end: Option<&'w [u8]>,
+}
+
+impl Stretch<'_> {
+    pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {
+        self.end.is_none_or(|end| key < end)
+    }
+}
 
 /// A directory.
 #[derive(Debug, Clone)]
@@ -64,13 +80,34 @@ impl Whole {
         begun.saturating_sub(1)
     }
 
-    /// The bucket of a key.
-    pub(super) fn bucket_of(&self, key: &[u8]) -> Result<Bucket, Unrouted> {
-        if self.floor.as_ref().is_some_and(|floor| floor.hides(key)) {
-            return Err(Unrouted::BelowFloor);
+    /// From where to where keys lie where this one does.
+    pub(super) fn stretch_of(&self, key: &[u8]) -> Result<Stretch<'_>, Unrouted> {
+        let window = &self.windows[self.index(key)];
+        let begun = window
+            .pieces
+            .partition_point(|piece| piece.start.as_slice() <= key);
+        let piece = begun.checked_sub(1).and_then(|index| window.pieces.get(index));
+        let piece = piece.ok_or(Unrouted::OutsideWindow)?;
+        let next = window.pieces.get(begun).map(|piece| &piece.start);
+        let (mut start, mut end) = (
+            piece.start.as_slice(),
+            next.or(window.end.as_ref()).map(Vec::as_slice),
+        );
+        if let Some(floor) = &self.floor {
+            if floor.hides(key) {
+                return Err(Unrouted::BelowFloor);
+            }
+            let at = floor.at.as_slice();
+            match floor.kept {
+                Kept::After => start = start.max(at),
+                Kept::Before => end = Some(end.map_or(at, |end| end.min(at))),
+            }
         }
-        let piece = self.windows[self.index(key)].piece_of(key);
-        Ok(piece.ok_or(Unrouted::OutsideWindow)?.roles.read)
+        Ok(Stretch {
+            bucket: piece.roles.read,
+            start,
+            end,
+        })
     }
 
     /// The piece that has a key, and from where to where it goes.

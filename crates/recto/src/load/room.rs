@@ -1,5 +1,5 @@
-//! Room in buckets for rows that are about to be loaded: a cut that begins when a bucket is full takes longer than it takes to load
-//! the next one.
+//! Room in buckets for rows that are about to be loaded: on Cassandra a cut that begins when a bucket is full takes longer than it takes to load
+//! the next one, and in the embedded store calls would wait for it one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,9 +28,6 @@ impl ChunkWriter {
     /// # Errors
     /// What is written of the rows cannot be made.
     pub(super) async fn make_room(&self, buffer: &Arc<Buffer>) -> Result<()> {
-        if self.shared.store.limits().transactions {
-            return Ok(());
-        }
         for number in 0..self.plan.targets.len() {
             let viewed = self.plan.targets[number].core.viewed_now()?;
             let (plan, buffer) = (Arc::clone(&self.plan), Arc::clone(buffer));

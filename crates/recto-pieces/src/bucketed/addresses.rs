@@ -1,0 +1,349 @@
+//! Where the rows of a call lie: their keys, and the buckets of those.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use recto_buckets::{Bucket, Key};
+use recto_model::{Cells, Table};
+use recto_store::{Cas, Mutation, Operation, PartitionWrite, RowAddress, StoreError};
+
+use super::tables::Bucketed;
+use super::{BucketedStore, not_in_buckets};
+use crate::place::Place;
+use crate::transacted::{Arrived, Guard, Row};
+
+/// A call of several writes.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    pub(super) conditional: Vec<Cas>,
+    pub(super) plain: Vec<PartitionWrite>,
+}
+
+/// Where all rows of a call lie.
+#[derive(Default)]
+pub(super) struct Addresses {
+    pub(super) places: Vec<(Arc<Place>, Arc<Bucketed>)>,
+    pub(super) conditional: Vec<Option<Address>>,
+    pub(super) plain: Vec<Option<Address>>,
+}
+
+/// Where the rows of a write lie, if its table is kept in buckets.
+#[derive(Debug)]
+pub(super) struct Address {
+    /// Which of the call's places it is of.
+    pub(super) place: usize,
+    mutations: Rows,
+    conditions: Vec<Key>,
+}
+
+/// The keys of rows one behind the other, where each ends, and how many bytes it has if it is put.
+#[derive(Debug, Default)]
+struct Rows {
+    keys: Vec<u8>,
+    rows: Vec<(usize, Option<u32>)>,
+}
+
+/// In which buckets the rows of a call lie, in the order of its addresses.
+#[derive(Default)]
+pub(super) struct Buckets {
+    pub(super) conditional: Vec<AddressBuckets>,
+    pub(super) plain: Vec<AddressBuckets>,
+    /// What comes into which.
+    pub(super) arrivals: Arrivals,
+}
+
+/// Of mutations, and of conditions.
+#[derive(Default)]
+pub(super) struct AddressBuckets {
+    pub(super) mutations: Vec<Run>,
+    pub(super) conditions: Vec<Bucket>,
+}
+
+/// Mutations side by side whose rows lie in one bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) bucket: Bucket,
+    pub(super) mutations: usize,
+}
+
+/// Rows that a call puts into one bucket.
+#[derive(Debug, Default)]
+pub(super) struct Arrival {
+    least: Key,
+    most: Key,
+    rows: u64,
+    bytes: u64,
+}
+
+/// The buckets that a call puts rows into: of a place by its number.
+pub(super) type Arrivals = BTreeMap<(usize, Bucket), Arrival>;
+
+/// Rows that come into buckets, by their keys, and how much each is.
+pub(super) type Coming = BTreeMap<(usize, Bucket), Vec<Row>>;
+
+impl BucketedStore {
+    /// Where the rows of a call lie in the order of their partitions.
+    pub(super) fn addresses(&self, call: &Call) -> Result<Addresses, StoreError> {
+        let mut addresses = Addresses::default();
+        let mut numbers = HashMap::new();
+        for cas in &call.conditional {
+            let mut address = None;
+            if let Some(place) = self.place_of(&mut addresses, &mut numbers, &cas.table, &cas.partition)? {
+                let (of, bucketed) = &addresses.places[place];
+                let rows = cas.conditions.iter().map(|condition| match &condition.row {
+                    RowAddress::Row(row) => Ok(of.key(row)?),
+                    RowAddress::Static => Err(not_in_buckets(&bucketed.logical, "has no static columns")),
+                });
+                address = Some(Address {
+                    place,
+                    mutations: Rows::new(of, bucketed, &cas.mutations)?,
+                    conditions: rows.collect::<Result<_, StoreError>>()?,
+                });
+            }
+            addresses.conditional.push(address);
+        }
+        for write in &call.plain {
+            let mut address = None;
+            if let Some(place) =
+                self.place_of(&mut addresses, &mut numbers, &write.table, &write.partition)?
+            {
+                let (of, bucketed) = &addresses.places[place];
+                address = Some(Address {
+                    place,
+                    mutations: Rows::new(of, bucketed, &write.mutations)?,
+                    conditions: Vec::new(),
+                });
+            }
+            addresses.plain.push(address);
+        }
+        Ok(addresses)
+    }
+
+    /// The number of a partition among the places of a call; none: it is not kept in buckets.
+    fn place_of<'c>(
+        &self,
+        addresses: &mut Addresses,
+        numbers: &mut HashMap<(*const Table, &'c Cells), usize>,
+        table: &'c Arc<Table>,
+        partition: &'c Cells,
+    ) -> Result<Option<usize>, StoreError> {
+        let Some(bucketed) = self.bucketed(table)? else {
+            return Ok(None);
+        };
+        let address = (Arc::as_ptr(table), partition);
+        if let Some(number) = numbers.get(&address) {
+            return Ok(Some(*number));
+        }
+        let number = addresses.places.len();
+        let place = Place::new(&bucketed.pieced, partition.clone())?;
+        addresses.places.push((Arc::new(place), bucketed));
+        numbers.insert(address, number);
+        Ok(Some(number))
+    }
+}
+
+impl Rows {
+    fn new(place: &Place, bucketed: &Bucketed, mutations: &[Mutation]) -> Result<Self, StoreError> {
+        let mut rows = Self {
+            keys: Vec::new(),
+            rows: Vec::with_capacity(mutations.len()),
+        };
+        for (number, mutation) in mutations.iter().enumerate() {
+            let Some(row) = mutation.operation.row() else {
+                return Err(not_in_buckets(&bucketed.logical, "is written row by row"));
+            };
+            place
+                .pieced
+                .push_key(row, &mut rows.keys)
+                .map_err(StoreError::from)?;
+            if number == 0 {
+                // Most are about as long as the first one.
+                rows.keys.reserve(rows.keys.len() * mutations.len());
+            }
+            rows.rows.push((rows.keys.len(), put_bytes(mutation)));
+        }
+        Ok(rows)
+    }
+
+    fn key(&self, number: usize) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.rows[before].0);
+        &self.keys[start..self.rows[number].0]
+    }
+
+    /// The rows from the so-manieth on, each with its bytes if it is put.
+    fn from(&self, first: usize) -> impl Iterator<Item = (&[u8], Option<u32>)> {
+        (first..self.rows.len()).map(|number| (self.key(number), self.rows[number].1))
+    }
+}
+
+/// Bytes of what a mutation puts; none: it puts nothing.
+fn put_bytes(mutation: &Mutation) -> Option<u32> {
+    match &mutation.operation {
+        Operation::Put {
+            clustering, cells, ..
+        }
+        | Operation::Patch {
+            clustering, cells, ..
+        } => u32::try_from(clustering.byte_len() + cells.byte_len()).ok(),
+        _ => None,
+    }
+}
+
+impl Addresses {
+    /// In which buckets the rows lie, by what is held.
+    pub(super) fn buckets(&self, guard: &Guard) -> Result<Buckets, StoreError> {
+        let mut arrivals = Arrivals::new();
+        let mut all = |addresses: &[Option<Address>]| -> Result<Vec<AddressBuckets>, StoreError> {
+            let each = addresses.iter().map(|address| match address {
+                None => Ok(AddressBuckets::default()),
+                Some(address) => {
+                    let place = &self.places[address.place].0;
+                    let conditions = address.conditions.iter();
+                    let conditions = conditions.map(|key| Ok(guard.stretch_of(place, key)?.bucket));
+                    Ok(AddressBuckets {
+                        conditions: conditions.collect::<Result<_, StoreError>>()?,
+                        mutations: address.runs(place, guard, &mut arrivals)?,
+                    })
+                }
+            });
+            each.collect()
+        };
+        Ok(Buckets {
+            conditional: all(&self.conditional)?,
+            plain: all(&self.plain)?,
+            arrivals,
+        })
+    }
+
+    /// The rows of each place that are put, in the order of their keys, each once and with how much so many of its like are.
+    pub(super) fn sampled(&self, each: u32) -> Vec<(Arc<Place>, Vec<Row>)> {
+        let each = u64::from(each);
+        let mut sampled: Vec<(Arc<Place>, Vec<Row>)> = self
+            .places
+            .iter()
+            .map(|(place, _)| (Arc::clone(place), Vec::new()))
+            .collect();
+        for address in self.plain.iter().flatten() {
+            let (place, rows) = &mut sampled[address.place];
+            let size = place.pieced.size;
+            let put = address.mutations.from(0);
+            rows.extend(put.filter_map(|(key, put)| {
+                let amount = size.of_cells(put?.into());
+                Some((key.to_vec(), amount.saturating_mul(each)))
+            }));
+        }
+        for (_, rows) in &mut sampled {
+            in_order(rows);
+        }
+        sampled
+    }
+
+    /// The rows that come into these buckets, in the order of their keys, each once.
+    pub(super) fn coming(&self, buckets: &Buckets, into: BTreeSet<(usize, Bucket)>) -> Coming {
+        let mut coming: Coming = into.into_iter().map(|bucket| (bucket, Vec::new())).collect();
+        let conditional = self.conditional.iter().zip(&buckets.conditional);
+        let plain = self.plain.iter().zip(&buckets.plain);
+        for (address, buckets) in conditional.chain(plain) {
+            let Some(address) = address else { continue };
+            let size = self.places[address.place].0.pieced.size;
+            let mut rows = address.mutations.from(0);
+            for run in &buckets.mutations {
+                let of_run = rows.by_ref().take(run.mutations);
+                match coming.get_mut(&(address.place, run.bucket)) {
+                    None => of_run.for_each(drop),
+                    Some(coming) => coming.extend(
+                        of_run.filter_map(|(key, put)| Some((key.to_vec(), size.of_cells(put?.into())))),
+                    ),
+                }
+            }
+        }
+        coming.values_mut().for_each(in_order);
+        coming
+    }
+}
+
+/// Puts rows into the order of their keys, each once.
+fn in_order(rows: &mut Vec<Row>) {
+    if !rows.is_sorted() {
+        rows.sort_unstable();
+    }
+    rows.dedup_by(|later, row| later.0 == row.0);
+}
+
+impl Address {
+    /// Mutations side by side whose rows lie in one bucket; and what comes into it.
+    fn runs(&self, place: &Place, guard: &Guard, arrivals: &mut Arrivals) -> Result<Vec<Run>, StoreError> {
+        let (mut runs, mut first) = (Vec::<Run>::new(), 0);
+        while first < self.mutations.rows.len() {
+            let stretch = guard.stretch_of(place, self.mutations.key(first))?;
+            let mut came = Came::default();
+            let mut count = 0;
+            for (key, put) in self.mutations.from(first) {
+                // Most come in the order of their keys.
+                let is_behind = came.most.is_some_and(|most| key >= most);
+                if !stretch.is_before_end(key) || !(is_behind || stretch.start <= key) {
+                    break;
+                }
+                if let Some(bytes) = put {
+                    came.add(key, is_behind, bytes.into());
+                }
+                count += 1;
+            }
+            let bucket = stretch.bucket;
+            runs.push(Run {
+                bucket,
+                mutations: count,
+            });
+            if let (Some(least), Some(most)) = (came.least, came.most) {
+                let arrival = arrivals.entry((self.place, bucket)).or_default();
+                arrival.add(least, most, came.rows, came.bytes);
+            }
+            first += count;
+        }
+        Ok(runs)
+    }
+}
+
+/// Rows of a run that are put.
+#[derive(Default)]
+struct Came<'k> {
+    least: Option<&'k [u8]>,
+    most: Option<&'k [u8]>,
+    rows: u64,
+    bytes: u64,
+}
+
+impl<'k> Came<'k> {
+    fn add(&mut self, key: &'k [u8], is_behind: bool, bytes: u64) {
+        if is_behind || self.most.is_none() {
+            self.most = Some(key);
+        }
+        if self.least.is_none_or(|least| !is_behind && key < least) {
+            self.least = Some(key);
+        }
+        self.rows += 1;
+        self.bytes += bytes;
+    }
+}
+
+impl Arrival {
+    pub(super) fn arrived(&self) -> Arrived<'_> {
+        Arrived {
+            least: &self.least,
+            most: &self.most,
+            rows: self.rows,
+            bytes: self.bytes,
+        }
+    }
+
+    fn add(&mut self, least: &[u8], most: &[u8], rows: u64, bytes: u64) {
+        if self.rows == 0 || *least < *self.least {
+            least.clone_into(&mut self.least);
+        }
+        if self.rows == 0 || *most > *self.most {
+            most.clone_into(&mut self.most);
+        }
+        self.rows += rows;
+        self.bytes += bytes;
+    }
+}
