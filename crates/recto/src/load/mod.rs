@@ -54,7 +54,7 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt};
 use recto_model::schema::WriteMode;
 use recto_store::{Limits, Stamp};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::core::CollectionCore;
@@ -65,6 +65,7 @@ use checkpoint::{Checkpoint, State, Tally};
 use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
 use plan::LoadPlan;
 use rejects::RejectFile;
+use room::Rooms;
 use source::{Format, Source};
 pub use source::{check_load_file, check_load_name};
 use write::ChunkWriter;
@@ -150,6 +151,7 @@ pub(crate) async fn load(
         buffer_bytes = buffer_bytes.min(MAX_CHANGES_BUFFER_BYTES);
     }
     let sizes = Sizes::of(buffer_bytes, limits);
+    let (rooms, coming) = mpsc::unbounded_channel();
     let deliveries = pipeline::convert(
         reading,
         Conversion {
@@ -159,15 +161,17 @@ pub(crate) async fn load(
             rows_done: state.rows,
             full_bytes: sizes.full_bytes,
             worth_bytes: sizes.worth_bytes,
+            rooms,
         },
     )?;
-    let writer = ChunkWriter {
+    let writer = Arc::new(ChunkWriter {
         shared: Arc::clone(&collections[0].shared),
         plan: Arc::clone(&plan),
         sizes: sizes.write,
         options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),
         stamp: state.stamp,
-    };
+    });
+    let _rooms = Rooms::begin(Arc::clone(&writer), coming);
     let rows_resumed = state.rows;
     let mut load = Load {
         telling: Telling::new(progress, counters, source.bytes_total()),
@@ -379,7 +383,7 @@ struct Load<'a> {
     source: Arc<Source>,
     plan: Arc<LoadPlan>,
     checkpoint: Checkpoint,
-    writer: ChunkWriter,
+    writer: Arc<ChunkWriter>,
     state: State,
     /// Lent to a blocking task while it is written.
     rejects: Option<RejectFile>,
@@ -393,12 +397,15 @@ impl Load<'_> {
             let next = deliveries.next();
             let Delivery {
                 buffer,
+                room,
                 end,
                 bytes_end,
             } = self.telling.during(&self.state, self.bytes_done, next).await?;
             let last_stamp = Stamp(self.state.stamp.0.saturating_add_unsigned(buffer.rows_end));
             collections[0].shared.stamps.skip_to(last_stamp);
-            self.write(Arc::new(buffer), bytes_end).await?;
+            let room = async { Ok(drop(room.await)) };
+            self.telling.during(&self.state, self.bytes_done, room).await?;
+            self.write(buffer, bytes_end).await?;
             match end {
                 None => {}
                 Some(Ok(())) => return Ok(()),
@@ -446,8 +453,6 @@ impl Load<'_> {
         state: &mut State,
     ) -> Result<Vec<RefusedRow>> {
         let Self { telling, writer, .. } = self;
-        let room = writer.make_room(buffer);
-        telling.during(state, self.bytes_done, room).await?;
         let mut refused = Vec::new();
         let (rows, mut rows_written) = (buffer.entries(), 0);
         let bytes_of_buffer = u128::from(bytes_end.saturating_sub(self.bytes_done));

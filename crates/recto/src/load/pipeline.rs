@@ -216,11 +216,19 @@ fn read_records(
 
 /// Rows to write, and whether they are the last.
 pub(super) struct Delivery {
-    pub(super) buffer: Buffer,
+    pub(super) buffer: Arc<Buffer>,
+    /// Told, or given up, when there is as much room for its rows as there will be.
+    pub(super) room: oneshot::Receiver<()>,
     /// About how many bytes of the file were read for the rows up to its end.
     pub(super) bytes_end: u64,
     /// How the file ended, with the last delivery.
     pub(super) end: Option<Result<()>>,
+}
+
+/// Rows that are delivered next, and whom to tell that there is room for them.
+pub(super) struct Coming {
+    pub(super) buffer: Arc<Buffer>,
+    pub(super) room: oneshot::Sender<()>,
 }
 
 /// What the converting thread needs to know.
@@ -234,6 +242,8 @@ pub(super) struct Conversion {
     pub(super) full_bytes: usize,
     /// A buffer of this size is delivered if the writer is waiting.
     pub(super) worth_bytes: usize,
+    /// Who makes room for what comes next, while what came before is written.
+    pub(super) rooms: mpsc::UnboundedSender<Coming>,
 }
 
 /// Where sorted rows come from.
@@ -339,15 +349,23 @@ impl ConvertingThread {
         self.buffer.rows_end = self.row;
         self.buffer.sort();
         self.buffer.keep_one_of_each_key(&self.conversion.plan);
+        let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
+        let (buffer, (told, room)) = (Arc::new(buffer), oneshot::channel());
+        let coming = Coming {
+            buffer: Arc::clone(&buffer),
+            room: told,
+        };
+        // If nobody takes it, nobody waits for room.
+        let _ = self.conversion.rooms.send(coming);
         if !self.is_demanded {
             self.demanded.recv().map_err(|_| Abandoned)?;
         }
         self.is_demanded = false;
         let bytes_end = self.conversion.counters.bytes_consumed.load(Ordering::Relaxed);
-        let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
         self.sender
             .blocking_send(Delivery {
                 buffer,
+                room,
                 bytes_end,
                 end,
             })

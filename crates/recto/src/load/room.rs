@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_store::{PartitionWrite, Stamp};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::buffer::{Buffer, Chunk, WriteSizes};
-use super::pipeline::blocking;
+use super::pipeline::{Coming, blocking};
 use super::plan::LoadPlan;
 use super::whole::Writing;
 use super::write::ChunkWriter;
@@ -21,13 +23,37 @@ const ROOM_EACH: u32 = 16;
 /// How long a load waits for room; past that it makes do with what there is.
 const MAX_ROOM_TIME: Duration = Duration::from_secs(60);
 
+/// Makes room for buffers, one after the other, until it is dropped: for one while that before it is written.
+pub(super) struct Rooms(AbortHandle);
+
+impl Rooms {
+    pub(super) fn begin(writer: Arc<ChunkWriter>, mut coming: mpsc::UnboundedReceiver<Coming>) -> Self {
+        let making = tokio::spawn(async move {
+            while let Some(Coming { buffer, room }) = coming.recv().await {
+                // What cannot be made of the rows is met when they are written.
+                drop(writer.make_room(&buffer).await);
+                drop(buffer);
+                let _ = room.send(());
+            }
+        });
+        Self(making.abort_handle())
+    }
+}
+
+impl Drop for Rooms {
+    fn drop(&mut self) {
+        // What is half done then is gone on with by who cuts.
+        self.0.abort();
+    }
+}
+
 impl ChunkWriter {
     /// Has the store make room for the rows of a buffer, where tables are kept in buckets. Where it fails rows are written all the same, and
     /// cut later.
     ///
     /// # Errors
     /// What is written of the rows cannot be made.
-    pub(super) async fn make_room(&self, buffer: &Arc<Buffer>) -> Result<()> {
+    async fn make_room(&self, buffer: &Arc<Buffer>) -> Result<()> {
         for number in 0..self.plan.targets.len() {
             let viewed = self.plan.targets[number].core.viewed_now()?;
             let (plan, buffer) = (Arc::clone(&self.plan), Arc::clone(buffer));
