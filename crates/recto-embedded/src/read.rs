@@ -233,7 +233,7 @@ pub(crate) fn slice(
     let open = state.open(&slice.table)?;
     let (stored, known) = (&open.stored, &*slice.table);
     let mut collector = Collector::new(stored, known, &state.environment, slice.limit, options.stamps);
-    enter(&open, &slice.partition, &mut collector)?;
+    enter(&open, &slice.partition, &mut collector, options)?;
     let from = keys::edge(&slice.table, collector.rows_prefix(), &slice.from)?;
     let to = keys::edge(&slice.table, collector.rows_prefix(), &slice.to)?;
     if from >= to {
@@ -271,13 +271,18 @@ pub(crate) fn slice(
     Ok(Some(collector.into_read(false)))
 }
 
-/// Enters a partition and takes its statics.
-fn enter(open: &OpenTable, partition: &Cells, collector: &mut Collector<'_>) -> Result<(), StoreError> {
+/// Enters a partition and takes its statics, if anybody looks at them.
+fn enter(
+    open: &OpenTable,
+    partition: &Cells,
+    collector: &mut Collector<'_>,
+    options: &ReadOptions,
+) -> Result<(), StoreError> {
     let definition = &open.stored.definition;
     let mut key = Vec::with_capacity(partition.byte_len() + keys::KEY_ROOM_BYTES);
     keys::push_partition(definition, partition, &mut key)?;
     collector.enter(&key)?;
-    if !definition.statics().is_empty() {
+    if !(definition.statics().is_empty() || options.without_statics) {
         key.push(keys::STATIC);
         take_statics(open, &key, collector)?;
     }
@@ -307,7 +312,7 @@ pub(crate) fn get(state: &State, read: &PointRead, options: &ReadOptions) -> Res
         Vec::with_capacity(read.partition.byte_len() + read.clustering.byte_len() + keys::KEY_ROOM_BYTES);
     keys::push_row(&read.table, &read.partition, &read.clustering, &mut key)?;
     if let Some(value) = find(stored, &open.rows, &key)? {
-        enter(&open, &read.partition, &mut collector)?;
+        enter(&open, &read.partition, &mut collector, options)?;
         collector.push(&key, value.value())?;
     }
     Ok(collector.into_read(true))

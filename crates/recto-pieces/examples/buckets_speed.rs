@@ -423,7 +423,7 @@ async fn measure(order: &str, flights: &[Flight], plan: &Load, buckets: BucketBo
 }
 
 /// One load, and pages.
-async fn once(flights: &[Flight], plan: &Load, buckets: Option<Buckets>, has_pages: bool) {
+async fn once(flights: &[Flight], plan: &Load, buckets: Option<BucketBound>, has_pages: bool) {
     let open = Open::new(buckets).await;
     let buffers = buffers(&open.table, flights, plan);
     let seconds = load(&open, buffers, plan, false).await.seconds;
@@ -461,7 +461,7 @@ fn main() {
             .find(|load| load.name.contains(&arguments[1]))
             .unwrap();
         let target = arguments[3].parse::<u64>().unwrap() * 1_000;
-        let buckets = (target > 0).then_some(Buckets::Bytes(target));
+        let buckets = (target > 0).then_some(BucketBound::Bytes(target));
         runtime.block_on(once(flights, plan, buckets, arguments.get(4).is_some()));
         return;
     }

@@ -42,6 +42,8 @@ pub struct ReadOptions {
     /// one row), so that memory is bounded whatever rows hold. Cassandra may overshoot by the rows
     /// of one protocol page.
     pub max_bytes: u64,
+    /// Whether static cells may be told as null: who does not look at them may save the store a look for them.
+    pub without_statics: bool,
 }
 
 /// The most rows that are read side by side, each by a request of its own.
@@ -57,6 +59,7 @@ impl Default for ReadOptions {
             timeout: Duration::from_secs(5),
             stamps: false,
             max_bytes: DEFAULT_MAX_READ_BYTES,
+            without_statics: false,
         }
     }
 }

@@ -99,7 +99,11 @@ impl Pages<'_> {
             partition: bucket_partition(&read.partition, bucket),
             clustering: read.clustering.clone(),
         };
-        let found = self.moment.snapshot().get(&read, self.options).await?;
+        let options = ReadOptions {
+            without_statics: true,
+            ..*self.options
+        };
+        let found = self.moment.snapshot().get(&read, &options).await?;
         Ok(self.bucketed.shown(found))
     }
 
@@ -153,6 +157,7 @@ impl Way<'_> {
         let bytes = self.read.as_ref().map_or(0, |read| read.bytes);
         ReadOptions {
             max_bytes: self.options.max_bytes.saturating_sub(bytes).max(1),
+            without_statics: true,
             ..*self.options
         }
     }
