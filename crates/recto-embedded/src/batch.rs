@@ -8,7 +8,6 @@ use recto_model::{Bound, Cells, Column, Table, Type};
 use recto_store::{Mutation, Operation, StoreError, StoreErrorKind};
 
 use crate::catalog::{Catalog, StoredTable};
-use crate::counts::clustering_bytes;
 use crate::keys;
 use crate::limits::MAX_REQUEST_BYTES;
 use crate::row::{Cell, Life, Row};
@@ -256,8 +255,12 @@ impl Batch {
             ClusteringBytes::NotCounted => return Ok(()),
             ClusteringBytes::AsGiven => clustering.byte_len(),
             ClusteringBytes::AsInKey => {
-                let stored = &self.tables[place.table];
-                clustering_bytes(stored, self.key(change), place.partition.len())? as usize
+                let (mut key, mut cells) = (&self.key(change)[place.partition.len() + 1..], Cells::new());
+                let columns = place.definition.clustering();
+                keys::decode(columns, &mut key, &mut cells).map_err(|error| {
+                    StoreError::new(StoreErrorKind::Invalid, error.to_string()).with_source(error)
+                })?;
+                cells.byte_len()
             }
         };
         let counted = u32::try_from(clustering + cells.byte_len()).map_err(|_| too_large())?;

@@ -47,7 +47,7 @@ pub(crate) fn size(key_checksum: u32, value: &[u8]) -> Size {
 }
 
 /// The bytes of the clustering cells of the row at `key`, which follow `partition` and the kind byte.
-pub(crate) fn clustering_bytes(table: &StoredTable, key: &[u8], partition: usize) -> Result<u64, StoreError> {
+fn clustering_bytes(table: &StoredTable, key: &[u8], partition: usize) -> Result<u64, StoreError> {
     let mut cells = Cells::new();
     keys::decode(
         table.definition.clustering(),

@@ -151,7 +151,7 @@ pub(crate) async fn load(
         buffer_bytes = buffer_bytes.min(MAX_CHANGES_BUFFER_BYTES);
     }
     let sizes = Sizes::of(buffer_bytes, limits);
-    let (rooms, coming) = mpsc::unbounded_channel();
+    let (rooms, coming) = mpsc::channel(1);
     let deliveries = pipeline::convert(
         reading,
         Conversion {

@@ -243,7 +243,7 @@ pub(super) struct Conversion {
     /// A buffer of this size is delivered if the writer is waiting.
     pub(super) worth_bytes: usize,
     /// Who makes room for what comes next, while what came before is written.
-    pub(super) rooms: mpsc::UnboundedSender<Coming>,
+    pub(super) rooms: mpsc::Sender<Coming>,
 }
 
 /// Where sorted rows come from.
@@ -355,8 +355,8 @@ impl ConvertingThread {
             buffer: Arc::clone(&buffer),
             room: told,
         };
-        // If nobody takes it, nobody waits for room.
-        let _ = self.conversion.rooms.send(coming);
+        // If nobody takes it, nobody waits for room. The one before was taken before it was delivered.
+        let _ = self.conversion.rooms.blocking_send(coming);
         if !self.is_demanded {
             self.demanded.recv().map_err(|_| Abandoned)?;
         }

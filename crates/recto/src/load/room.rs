@@ -27,7 +27,7 @@ const MAX_ROOM_TIME: Duration = Duration::from_secs(60);
 pub(super) struct Rooms(AbortHandle);
 
 impl Rooms {
-    pub(super) fn begin(writer: Arc<ChunkWriter>, mut coming: mpsc::UnboundedReceiver<Coming>) -> Self {
+    pub(super) fn begin(writer: Arc<ChunkWriter>, mut coming: mpsc::Receiver<Coming>) -> Self {
         let making = tokio::spawn(async move {
             while let Some(Coming { buffer, room }) = coming.recv().await {
                 // What cannot be made of the rows is met when they are written.
