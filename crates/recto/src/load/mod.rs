@@ -403,7 +403,11 @@ impl Load<'_> {
             } = self.telling.during(&self.state, self.bytes_done, next).await?;
             let last_stamp = Stamp(self.state.stamp.0.saturating_add_unsigned(buffer.rows_end));
             collections[0].shared.stamps.skip_to(last_stamp);
-            let room = async { Ok(drop(room.await)) };
+            let room = async {
+                // If nobody made any, there is as much as there was.
+                drop(room.await);
+                Ok(())
+            };
             self.telling.during(&self.state, self.bytes_done, room).await?;
             self.write(buffer, bytes_end).await?;
             match end {

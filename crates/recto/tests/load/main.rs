@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::format_push_string)]
 
-mod buckets;
 mod changes;
 #[path = "../common/mod.rs"]
 mod common;
