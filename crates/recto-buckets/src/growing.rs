@@ -9,7 +9,7 @@ use crate::names::Key;
 use crate::sampling::{Sample, Sampling};
 
 /// At how many times as many samples as a bucket is to have it is cut wherever its rows lie.
-const FULL: f64 = 1.5;
+pub const FULL: f64 = 1.5;
 /// Of the samples that a bucket is to have, how many quarters each part has at most that it is cut into: room is left for
 /// what comes late.
 const PART_QUARTERS: usize = 3;

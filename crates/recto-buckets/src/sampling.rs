@@ -71,9 +71,9 @@ impl Sampling {
     pub fn estimate<'s>(self, samples: impl IntoIterator<Item = &'s Sample>) -> Figures {
         let variance = |chance: f64| (1.0 - chance) / (chance * chance);
         let (mut rows, mut bytes) = (0.0, 0.0);
-        let mean = self.mean.max(1) as f64;
         let mut rows_variance = variance(self.chance(self.mean));
-        let mut bytes_variance = mean * mean * rows_variance;
+        let of_one_more = rows_variance;
+        let mut bytes_variance = 0.0;
         for sample in samples.into_iter().filter(|sample| !sample.is_gone) {
             let chance = self.chance(sample.bytes);
             let variance = variance(chance);
@@ -83,6 +83,12 @@ impl Sampling {
             bytes += of_each / chance;
             bytes_variance += of_each * of_each * variance;
         }
+        let mean = match self.mean {
+            // Each row is sampled alike, and those that are say how large rows are.
+            MAX_DELETED_ROW_BYTES.. if rows > 0.0 => bytes / rows,
+            mean => mean.max(1) as f64,
+        };
+        bytes_variance += mean * mean * of_one_more;
         Figures {
             rows: whole(rows),
             rows_variance: whole(rows_variance),

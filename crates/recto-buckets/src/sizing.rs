@@ -11,6 +11,9 @@
 use statrs::function::beta::beta_reg;
 use statrs::function::gamma::{gamma_ur, ln_gamma};
 
+use crate::growing::FULL;
+use crate::sampling::{MAX_DELETED_ROW_BYTES, Sampling};
+
 /// Bytes that a row counts as beside those of its cells.
 pub const ROW_BYTES: u64 = 64;
 /// The smallest target, in bytes.
@@ -31,6 +34,11 @@ pub const DEFAULT_EPSILON: f64 = 1e-6;
 
 /// Of how much of the target a bucket is in the mean, at least, where nobody says how many samples it has.
 const MEAN_FILL: f64 = 0.375;
+/// Buckets of no more rows than this have a sample of each: what is to be counted then are samples.
+pub const MAX_SAMPLED_EACH: u64 = 128;
+/// How many samples a bucket of more rows is to have.
+const SAMPLES_OF_ROWS: u32 = 16;
+
 /// How often an interval is halved: then nothing is left of it in floating point.
 const HALVINGS: u32 = 200;
 
@@ -93,6 +101,54 @@ pub fn counted_bytes(cells_bytes: u64) -> u64 {
 pub struct Sizing {
     samples: u32,
     bytes_per_sample: f64,
+}
+
+/// When a bucket is looked at that is to have so many rows at most.
+///
+/// Each row is sampled with the same chance. A bucket that is not full by its samples has more rows than it may with the chance
+/// epsilon at most; one that is full is counted, and cut.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RowSizing {
+    samples: u32,
+    rows_per_sample: f64,
+}
+
+impl RowSizing {
+    /// Buckets of so many rows.
+    ///
+    /// # Errors
+    /// There is none: a chance that is none.
+    pub fn new(rows: u64, epsilon: f64) -> Result<Self, SizingError> {
+        check_epsilon(epsilon)?;
+        if rows <= MAX_SAMPLED_EACH {
+            // Full is who has as many samples as it may have rows.
+            let samples = count((rows as f64 / FULL).floor());
+            return Ok(Self {
+                samples: samples.max(1),
+                rows_per_sample: 1.0,
+            });
+        }
+        let full = count(f64::from(SAMPLES_OF_ROWS) * FULL);
+        Ok(Self {
+            samples: SAMPLES_OF_ROWS,
+            rows_per_sample: rows as f64 / gamma_quantile(full, epsilon),
+        })
+    }
+
+    /// How many samples a bucket is to have.
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// By what its rows are sampled: each counts as if it had as many bytes as [who deletes it](MAX_DELETED_ROW_BYTES) takes it
+    /// to have.
+    pub fn sampling(&self) -> Sampling {
+        let unit = self.rows_per_sample * MAX_DELETED_ROW_BYTES as f64;
+        Sampling {
+            unit: whole(unit),
+            mean: MAX_DELETED_ROW_BYTES,
+        }
+    }
 }
 
 impl Sizing {
@@ -284,6 +340,10 @@ fn check_samples(samples: u32) -> Result<(), SizingError> {
     } else {
         Err(SizingError::Samples { said: samples })
     }
+}
+
+fn count(number: f64) -> u32 {
+    u32::try_from(whole(number)).unwrap_or(u32::MAX)
 }
 
 /// What Gamma(`shape`, 1) exceeds with the chance `upper`.

@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Copying, Sampling, Span};
-use recto_model::table::ReadDirection;
+use recto_buckets::{Bucket, Copying, Key, Sampling, Span};
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::holding::bytes_of;
-use crate::limits::{MAX_COPIED_ROW_BYTES, MAX_COPIED_ROWS, MAX_STEP_TIME};
+use crate::limits::{MAX_COPIED_ROW_BYTES, MAX_COPIED_ROWS, MAX_COUNTED_KEYS, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place, Undone};
 use crate::samples::{self, Became};
 use crate::tables::mutation;
@@ -56,15 +55,7 @@ impl PieceStore {
     /// # Errors
     /// Some of them cannot be read or written in time.
     pub(crate) async fn copy(&self, place: &Place, copying: &Copying, sampling: Sampling) -> Result<()> {
-        let (from, to) = place.pieced.bounds(&copying.span)?;
-        let mut slice = Slice {
-            table: Arc::clone(&place.pieced.table),
-            partition: place.bucket_partition(copying.from),
-            from,
-            to,
-            direction: ReadDirection::Forward,
-            limit: MAX_COPIED_ROWS,
-        };
+        let mut slice = slice_of(place, copying.from, &copying.span)?;
         loop {
             // It is closed never.
             let _turn = self.copying.acquire().await;
@@ -75,6 +66,31 @@ impl PieceStore {
             match last.filter(|_| !read.exhausted) {
                 Some(last) => slice.from = Bound::After(clustering_of(&place.pieced.table, last)),
                 None => return Ok(()),
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The keys of all rows that a bucket has of a span, in their order: none, if they are more than [`MAX_COUNTED_KEYS`].
+    ///
+    /// # Errors
+    /// They cannot be read in time.
+    pub(crate) async fn keys(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<Option<Vec<Key>>> {
+        let mut slice = slice_of(place, bucket, span)?;
+        let mut keys = Vec::new();
+        loop {
+            let _turn = self.copying.acquire().await;
+            let read = self.read_rows(&slice).await?;
+            for row in read.rows.iter() {
+                keys.push(place.key(&clustering_of(&place.pieced.table, row))?);
+            }
+            if keys.len() > MAX_COUNTED_KEYS {
+                return Ok(None);
+            }
+            let last = read.rows.iter().next_back();
+            match last.filter(|_| !read.exhausted) {
+                Some(last) => slice.from = Bound::After(clustering_of(&place.pieced.table, last)),
+                None => return Ok(Some(keys)),
             }
             tokio::task::yield_now().await;
         }
@@ -149,6 +165,20 @@ impl PieceStore {
         let written = self.write(write, self.deadline(MAX_STEP_TIME)).await;
         written.map_err(|Undone { error, .. }| error)
     }
+}
+
+/// What a bucket has of a span, as many rows as are read by one request.
+fn slice_of(place: &Place, bucket: Bucket, span: &Span) -> Result<Slice> {
+    let (from, to) = place.pieced.bounds(span)?;
+    Ok(Slice {
+        from,
+        to,
+        ..Slice::from_start(
+            &place.pieced.table,
+            place.bucket_partition(bucket),
+            MAX_COPIED_ROWS,
+        )
+    })
 }
 
 fn rows_write(place: &Place, bucket: Bucket, mutations: Vec<Mutation>) -> PartitionWrite {

@@ -1,5 +1,6 @@
 //! By its samples, whether a bucket is to be cut, and where.
 
+use recto_buckets::growing::FULL;
 use recto_buckets::limits::{MAX_CUT_EDGES, MAX_EDGE_BYTES};
 use recto_buckets::{
     Arrival, Bucket, Cut, Directory, Due, Figures, Growth, Key, Protocol, Sample, Sampling, Span, Stays,
@@ -10,15 +11,14 @@ use crate::limits::MAX_ARRIVALS;
 use crate::samples::Dated;
 use crate::tables::PiecedTable;
 
-/// At how many times the samples it is to have a bucket is full wherever its rows lie: it is not cut ahead where it ends before that.
-const FULL: f64 = 1.5;
-
 /// A cut that is due.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) cut: Cut,
     /// Whether the partition will be cut again soon.
     pub(crate) is_hot: bool,
+    /// Whether it is cut where its rows lie.
+    pub(crate) is_full: bool,
 }
 
 /// What there is to say of a bucket.
@@ -28,6 +28,8 @@ pub(crate) struct Bucketful<'b> {
     pub(crate) sampling: Sampling,
     /// In the order of their keys.
     pub(crate) samples: &'b [Dated],
+    /// The keys of all its rows, in their order, if they were counted.
+    pub(crate) keys: Option<&'b [Key]>,
     pub(crate) now_ms: i64,
     /// How many bytes the edges of a cut may have together.
     pub(crate) max_edges_bytes: usize,
@@ -78,6 +80,15 @@ fn newest(samples: &[Dated]) -> Vec<&Dated> {
     newest.split_off(newest.len().saturating_sub(MAX_ARRIVALS))
 }
 
+/// Where rows with these keys are cut into parts of as many each, of a quarter of what a bucket may have at most: hardly any part has
+/// so many samples by chance that it is full.
+fn edges_of(keys: &[Key], most: u64) -> Vec<Key> {
+    let part = usize::try_from(most / 4).unwrap_or(usize::MAX).max(1);
+    let parts = keys.len().div_ceil(part).clamp(2, MAX_CUT_EDGES + 1);
+    let edges = (1..parts).filter_map(|number| keys.get(number * keys.len() / parts));
+    edges.cloned().collect()
+}
+
 impl Bucketful<'_> {
     /// The cut that is due, if one is.
     pub(crate) fn wanted(&self) -> Option<Wanted> {
@@ -85,7 +96,7 @@ impl Bucketful<'_> {
         let (edges, stays) = match due {
             Due::No => return None,
             Due::Ahead => self.ahead()?,
-            Due::Now => (self.quantiles(), Stays::First),
+            Due::Now => (self.edges(), Stays::First),
         };
         edges.first()?;
         let mut figures = self.figures(&edges);
@@ -102,6 +113,7 @@ impl Bucketful<'_> {
         let all = self.samples.iter().map(|dated| &dated.sample);
         Some(Wanted {
             is_hot: self.growth.is_hot(self.sampling),
+            is_full: due == Due::Now,
             cut: Cut {
                 stays,
                 sampling: self.next_sampling(self.sampling.estimate(all)),
@@ -125,21 +137,20 @@ impl Bucketful<'_> {
         edges.iter().map(Some).chain([None]).map(&mut take).collect()
     }
 
-    /// The same unit as long as the table says so; the mean row is that of this bucket.
+    /// The mean row is that of this bucket.
     fn next_sampling(&self, figures: Figures) -> Sampling {
-        let mean = figures
-            .bytes
-            .checked_div(figures.rows)
-            .unwrap_or(self.sampling.mean);
-        Sampling {
-            unit: self.pieced.sampling.unit,
-            mean: mean.max(1),
-        }
+        let mean = figures.bytes.checked_div(figures.rows);
+        self.pieced.next_sampling(mean.unwrap_or(self.sampling.mean))
     }
 
-    fn quantiles(&self) -> Vec<Key> {
-        let samples: Vec<Sample> = self.samples.iter().map(|dated| dated.sample.clone()).collect();
-        let mut edges = self.growth.quantiles(&samples);
+    /// Where it is cut that is full: at the keys that were counted, or at the samples.
+    fn edges(&self) -> Vec<Key> {
+        let mut edges = if let Some((keys, rows)) = self.keys.zip(self.pieced.counted_rows()) {
+            edges_of(keys, rows)
+        } else {
+            let samples: Vec<Sample> = self.samples.iter().map(|dated| dated.sample.clone()).collect();
+            self.growth.quantiles(&samples)
+        };
         edges.retain(|edge| self.is_inside(edge) && edge.len() <= MAX_EDGE_BYTES);
         // Those in the middle are left out first: what is cut has about as much on both sides, and is cut again.
         while edges.len() > 1 && edges.iter().map(Vec::len).sum::<usize>() > self.max_edges_bytes {

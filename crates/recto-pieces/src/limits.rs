@@ -28,6 +28,8 @@ pub const MAX_ARRIVALS: usize = 16;
 pub const MAX_COPIED_ROWS: u32 = 512;
 /// About as many bytes of rows are copied by one request; one row at least.
 pub const MAX_COPIED_ROW_BYTES: u64 = 1 << 20;
+/// Keys of a bucket that are counted before it is cut, where it is to have so many rows; more are cut at their samples.
+pub const MAX_COUNTED_KEYS: usize = 32_768;
 /// Requests that copy rows at once, in a process.
 pub const MAX_COPIES_AT_ONCE: usize = 2;
 /// Cuts and clearings that a process is at, those that wait included.

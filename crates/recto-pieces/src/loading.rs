@@ -134,7 +134,7 @@ impl PieceStore {
 
 fn bytes_of(row: &RowWrite) -> u64 {
     match row.became {
-        Became::Put(bytes) => bytes,
+        Became::Put(bytes) => row.partition.place.pieced.weight(bytes),
         Became::Gone => 0,
     }
 }

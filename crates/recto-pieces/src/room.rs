@@ -137,10 +137,7 @@ fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) ->
         } else {
             Stays::First
         },
-        sampling: Sampling {
-            unit: pieced.sampling.unit,
-            mean: bytes.checked_div(rows).unwrap_or(pieced.sampling.mean).max(1),
-        },
+        sampling: pieced.next_sampling(bytes.checked_div(rows).unwrap_or(pieced.sampling.mean)),
         // What it holds when all has come is not known yet.
         figures: Vec::new(),
         edges,

@@ -278,7 +278,7 @@ impl Way<'_> {
 
     /// Whether a row may go by a copy. What was guessed is held to the directory when it is there.
     fn is_older(&self, row: usize, copy: Option<&Taken>) -> bool {
-        copy.is_none_or(|copy| self.group.since.allows(copy, self.group.rows[row].stamp))
+        copy.is_none_or(|copy| self.group.since.allows(copy, &self.group.rows[row]))
     }
 
     /// All is written, and it is known of each row where it belongs.

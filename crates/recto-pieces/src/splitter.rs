@@ -127,13 +127,14 @@ impl PieceStore {
         let samples = self.samples(place, bucket, &span, deadline).await?;
         let now_ms = self.clock().wall_ms;
         let pieced = &place.pieced;
-        let wanted = |samples: &[Dated]| {
+        let wanted = |samples: &[Dated], keys: Option<&[Key]>| {
             let growth = growth_of(pieced, samples, sampling, directory, now_ms, self.protocol);
             let bucketful = Bucketful {
                 pieced,
                 span: &span,
                 sampling,
                 samples,
+                keys,
                 now_ms,
                 max_edges_bytes: self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION,
                 growth,
@@ -143,11 +144,19 @@ impl PieceStore {
         let estimate = sampling.estimate(samples.iter().map(|dated| &dated.sample));
         let is_too_large = pieced.size.is_exceeded(estimate);
         self.counters.looked(&place.id, bucket, is_too_large);
-        if wanted(&samples).is_none() {
+        if wanted(&samples, None).is_none() {
             return Ok(None);
         }
         let held = self.hold(place, bucket, sampling, samples).await?;
-        Ok(wanted(&held))
+        let found = wanted(&held, None);
+        if pieced.counted_rows().is_none() || !found.as_ref().is_some_and(|found| found.is_full) {
+            return Ok(found);
+        }
+        let keys = self.keys(place, bucket, &span).await?;
+        Ok(match keys {
+            Some(keys) => wanted(&held, Some(keys.as_slice())),
+            None => found,
+        })
     }
 
     /// The directory, read serially, when nothing is being cut there: others are let be done with that, and what nobody moves on is gone on

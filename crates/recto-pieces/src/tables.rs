@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recto_buckets::sizing::{ROW_BYTES, Sizing, counted_bytes};
+use recto_buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
 use recto_buckets::{Bucket, Key, Sampling, Span, Version};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
@@ -97,10 +97,10 @@ fn made(name: &str, columns: Vec<Column>) -> Table {
     Table::new(name, columns, TableOptions::default()).expect("these columns are a table")
 }
 
-/// How large buckets become in a store that counts its partitions.
+/// How large buckets become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketSize {
-    /// So many bytes at most, as the store [counts](recto_store::PartitionCount) them.
+    /// So many bytes at most, as the store [counts](recto_store::PartitionCount) them; or what rows count as, where it does not.
     Bytes(u64),
     /// So many rows at most.
     Rows(u64),
@@ -118,7 +118,7 @@ pub struct PiecedTable {
     pub(crate) samples: u32,
     /// By what rows are sampled before the first cut.
     pub(crate) sampling: Sampling,
-    /// How large buckets become where the store counts.
+    /// How large buckets become.
     pub(crate) size: BucketSize,
 }
 
@@ -133,10 +133,45 @@ impl PiecedTable {
         Self::with(table, sizing.samples(), unit, size)
     }
 
-    /// The same, whose buckets should be of this size at most: what is larger is said to be so, and cut by samples all the same.
+    /// The same, whose buckets should be of so many bytes at most: what is larger is said to be so, and cut by samples all the same.
     #[must_use]
-    pub fn of_size(self, size: BucketSize) -> Self {
+    pub fn of_bytes(self, bytes: u64) -> Self {
+        let size = BucketSize::Bytes(bytes);
         Self { size, ..self }
+    }
+
+    /// A table with buckets of so many rows at most, for stores without transactions: samples say when keys are to be counted.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_rows(table: Arc<Table>, rows: u64, sizing: RowSizing) -> Result<Self> {
+        let sampling = sizing.sampling();
+        let made = Self::with(table, sizing.samples(), sampling.unit, BucketSize::Rows(rows))?;
+        Ok(Self { sampling, ..made })
+    }
+
+    /// By what rows of new buckets are sampled, where the mean row has so many bytes. The unit is the same as long as the table says so.
+    pub(crate) fn next_sampling(&self, mean: u64) -> Sampling {
+        match self.size {
+            BucketSize::Rows(_) => self.sampling,
+            BucketSize::Bytes(_) => Sampling {
+                unit: self.sampling.unit,
+                mean: mean.max(1),
+            },
+        }
+    }
+
+    /// How many rows a bucket may have, where keys are counted before it is cut: not all of them are sampled.
+    pub(crate) fn counted_rows(&self) -> Option<u64> {
+        match self.size {
+            BucketSize::Rows(rows) if rows > MAX_SAMPLED_EACH => Some(rows),
+            BucketSize::Rows(_) | BucketSize::Bytes(_) => None,
+        }
+    }
+
+    /// What a row of so many bytes is taken for, where it is added up how much comes to a bucket.
+    pub(crate) fn weight(&self, bytes: u64) -> u64 {
+        bytes.max(self.sampling.mean)
     }
 
     /// A table with buckets of this size, for stores that have transactions and count their partitions: nothing is sampled

@@ -79,19 +79,33 @@ pub(crate) struct Group {
 pub(crate) enum Since {
     /// The stamps of the write.
     Stamps,
-    /// When it was read, by the clock that never goes back, what the write rests on.
+    /// When it was read, by the clock that never goes back, what the write rests on. What is deleted at the stamp that it was
+    /// found at goes wherever deletions go, whenever that became known: whoever puts it later at an older stamp does so by
+    /// something older.
     Looked(u64),
     /// Nothing: the write is taken for one that is made when it is sent.
     Sent,
 }
 
 impl Since {
-    /// Whether a write of this stamp may go by a copy.
-    pub(crate) fn allows(self, copy: &Taken, stamp: Stamp) -> bool {
+    /// Whether a row may go by a copy.
+    pub(crate) fn allows(self, copy: &Taken, row: &RowWrite) -> bool {
         match self {
-            Self::Stamps => copy.stamp < stamp,
-            Self::Looked(nanos) => copy.heard_nanos <= nanos,
+            Self::Stamps => copy.stamp < row.stamp,
+            Self::Looked(nanos) => copy.heard_nanos <= nanos || row.kind() == Kind::Delete,
             Self::Sent => true,
+        }
+    }
+}
+
+impl Group {
+    /// Whether it goes on by a newer copy where rows came to lie elsewhere. Who loads gives the same rows the same stamps, whenever
+    /// it sends them.
+    pub(crate) fn may_go_on(&self) -> bool {
+        match self.since {
+            Since::Stamps => false,
+            Since::Looked(_) => self.rows.iter().all(|row| row.kind() == Kind::Delete),
+            Since::Sent => true,
         }
     }
 }
@@ -165,7 +179,7 @@ impl RowWrite {
         let piece = last.directory().piece_of(&self.key)?;
         let only = takers.first().filter(|_| takers.len() == 1)?;
         // Bucket 0 took everything once, and so did not come to take this later than the write was made.
-        let is_safe = *only == Bucket(0) || since.allows(&last, self.stamp);
+        let is_safe = *only == Bucket(0) || since.allows(&last, self);
         is_safe.then_some(Guess {
             bucket: *only,
             sampling: piece.sampling,

@@ -48,6 +48,21 @@ pub(crate) enum Rule {
     VersionGap,
     /// Entries have their row's version for a stamp, whoever writes them.
     EntriesAtVersion,
+    /// Entries are put by a copy of the directory that is older than the reading of their row.
+    #[cfg_attr(
+        not(test),
+        allow(
+            dead_code,
+            reason = "the store that keeps buckets asks for it; models leave it out"
+        )
+    )]
+    CopyBeforeRow,
+    /// What came to lie elsewhere is not taken for written.
+    MovedIsNotWritten,
+    /// It is put elsewhere when the row was read again.
+    MovedReadsRow,
+    /// Where the row is of a newer version by then, that one is resolved.
+    NewerRowIsResolved,
     /// An entry with nulls removes what was there before it.
     NullsRemoved,
     /// Who resolves an intent first replaces the row's token.

@@ -8,6 +8,10 @@
 //!                                        ▲     │     │
 //!                                        └─ unknown  └─ cannot be told, or out of time ► resolve
 //! ```
+//!
+//! Where views are kept in buckets, entries may come to lie elsewhere after the row was read that they are of. Then the row
+//! is read again: if it is as it was, they are written again, by what is known of the buckets since; if it is of a newer
+//! version, that one is resolved.
 
 use crate::arranged::Arranged;
 use crate::change::{
@@ -47,6 +51,8 @@ pub enum Event<R, K> {
     Decided(Token, Decision),
     /// All entries are written.
     Written,
+    /// Some are not: since the base row was read they came to lie in other buckets.
+    Moved,
     /// Whoever waits for the answer waits no longer.
     Deadline,
 }
@@ -80,7 +86,8 @@ pub enum Action<A: Arranged> {
     /// one is applied.
     Cas(Conditional<A>),
     /// Write these entries until all are written. One of a view that is not in the catalog any more, whose table is gone,
-    /// counts as written.
+    /// counts as written. Where a view is in buckets, entries are put by what was known of these before the base row was
+    /// read; removals go wherever deletions go now.
     Write(EntriesOf<A>),
     /// Set `recto_done` to the version, stamped with it; nobody waits for it.
     MarkDone(Version),
@@ -138,6 +145,10 @@ pub struct Write<A: Arranged> {
     attempt: u32,
     /// The version whose entries it has written itself, before it changes the record: the mark may come late.
     resolved: Option<Version>,
+    /// The version of the change, once it is applied.
+    applied: Option<Version>,
+    /// What was applied, and whose entries came to lie elsewhere before all were written.
+    moved: Option<Conditional<A>>,
     state: State<A>,
     rules: Rules,
 }
@@ -157,10 +168,7 @@ enum State<A: Arranged> {
         /// Whether it is the row of the change; else one that resolves what is there.
         is_change: bool,
     },
-    Writing {
-        version: Version,
-        is_change: bool,
-    },
+    Writing(Conditional<A>),
     Over,
 }
 
@@ -185,6 +193,8 @@ impl<A: Arranged> Write<A> {
             request,
             attempt: 0,
             resolved: None,
+            applied: None,
+            moved: None,
             state: State::Waiting,
             rules,
         }
@@ -225,7 +235,8 @@ impl<A: Arranged> Write<A> {
             {
                 self.decided(decision, here)
             }
-            (Event::Written, State::Writing { .. }) => self.written(here),
+            (Event::Written, State::Writing(_)) => self.written(here),
+            (Event::Moved, State::Writing(_)) => self.moved(here),
             (Event::Deadline, _) => self.out_of_time(here),
             _ => Vec::new(),
         }
@@ -271,6 +282,12 @@ impl<A: Arranged> Write<A> {
         if newer && self.rules.keeps(Rule::NewerRowReloads) {
             self.state = State::Waiting;
             return vec![Action::Reload];
+        }
+        if let Some(moved) = self.moved.take() {
+            let is_as_it_was = (found.row.as_ref()).is_some_and(|row| row.version == moved.row.version);
+            if is_as_it_was || !self.rules.keeps(Rule::NewerRowIsResolved) {
+                return self.write_entries(moved, false, here);
+            }
         }
         match self.request.clone() {
             None => self.resolve_found(found, here),
@@ -363,9 +380,12 @@ impl<A: Arranged> Write<A> {
             }
             Decision::Unknown | Decision::NotSent => Fate::Refused,
         };
-        let (conditional, is_change) = (conditional.clone(), *is_change);
+        let is_change = *is_change;
         match fate {
-            Fate::Applied => self.write_entries(conditional, is_change, here),
+            Fate::Applied => {
+                let conditional = conditional.clone();
+                self.write_entries(conditional, is_change, here)
+            }
             Fate::Unknown if is_change && self.rules.keeps(Rule::ForgottenIsUnknown) => self.doubt(here),
             Fate::Refused | Fate::Unknown => self.look(here),
         }
@@ -377,23 +397,25 @@ impl<A: Arranged> Write<A> {
         is_change: bool,
         here: &Here<'_, A>,
     ) -> Actions<A> {
-        let Conditional { row, mut entries, .. } = conditional;
+        let (row, mut entries) = (&conditional.row, conditional.entries.clone());
         if !self.rules.keeps(Rule::EntriesByRowsSchema) {
-            entries = entries_of_by(&row, here.schema, here.now, self.rules);
+            entries = entries_of_by(row, here.schema, here.now, self.rules);
         }
         if !is_change && !self.rules.keeps(Rule::EntriesAtVersion) {
             entries.version = Version::after(Some(row.version), here.now);
         }
-        self.state = State::Writing {
-            version: row.version,
-            is_change,
-        };
+        let version = row.version;
+        if is_change {
+            self.applied = Some(version);
+            self.request = None;
+        }
+        self.state = State::Writing(conditional);
         let mut actions = vec![Action::Write(entries)];
         if !self.rules.keeps(Rule::DoneAfterEntries) {
-            actions.push(Action::MarkDone(row.version));
+            actions.push(Action::MarkDone(version));
         }
         if !self.rules.keeps(Rule::AcknowledgeAfterEntries) && is_change {
-            actions.extend(self.answer(Answer::Done(row.version)));
+            actions.extend(self.answer(Answer::Done(version)));
         }
         if !self.rules.keeps(Rule::SettleAfterEntries) {
             actions.push(Action::Settled);
@@ -402,34 +424,50 @@ impl<A: Arranged> Write<A> {
     }
 
     fn written(&mut self, here: &Here<'_, A>) -> Actions<A> {
-        let State::Writing { version, is_change } = self.state else {
+        let State::Writing(Conditional { row, .. }) = &self.state else {
             return Vec::new();
         };
+        let version = row.version;
         let mut actions = vec![Action::MarkDone(version)];
-        if !is_change && self.request.is_some() {
+        if self.request.is_some() {
             self.resolved = Some(version);
             actions.extend(self.look(here));
             return actions;
         }
-        actions.extend(self.answer(Answer::Done(version)));
+        actions.extend(self.answer(Answer::Done(self.applied.unwrap_or(version))));
         self.state = State::Over;
         actions.push(Action::Settled);
         actions
     }
 
+    /// The row is read again, so that what is put then is known to be newer than all that was removed there before it was
+    /// known where it lies.
+    fn moved(&mut self, here: &Here<'_, A>) -> Actions<A> {
+        if !self.rules.keeps(Rule::MovedIsNotWritten) {
+            return self.written(here);
+        }
+        let State::Writing(conditional) = std::mem::replace(&mut self.state, State::Waiting) else {
+            return Vec::new();
+        };
+        if !self.rules.keeps(Rule::MovedReadsRow) {
+            return self.write_entries(conditional, false, here);
+        }
+        self.moved = Some(conditional);
+        self.look(here)
+    }
+
     fn out_of_time(&mut self, here: &Here<'_, A>) -> Actions<A> {
+        if let Some(version) = self.applied {
+            return self.answer(Answer::Pending(version));
+        }
         match &self.state {
             _ if !self.is_awaited => Vec::new(),
             State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline),
             State::Deciding { is_change: true, .. } => self.doubt(here),
             // What resolves the row before the change: the change itself was not sent.
-            State::Deciding { .. } | State::Writing { is_change: false, .. } => {
+            State::Deciding { .. } | State::Writing(_) => {
                 self.request = None;
                 self.answer(Answer::NotWritten(NotWritten::Deadline))
-            }
-            State::Writing { version, .. } => {
-                let version = *version;
-                self.answer(Answer::Pending(version))
             }
             State::Over => Vec::new(),
         }

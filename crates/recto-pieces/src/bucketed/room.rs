@@ -78,7 +78,7 @@ impl BucketedStore {
                 if let Became::Put(bytes) = row.became {
                     coming.push(Coming {
                         key: row.key,
-                        bytes: bytes.saturating_mul(each.into()),
+                        bytes: bucketed.pieced.weight(bytes).saturating_mul(each.into()),
                         rows: each.into(),
                     });
                 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use recto_buckets::sizing::{DEFAULT_EPSILON, Sizing};
+use recto_buckets::sizing::{DEFAULT_EPSILON, RowSizing, Sizing};
 use recto_model::table::{BucketBound, Buckets, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table, Type};
 use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
@@ -175,15 +175,24 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
 
 /// With buckets as they become in a store with these limits.
 fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
-    let size = match buckets.bound {
-        BucketBound::Bytes(bytes) => BucketSize::Bytes(bytes),
-        BucketBound::Rows(rows) => BucketSize::Rows(rows),
-        BucketBound::Time(_) => BucketSize::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES),
-    };
-    if !(limits.transactions && limits.counts_partitions) {
-        return Ok(PiecedTable::new(table, sizing_of(buckets)?)?.of_size(size));
-    }
-    Ok(PiecedTable::counted(table, size)?)
+    let is_counted = limits.transactions && limits.counts_partitions;
+    Ok(match buckets.bound {
+        BucketBound::Bytes(bytes) if is_counted => PiecedTable::counted(table, BucketSize::Bytes(bytes))?,
+        BucketBound::Rows(rows) if is_counted => PiecedTable::counted(table, BucketSize::Rows(rows))?,
+        BucketBound::Bytes(bytes) => PiecedTable::new(table, sizing_of(bytes)?)?.of_bytes(bytes),
+        BucketBound::Rows(rows) => {
+            let sizing = RowSizing::new(rows, DEFAULT_EPSILON).map_err(not_one)?;
+            PiecedTable::of_rows(table, rows, sizing)?
+        }
+        // What cuts by time asks for no size.
+        BucketBound::Time(_) if is_counted => {
+            PiecedTable::counted(table, BucketSize::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES))?
+        }
+        BucketBound::Time(_) => {
+            let bytes = recto_buckets::sizing::MAX_TARGET_BYTES;
+            PiecedTable::new(table, sizing_of(bytes)?)?.of_bytes(bytes)
+        }
+    })
 }
 
 /// What a row counts as that has nothing but its key.
@@ -192,12 +201,7 @@ fn mark_of(clustering: &Cells) -> Vec<u8> {
 }
 
 /// How large its buckets become, by samples.
-fn sizing_of(buckets: Buckets) -> Result<Sizing, StoreError> {
-    let bytes = match buckets.bound {
-        BucketBound::Bytes(bytes) => bytes,
-        // What cuts by rows, or by time, asks for no size.
-        BucketBound::Rows(_) | BucketBound::Time(_) => recto_buckets::sizing::MAX_TARGET_BYTES,
-    };
+fn sizing_of(bytes: u64) -> Result<Sizing, StoreError> {
     let largest = (bytes / ROW_PART).min(MAX_SAMPLED_ROW_BYTES);
     Sizing::new(bytes, largest, DEFAULT_EPSILON).map_err(not_one)
 }

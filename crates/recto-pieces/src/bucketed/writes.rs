@@ -63,8 +63,7 @@ impl BucketedStore {
         loop {
             return match pieces.write_group(&group, deadline).await {
                 Ok(Ended::Done) => Ok(WriteOutcome::Done),
-                // Who loads gives the same rows the same stamps, whenever it sends them.
-                Ok(Ended::Moved { .. }) if matches!(group.since, Since::Sent) => continue,
+                Ok(Ended::Moved { .. }) if group.may_go_on() => continue,
                 Ok(Ended::Moved { is_sent: false }) => Err(moved()),
                 Ok(Ended::Moved { is_sent: true }) => Ok(WriteOutcome::Unknown(moved())),
                 Err(error) => outcome_of(error),

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
+use super::buckets::Steps;
 use super::model::{Config, DROPPED, I2, I3, I4};
 use super::store::{Request, TinyFound, TinyRow};
 use super::tiny::{ADDED, Record, Tiny};
@@ -11,7 +12,7 @@ use crate::change::decide;
 use crate::judge::{Mend, fill};
 use crate::member::{Joining, Registration};
 use crate::row::{Generation, Token};
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules};
 use crate::segments::{DEAD_SEGMENT_SECONDS, DeadSegment, dead_segment_by};
 use crate::write::{Action, Answer, Decision, Event, Here, Write};
 
@@ -58,6 +59,9 @@ impl World {
             Happening::Builds(step) => self.builds(config, step),
             Happening::MarkerExpires => self.store.forget(),
             Happening::Page(reading) => self.page_reads(config, reading),
+            Happening::Routes(p) => self.routes(config, p),
+            Happening::Cut(index) => self.cut_goes_on(index),
+            Happening::ReadsDirectory(p) => self.processes[p as usize].routes.looked = self.store.steps(),
         }
     }
 
@@ -112,7 +116,18 @@ impl World {
                 .sent
                 .iter()
                 .any(|(from, request)| *from == Some(p) && request.is_entry()) => {}
-            _ => self.tell(config, p, Event::Written),
+            _ => self.all_came(config, p),
+        }
+    }
+
+    fn all_came(&mut self, config: &Config, p: u8) {
+        match self.is_written(p) {
+            Some(true) => self.tell(config, p, Event::Written),
+            Some(false) => {
+                self.has_moved = true;
+                self.tell(config, p, Event::Moved);
+            }
+            None => {}
         }
     }
 
@@ -155,13 +170,17 @@ impl World {
         let script = &config.scripts[intent.process as usize];
         let request = &script.requests[intent.request as usize];
         let decided = decide(request, before, config.schema_of(1), script.clock);
-        if self.applied.iter().any(|(_, version)| *version >= after.version) {
+        if self
+            .applied
+            .iter()
+            .any(|(_, version, _)| *version >= after.version)
+        {
             self.broken = Some(I4);
         }
         if decided.map(|decided| decided.record) != Ok(after.record) {
             self.broken = Some(I4);
         }
-        let is_again = self.applied.iter().any(|(one, _)| *one == intent);
+        let is_again = self.applied.iter().any(|(one, ..)| *one == intent);
         let is_refused = matches!(
             self.answers.get(&intent),
             Some(Answer::Refused(_) | Answer::NotWritten(_))
@@ -169,7 +188,8 @@ impl World {
         if is_again || is_refused {
             self.broken = Some(I3);
         }
-        self.applied.push((intent, after.version));
+        let place = after.record.map(|record| record.place);
+        self.applied.push((intent, after.version, place));
         self.reader.sees_change(before, after);
     }
 
@@ -202,6 +222,7 @@ impl World {
         process.is_reading = false;
         process.is_reloading = false;
         process.sweeping = None;
+        process.routes.waiting.clear();
         if let Some(began) = process.began.take() {
             process.member.ended(began);
         }
@@ -287,14 +308,11 @@ impl World {
             BuildStep::Barrier => self.progress = Progress::Building(Built::Passed),
             BuildStep::Fill => match self.filling.take() {
                 None if self.store.base.is_none() => self.progress = Progress::Building(Built::Verified),
-                None => self.filling = self.store.base.clone(),
-                Some(row) => {
-                    let schema = config.schema_of(2);
-                    if let Some(Mend::Put { entry, version, .. }) = fill(&row, ADDED, schema, 0) {
-                        self.store.plain(&Request::Put(entry, version), config.rules());
-                    }
-                    self.progress = Progress::Building(Built::Verified);
+                None => {
+                    let copy = self.store.steps();
+                    self.filling = self.store.base.clone().map(|row| (row, copy));
                 }
+                Some((row, copy)) => self.fills(config, &row, copy),
             },
             BuildStep::DropTable => {
                 self.progress = Progress::Dropped;
@@ -306,6 +324,22 @@ impl World {
             | BuildStep::Forget
             | BuildStep::Done => {}
         }
+    }
+
+    fn fills(&mut self, config: &Config, row: &TinyRow, mut copy: Steps) {
+        if !config.rules().keeps(Rule::CopyBeforeRow) {
+            copy = self.store.steps();
+        }
+        if let Some(Mend::Put { entry, version, .. }) = fill(row, ADDED, config.schema_of(2), 0) {
+            for bucket in self.store.takers(&entry.key, true, &copy) {
+                let put = Request::Put(entry.clone(), version, *bucket);
+                self.store.plain(&put, config.rules());
+            }
+            if !self.is_put(&entry.key, &copy) {
+                return;
+            }
+        }
+        self.progress = Progress::Building(Built::Verified);
     }
 
     /// Tells a process' write what happened, and does what it says.
@@ -333,6 +367,7 @@ impl World {
         match action {
             Action::Look { note, .. } => {
                 process.is_reading = true;
+                let process = self.looks(p);
                 if note {
                     if config.clocks_stand_still {
                         process.place = process.segments.note();
@@ -352,14 +387,18 @@ impl World {
                 let removals = entries
                     .removals
                     .into_iter()
-                    .map(|(key, stamp)| Request::Remove(key, stamp));
-                let puts = entries.puts.into_iter().map(|entry| Request::Put(entry, version));
+                    .map(|(key, stamp)| Request::Remove(key, stamp, 0));
+                let puts = entries
+                    .puts
+                    .into_iter()
+                    .map(|entry| Request::Put(entry, version, 0));
                 let requests: Vec<Request> = removals.chain(puts).collect();
                 let is_nothing = requests.is_empty();
-                self.sent
-                    .extend(requests.into_iter().map(|request| (Some(p), request)));
+                self.processes[p as usize].routes.waiting = requests;
                 if is_nothing {
                     self.tell(config, p, Event::Written);
+                } else if config.cuts.is_empty() {
+                    self.routes(config, p);
                 }
             }
             Action::MarkDone(version) => self.sent.push((None, Request::Done(version))),
@@ -369,7 +408,7 @@ impl World {
     }
 
     fn answers(&mut self, intent: Intent, answer: Answer) {
-        let is_applied = self.applied.iter().any(|(one, _)| *one == intent);
+        let is_applied = self.applied.iter().any(|(one, ..)| *one == intent);
         match answer {
             Answer::Done(_) | Answer::Pending(_) if !is_applied => self.broken = Some(I2),
             Answer::Refused(_) | Answer::NotWritten(_) if is_applied => self.broken = Some(I3),

@@ -8,6 +8,7 @@
     reason = "how much was looked at, and the ways in which things break"
 )]
 
+mod buckets;
 mod collection;
 mod dead;
 mod happens;
@@ -28,7 +29,8 @@ fn usually(usual: u8, long: u8) -> u8 {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 5] = [
+const MODELS: [&str; 6] = [
+    include_str!("buckets.rs"),
     include_str!("dead.rs"),
     include_str!("lease.rs"),
     include_str!("reader.rs"),

@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) sweeps: bool,
     /// Where pages are read while all that goes on: keys of the first view, one after the other.
     pub(crate) reads: Vec<u8>,
+    /// Which entries lie in pieces that are cut.
+    pub(crate) cuts: Vec<super::store::TinyKey>,
 }
 
 /// A process.
@@ -164,6 +166,7 @@ impl Model for Config {
         world.requests_act(self, happenings);
         world.schema_acts(self, happenings);
         happenings.extend(world.reads_next(self).into_iter().map(Happening::Page));
+        happenings.extend(world.cuts_next().map(Happening::Cut));
     }
 
     fn next_state(&self, world: &World, happening: Happening) -> Option<World> {
@@ -179,7 +182,9 @@ impl Model for Config {
                 !world.is_quiet() || world.is_exact(config)
             }),
             Property::always(I2, |config, world: &World| {
-                world.broken != Some(I2) && world.shows_acknowledged(config)
+                world.broken != Some(I2)
+                    && world.shows_acknowledged(config)
+                    && world.keeps_acknowledged(config)
             }),
             Property::always(I3, |_, world: &World| world.broken != Some(I3)),
             Property::always(I4, |_, world: &World| world.broken != Some(I4)),
@@ -212,6 +217,7 @@ impl Model for Config {
                     .values()
                     .any(|answer| matches!(answer, Answer::Refused(_)))
             }),
+            Property::sometimes("moved", |_, world: &World| world.has_moved),
             Property::sometimes("dropped", |_, world: &World| world.progress == Progress::Dropped),
             Property::sometimes("ready", |_, world: &World| world.progress == Progress::Ready),
         ]

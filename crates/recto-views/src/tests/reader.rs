@@ -110,7 +110,11 @@ impl World {
             let Mend::Remove(key, stamp) = remove_by::<Tiny>(seen, CLOCK, rules) else {
                 return;
             };
-            self.sent.push((None, Request::Remove(key, stamp)));
+            let buckets = self.store.takers(&key, false, &self.store.steps());
+            let removals = buckets
+                .iter()
+                .map(|bucket| (None, Request::Remove(key.clone(), stamp, *bucket)));
+            self.sent.extend(removals);
         }
         self.key_is_read(verdict);
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::buckets::Cut;
 use super::tiny::{Tiny, TinyEntry};
 use crate::change::{EntryOperation, operations_by};
 use crate::row::{EntryKey, Found, Row, Tokens, Version};
@@ -20,9 +21,9 @@ pub(crate) enum Request {
     Note(super::world::Intent),
     /// A conditional write; with the number of the change it makes, if it makes one.
     Cas(Conditional<Tiny>, Option<u8>),
-    /// Entries, at a version.
-    Put(TinyEntry, Version),
-    Remove(TinyKey, Version),
+    /// Entries, at a version, in a bucket.
+    Put(TinyEntry, Version, u8),
+    Remove(TinyKey, Version, u8),
     Done(Version),
 }
 
@@ -30,10 +31,28 @@ impl Request {
     /// Whether it is a plain write to this view.
     pub(crate) fn is_in(&self, view: crate::row::ViewNumber) -> bool {
         match self {
-            Self::Put(entry, _) => entry.key.view == view,
-            Self::Remove(key, _) => key.view == view,
+            Self::Put(entry, ..) => entry.key.view == view,
+            Self::Remove(key, ..) => key.view == view,
             Self::Note(_) | Self::Cas(..) | Self::Done(..) => false,
         }
+    }
+
+    /// The entry that it writes, and whether it puts it.
+    pub(crate) fn entry(&self) -> Option<(&TinyKey, bool)> {
+        match self {
+            Self::Put(entry, ..) => Some((&entry.key, true)),
+            Self::Remove(key, ..) => Some((key, false)),
+            Self::Note(_) | Self::Cas(..) | Self::Done(..) => None,
+        }
+    }
+
+    /// The same, to another bucket.
+    pub(crate) fn to(&self, bucket: u8) -> Self {
+        let mut sent = self.clone();
+        if let Self::Put(_, _, to) | Self::Remove(_, _, to) = &mut sent {
+            *to = bucket;
+        }
+        sent
     }
 
     /// Whether it is a plain write to a view.
@@ -99,7 +118,8 @@ pub(crate) struct Store {
     /// The base row before the last conditional write, while reads that are not serial may miss that one.
     pub(crate) missed: Option<TinyFound>,
     done: Option<Version>,
-    views: BTreeMap<TinyKey, Slot>,
+    views: BTreeMap<(TinyKey, u8), Slot>,
+    pub(crate) cuts: Vec<Cut>,
 }
 
 impl Store {
@@ -136,14 +156,14 @@ impl Store {
     /// Applies a plain write.
     pub(crate) fn plain(&mut self, request: &Request, rules: Rules) {
         match request {
-            Request::Put(entry, version) => {
-                let slot = self.views.entry(entry.key.clone()).or_default();
+            Request::Put(entry, version, bucket) => {
+                let slot = self.views.entry((entry.key.clone(), *bucket)).or_default();
                 for operation in operations_by(entry, *version, rules) {
                     slot.apply(&operation);
                 }
             }
-            Request::Remove(key, version) => {
-                let slot = self.views.entry(key.clone()).or_default();
+            Request::Remove(key, version, bucket) => {
+                let slot = self.views.entry((key.clone(), *bucket)).or_default();
                 slot.apply(&EntryOperation::Delete(*version));
             }
             Request::Done(version) => self.done = self.done.max(Some(*version)),
@@ -168,7 +188,7 @@ impl Store {
     }
 
     pub(crate) fn drop_view(&mut self, view: crate::row::ViewNumber) {
-        self.views.retain(|key, _| key.view != view);
+        self.views.retain(|(key, _), _| key.view != view);
     }
 
     /// The marker of a deleted record expires: its row is gone.
@@ -176,18 +196,39 @@ impl Store {
         self.base = None;
     }
 
-    /// What views show, of these views.
-    pub(crate) fn shown(&self, views: &[crate::row::ViewNumber]) -> Vec<(TinyKey, Version, Option<u8>)> {
-        let seen = |(key, slot): (&TinyKey, &Slot)| {
+    pub(crate) fn slot(&self, key: &TinyKey, bucket: u8) -> Slot {
+        let there = self.views.get(&(key.clone(), bucket));
+        there.cloned().unwrap_or_default()
+    }
+
+    /// A row comes to another bucket, whole, at its own stamp.
+    pub(crate) fn copy_to(&mut self, key: &TinyKey, bucket: u8, row: &Slot) {
+        let Some((stamp, cells)) = row.seen() else { return };
+        let put = EntryOperation::Put {
+            stamp,
+            cells,
+            replaces: true,
+        };
+        self.views.entry((key.clone(), bucket)).or_default().apply(&put);
+    }
+
+    /// What views show, of these views; to who goes by the oldest copy of a directory, if `oldest`.
+    pub(crate) fn shown(
+        &self,
+        views: &[crate::row::ViewNumber],
+        oldest: bool,
+    ) -> Vec<(TinyKey, Version, Option<u8>)> {
+        let seen = |((key, bucket), slot): (&(TinyKey, u8), &Slot)| {
             let (version, cell) = slot.seen()?;
-            views.contains(&key.view).then(|| (key.clone(), version, cell))
+            let is_read = views.contains(&key.view) && *bucket == self.reads(key, oldest);
+            is_read.then(|| (key.clone(), version, cell))
         };
         self.views.iter().filter_map(seen).collect()
     }
 
     /// What one key of a view shows.
     pub(crate) fn seen(&self, key: &TinyKey) -> Option<crate::judge::Seen<u8, Option<u8>>> {
-        let (version, cells) = self.views.get(key)?.seen()?;
+        let (version, cells) = self.slot(key, self.reads(key, false)).seen()?;
         Some(crate::judge::Seen {
             key: key.clone(),
             version,
@@ -211,12 +252,14 @@ impl Store {
 
     /// Whether views show all that they should.
     pub(crate) fn is_complete(&self, schema: &Tiny) -> bool {
-        let shown = self.shown(&schema.views);
+        let shown = self.shown(&schema.views, false);
         self.expected(schema).iter().all(|entry| shown.contains(entry))
     }
 
     /// Whether views show exactly what they should.
     pub(crate) fn is_exact(&self, schema: &Tiny) -> bool {
-        self.shown(&schema.views) == self.expected(schema)
+        let expected = self.expected(schema);
+        let is_exact = |oldest| self.shown(&schema.views, oldest) == expected;
+        is_exact(false) && (self.cuts.is_empty() || is_exact(true))
     }
 }

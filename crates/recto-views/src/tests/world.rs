@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::buckets::{Cut, Routes, Steps};
 use super::model::{Config, Script};
 use super::reader::{Reader, Reading};
 use super::store::{Request, Store, TinyRow};
-use super::tiny::Tiny;
+use super::tiny::{BY_PLACE, Tiny};
 use crate::building::{BuildStep, Progress, ViewState, barrier_by, next_step_by};
 use crate::member::{Joining, Member, Registration};
 use crate::row::{Generation, Token, Version};
@@ -49,6 +50,7 @@ pub(crate) struct Process {
     pub(super) registration: Option<Registration>,
     pub(super) has_lease: bool,
     pub(super) is_crashed: bool,
+    pub(super) routes: Routes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -62,17 +64,19 @@ pub(crate) struct World {
     pub(super) sent: Vec<(Option<u8>, Request)>,
     pub(super) catalog: u8,
     pub(super) progress: Progress,
-    pub(super) filling: Option<TinyRow>,
+    pub(super) filling: Option<(TinyRow, Steps)>,
     pub(super) losses: u8,
     pub(super) crashes: u8,
     pub(super) freezes: u8,
     pub(super) leaves: u8,
     pub(super) deadlines: u8,
     /// The changes that were applied, in their order, and what was answered.
-    pub(super) applied: Vec<(Intent, Version)>,
+    pub(super) applied: Vec<(Intent, Version, Option<u8>)>,
     pub(super) answers: BTreeMap<Intent, Answer>,
     pub(super) broken: Option<&'static str>,
     pub(super) reader: Reader,
+    /// Whether entries came to lie elsewhere while they were written.
+    pub(super) has_moved: bool,
 }
 
 /// What happens.
@@ -106,10 +110,18 @@ pub(crate) enum Happening {
     Builds(BuildStep),
     MarkerExpires,
     Page(Reading),
+    /// A process sends entries.
+    Routes(u8),
+    /// The cut of a piece goes on.
+    Cut(usize),
+    /// A process reads the directory.
+    ReadsDirectory(u8),
 }
+
 impl World {
     pub(super) fn new(config: &Config) -> Self {
         let mut store = Store::default();
+        store.cuts = config.cuts.iter().map(Cut::new).collect();
         if let Some(record) = config.first {
             let schema = config.schema_of(1);
             let row = TinyRow {
@@ -121,7 +133,7 @@ impl World {
                 must_go: BTreeSet::new(),
             };
             for entry in crate::arranged::Arranged::entries(schema, &record) {
-                store.plain(&Request::Put(entry, row.version), Rules::default());
+                store.plain(&Request::Put(entry, row.version, 0), Rules::default());
             }
             store.plain(&Request::Done(row.version), Rules::default());
             store.base = Some(row);
@@ -152,6 +164,7 @@ impl World {
             answers: BTreeMap::new(),
             broken: None,
             reader: Reader::default(),
+            has_moved: false,
         }
     }
 
@@ -160,6 +173,12 @@ impl World {
             let p = index as u8;
             if process.is_crashed {
                 continue;
+            }
+            if !process.routes.waiting.is_empty() {
+                happenings.push(Happening::Routes(p));
+            }
+            if self.may_read_directory(config, p) {
+                happenings.push(Happening::ReadsDirectory(p));
             }
             let is_joined = process.member.joining() == Joining::Joined;
             match &process.write {
@@ -347,12 +366,36 @@ impl World {
 
     /// Whether the last change, if it is acknowledged, is seen in the views.
     pub(super) fn shows_acknowledged(&self, config: &Config) -> bool {
-        let last = self.applied.last().map(|(intent, _)| intent);
+        let last = self.applied.last().map(|(intent, ..)| intent);
         let answer = last.and_then(|intent| self.answers.get(intent));
         !matches!(answer, Some(Answer::Done(_)))
             || self
                 .store
                 .is_exact(config.schema_of(if config.drops { 2 } else { 1 }))
+    }
+}
+
+impl World {
+    /// Whether the record is seen where it stood when it was acknowledged last, and has stood since.
+    pub(super) fn keeps_acknowledged(&self, config: &Config) -> bool {
+        if !config.schema_of(1).views.contains(&BY_PLACE) {
+            return true;
+        }
+        let is_done = |(intent, ..): &(Intent, Version, Option<u8>)| {
+            matches!(self.answers.get(intent), Some(Answer::Done(_)))
+        };
+        let Some(from) = self.applied.iter().rposition(is_done) else {
+            return true;
+        };
+        let mut places = self.applied[from..].iter().map(|(.., place)| *place);
+        let Some(Some(key)) = places.next() else {
+            return true;
+        };
+        let is_seen = |oldest| {
+            let shown = self.store.shown(&[BY_PLACE], oldest);
+            shown.iter().any(|(at, ..)| at.key == key)
+        };
+        places.any(|place| place != Some(key)) || (is_seen(false) && is_seen(true))
     }
 }
 
@@ -387,6 +430,7 @@ impl Process {
             registration,
             has_lease: !script.is_new,
             is_crashed: false,
+            routes: Routes::new(config.cuts.len()),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use recto_buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
-use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View, WriteMode};
+use recto_buckets::sizing::{MAX_SAMPLED_EACH, MAX_TARGET_BYTES, MIN_TARGET_BYTES};
+use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.
@@ -26,9 +26,8 @@ impl fmt::Display for Unsupported {
 }
 
 const BY_TIME: &str = "split by size: bucket = { target = \"10MB\" }";
-const BY_ROWS: &str = "Cassandra does not count rows; split by size: bucket = { target = \"10MB\" }";
-const OF_CHANGES: &str =
-    "leave it out, and put a field into `partition` that keeps partitions small; or open an embedded store";
+const MANY_ROWS: &str =
+    "Cassandra does not count rows; say 128 at most, or split by size: bucket = { target = \"10MB\" }";
 const SHARDS: &str = "leave it out: each bucket is one partition";
 const KEEP: &str = "leave it out, and give records an expiry";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
@@ -71,7 +70,9 @@ fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'stat
     };
     let mut all = Vec::new();
     match bucket.strategy {
-        BucketStrategy::Rows(_) if !counts => all.push(("bucket by rows", "bucket", BY_ROWS)),
+        BucketStrategy::Rows(rows) if rows > MAX_SAMPLED_EACH && !counts => {
+            all.push(("bucket of so many rows", "bucket", MANY_ROWS));
+        }
         BucketStrategy::Target { bytes } if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&bytes) => {
             all.push(("bucket of that size", "bucket", SIZE));
         }
@@ -102,16 +103,8 @@ impl Declared<'_> {
     }
 
     fn add_view(&mut self, view: &View, counts: bool) {
-        let (name, changes) = (&view.name, self.collection.writes == WriteMode::Update);
-        let of_changes = || {
-            let is_refused = changes && !counts && view.bucket.is_some();
-            is_refused.then_some(("bucket", "bucket", OF_CHANGES))
-        };
-        let mut of_bucket = of_bucket(view.bucket.as_ref(), counts);
-        if of_bucket.is_empty() {
-            of_bucket.extend(of_changes());
-        }
-        for (what, part, hint) in of_bucket {
+        let name = &view.name;
+        for (what, part, hint) in of_bucket(view.bucket.as_ref(), counts) {
             self.add(
                 &format!("{what} of view `{name}`"),
                 &format!("view.{name}.{part}"),
@@ -155,13 +148,6 @@ partition = ["user_id"]
 order = ["-post_id"]
 writes = "append"
 bucket = { rows = 20000, shards = 8, keep = "90 days" }
-
-[collection.moves]
-fields = { id = "uuid", status = "text" }
-key = ["id"]
-partition = ["status"]
-writes = "update"
-bucket = { target = "1MB" }
 "#;
 
     fn named(text: &str, counts: bool) -> Vec<String> {
@@ -187,18 +173,18 @@ bucket = { target = "1MB" }
                 "5:10: not supported yet: unique of collection `suspensions`",
                 "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
-                "20:10: not supported yet: bucket by rows of collection `timeline`",
+                "20:10: not supported yet: bucket of so many rows of collection `timeline`",
                 "20:34: not supported yet: shards of the bucket of collection `timeline`",
                 "20:44: not supported yet: keep of the bucket of collection `timeline`",
-                "27:10: not supported yet: bucket of view `primary` of collection `moves`",
             ]
         );
-        let counted = starts(&named(BEYOND, true));
         assert!(
-            counted
+            named(BEYOND, true)
                 .iter()
-                .all(|text| !text.contains("bucket by rows") && !text.contains("moves"))
+                .all(|text| !text.contains("so many rows"))
         );
+        let few = named(&BEYOND.replace("20000", "128"), false);
+        assert!(few.iter().all(|text| !text.contains("so many rows")));
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
             let all = starts(&named(&sized(target), true));

@@ -1,12 +1,13 @@
 //! What is done to one record on behalf of a change: the requests of its [`Drive`](super::drive::Drive).
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join;
 use futures::stream::{self, StreamExt};
 use recto_model::{Cells, Column, Table, cell};
-use recto_store::{Cas, CasOutcome, PointRead, StoreError, StoreErrorKind, WriteOutcome};
+use recto_store::{Cas, CasOutcome, PointRead, StoreError, StoreErrorKind, WriteOptions, WriteOutcome};
 use recto_views::stored::decode_tokens;
 use recto_views::write::NotWritten;
 use recto_views::{
@@ -63,6 +64,8 @@ pub(super) struct Record {
     pub(super) key: Cells,
     /// Where the intent stands.
     place: Mutex<Option<IntentPlace>>,
+    /// When the base row was begun to be read that it goes by, by the clock that never goes back.
+    looked_nanos: AtomicU64,
     /// Why the last request failed.
     failure: Mutex<Option<Error>>,
 }
@@ -82,6 +85,7 @@ impl Record {
             collection: collection.to_owned(),
             key,
             place: Mutex::default(),
+            looked_nanos: AtomicU64::new(0),
             failure: Mutex::default(),
         })
     }
@@ -108,6 +112,8 @@ impl Record {
         if attempt > 1 {
             self.pause(attempt - 1).await;
         }
+        let looked_nanos = self.common.environment.monotonic_nanos();
+        self.looked_nanos.store(looked_nanos, Ordering::Relaxed);
         let noted = async { if note { self.note().await } else { Ok(()) } };
         let looked = match join(self.read(), noted).await {
             (Ok(found), Ok(())) if needs_lease => self.leased().await.map(|()| found),
@@ -233,7 +239,7 @@ impl Record {
         }
     }
 
-    /// The entries, until all are written.
+    /// The entries, until all are written, or some came to lie in other buckets since the base row was read.
     pub(super) async fn write(
         self: Arc<Self>,
         writes: Arc<[EntryWrite]>,
@@ -244,27 +250,36 @@ impl Record {
             written.push(self.write_entry(write, &entries));
         }
         let written = stream::iter(written).buffer_unordered(MAX_ENTRIES_IN_FLIGHT);
-        written.collect::<()>().await;
-        vec![Event::Written]
+        let written: Vec<bool> = written.collect().await;
+        let has_moved = written.contains(&false);
+        vec![if has_moved { Event::Moved } else { Event::Written }]
     }
 
-    async fn write_entry(&self, entry: &EntryWrite, entries: &Entries<KeyCells, Cells>) {
-        let options = self.common.write_options();
+    /// Whether it is written; else it came to lie elsewhere.
+    async fn write_entry(&self, entry: &EntryWrite, entries: &Entries<KeyCells, Cells>) -> bool {
+        let options = WriteOptions {
+            looked_nanos: Some(self.looked_nanos.load(Ordering::Relaxed)),
+            ..self.common.write_options()
+        };
         let attempt = |_| async {
             self.process.leased(&self.common).await;
             let now = self.common.environment.now_micros();
             let request = entry.request(entries.ttl_seconds(now));
             match self.common.store.write(request, options).await {
+                Ok(WriteOutcome::Unknown(error)) | Err(error) if error.kind() == StoreErrorKind::Moved => {
+                    Attempt::Known(false)
+                }
                 Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
                 Ok(WriteOutcome::Refused(error)) | Err(error) if self.is_dropped(entry, &error).await => {
-                    Attempt::Known(())
+                    Attempt::Known(true)
                 }
                 Ok(WriteOutcome::Refused(error)) | Err(error) => Attempt::Failed(error),
-                Ok(_) => Attempt::Known(()),
+                Ok(_) => Attempt::Known(true),
             }
         };
         // It ends only when it is written: there is no other end to a change that is applied.
-        drop(settle(&self.common.environment, Policy::ENTRY, attempt).await);
+        let settled = settle(&self.common.environment, Policy::ENTRY, attempt).await;
+        settled.unwrap_or(false)
     }
 
     /// Whether a view is not written any more, by the catalog as it is now.

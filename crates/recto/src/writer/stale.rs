@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use recto_store::{PartitionWrite, StoreErrorKind, WriteOutcome};
+use recto_store::{PartitionWrite, StoreErrorKind, WriteOptions, WriteOutcome};
 use tokio::sync::Semaphore;
 
 use super::common::Common;
@@ -54,7 +54,12 @@ impl StaleEntries {
     }
 
     async fn send(&self, common: &Common, removal: PartitionWrite) {
-        match common.store.write(removal, common.write_options()).await {
+        let options = WriteOptions {
+            // A removal at the entry's own stamp rests on nothing.
+            looked_nanos: Some(0),
+            ..common.write_options()
+        };
+        match common.store.write(removal, options).await {
             Ok(WriteOutcome::Done) => Common::count(&self.removed),
             Ok(WriteOutcome::Refused(error)) | Err(error) if error.kind() == StoreErrorKind::Unauthorized => {
                 self.may_write.store(false, Ordering::Relaxed);

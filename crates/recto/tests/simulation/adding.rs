@@ -25,7 +25,7 @@ pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> R
         applies: adds,
         writes,
         gate,
-    } = Two::open(&Tables::new().schema, broken).await;
+    } = Two::open(&Tables::new(false).schema, broken).await;
     let place = |which: u8| Place {
         status: Some(which),
         at: Some(i32::from(which)),
@@ -42,7 +42,7 @@ pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> R
             sleep(FROZEN).await;
             gate.open(true);
         };
-        let (changed, ()) = tokio::join!(records::change_schema(&adds), let_go);
+        let (changed, ()) = tokio::join!(records::change_schema(&adds, false), let_go);
         changed.unwrap();
         begun.elapsed()
     };
@@ -53,7 +53,7 @@ pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> R
     let checked = Checked {
         scanned: &*memory,
         store: &*memory,
-        tables: &records::changed_tables(&adds).await,
+        tables: &records::changed_tables(&adds, false).await,
         history: &history,
     };
     checked.views().await.map(drop)

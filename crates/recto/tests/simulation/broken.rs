@@ -75,7 +75,7 @@ impl BrokenStore {
             store,
             broken,
             clock: Arc::clone(clock),
-            base: Tables::new().base.table().name().to_owned(),
+            base: Tables::new(false).base.table().name().to_owned(),
             read: Arc::default(),
         }
     }

@@ -79,10 +79,12 @@ impl Process {
     }
 
     /// Changes the schema while it can, asking again when it fails.
-    pub(crate) fn change_schema(self: &Rc<Self>) {
+    pub(crate) fn change_schema(self: &Rc<Self>, in_buckets: bool) {
         let process = Rc::clone(self);
         tokio::task::spawn_local(async move {
-            while !process.is_resting.get() && records::change_schema(&process.engine).await.is_err() {
+            while !process.is_resting.get()
+                && records::change_schema(&process.engine, in_buckets).await.is_err()
+            {
                 tokio::time::sleep(TIME).await;
             }
         });

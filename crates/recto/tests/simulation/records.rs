@@ -44,9 +44,16 @@ order = ["-at"]
 nulls = "skip"
 "#;
 
-/// Changes the schema to that.
-pub(crate) async fn change_schema(recto: &Recto) -> recto::Result<()> {
-    let schema = Schema::parse(CHANGED_SCHEMA).unwrap();
+/// A schema whose views are in buckets of two rows at most, or not.
+fn schema(text: &str, in_buckets: bool) -> Schema {
+    let bucket = if in_buckets { "bucket = { rows = 2 }\n" } else { "" };
+    let text = text.replace("order = [", &format!("{bucket}order = ["));
+    Schema::parse(&text).unwrap()
+}
+
+/// Changes the schema to that, in buckets or not.
+pub(crate) async fn change_schema(recto: &Recto, in_buckets: bool) -> recto::Result<()> {
+    let schema = schema(CHANGED_SCHEMA, in_buckets);
     // Another may have begun, or this one before.
     let has_it = recto.schema().to_toml().contains("by_note");
     let options = if has_it {
@@ -58,10 +65,10 @@ pub(crate) async fn change_schema(recto: &Recto) -> recto::Result<()> {
 }
 
 /// The tables of that schema, which was applied.
-pub(crate) async fn changed_tables(recto: &Recto) -> Tables {
+pub(crate) async fn changed_tables(recto: &Recto, in_buckets: bool) -> Tables {
     let statuses = recto.views().await.unwrap();
     let number = |view: &str| statuses.iter().find(|one| one.view == view).unwrap().number;
-    Tables::of(CHANGED_SCHEMA, number)
+    Tables::of(schema(CHANGED_SCHEMA, in_buckets), number)
 }
 
 pub(crate) const COLLECTION: &str = "records";
@@ -89,13 +96,13 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn new() -> Self {
-        Self::of(SCHEMA, |view| if view == "by_status" { 1 } else { 2 })
+    pub(crate) fn new(in_buckets: bool) -> Self {
+        let number = |view: &str| if view == "by_status" { 1 } else { 2 };
+        Self::of(schema(SCHEMA, in_buckets), number)
     }
 
     /// Those of a schema whose views have these numbers.
-    pub(crate) fn of(schema: &str, number_of: impl Fn(&str) -> u64) -> Self {
-        let schema = Schema::parse(schema).unwrap();
+    fn of(schema: Schema, number_of: impl Fn(&str) -> u64) -> Self {
         let collection = &schema.collections[0];
         let views = collection.views.iter();
         let views = views.map(|view| (ViewNumber(number_of(&view.name)), view));

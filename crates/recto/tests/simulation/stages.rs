@@ -35,7 +35,7 @@ pub(crate) async fn three_stages() {
     let options = OpenOptions::new().environment(environment);
     let first = Recto::with_store(Arc::clone(&memory), options.clone());
     let first = first.await.unwrap();
-    first.apply(&Tables::new().schema).await.unwrap();
+    first.apply(&Tables::new(false).schema).await.unwrap();
     first.close().await.unwrap();
     let gate = Gate::steady(memory, WAY);
     let recto = Recto::with_store(Arc::new(gate.clone()), options).await.unwrap();

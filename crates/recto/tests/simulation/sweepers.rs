@@ -40,7 +40,7 @@ impl Stage {
         let stage = Self {
             clock,
             memory,
-            tables: Tables::new(),
+            tables: Tables::new(false),
             history: History::default(),
         };
         let first = stage.open(&stage.memory).await;

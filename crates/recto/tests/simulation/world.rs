@@ -3,13 +3,15 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use recto::session::VerifyRequest;
 use recto::store::faults::{FaultRates, FaultyStore};
 use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
-use recto::store::{Limits, Store};
+use recto::store::{Limits, Stamp, Store};
 use recto::{Environment, OpenOptions, Recto};
+use recto_pieces::BucketedStore;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
@@ -60,6 +62,8 @@ pub(crate) struct World {
     /// When one of the processes begins to change the schema, if one does.
     changes_schema_after: Option<Duration>,
     memory: Arc<MemoryStore>,
+    /// Whether views are in buckets, and whether they are when the schema was changed.
+    in_buckets: [bool; 2],
     store: Arc<FaultyStore>,
     tables: Rc<Tables>,
     history: Rc<History>,
@@ -81,7 +85,8 @@ impl World {
         let random = Random::new(seed);
         let right = Environment::new(Clocks(Arc::new(Clock::new(start, 0, seed))));
         let memory = Arc::new(MemoryStore::with_limits(right.clone(), LIMITS));
-        let tables = Tables::new();
+        let in_buckets = [1, 2].map(|bit| seed & bit > 0 && broken.is_none());
+        let tables = Tables::new(in_buckets[0]);
         let history = History::default();
         let options = OpenOptions::new().environment(right.clone());
         let first = Recto::with_store(Arc::clone(&memory) as Arc<dyn Store>, options);
@@ -104,6 +109,7 @@ impl World {
             random,
             right,
             memory,
+            in_buckets,
             store: Arc::new(store),
             tables: Rc::new(tables),
             history: Rc::new(history),
@@ -131,7 +137,7 @@ impl World {
             if changes_after.is_some_and(|after| self.start.elapsed() > after) {
                 changes_after = None;
                 let changes = self.random.below(PROCESSES) as usize;
-                processes[changes].change_schema();
+                processes[changes].change_schema(self.in_buckets[1]);
                 // Others know nothing of it, and are let go so soon that they still have their leases.
                 let others = processes.iter().enumerate().filter(|(one, _)| *one != changes);
                 for (_, other) in others.filter(|_| self.random.below(4) > 0) {
@@ -172,9 +178,9 @@ impl World {
     /// Whoever began to change the schema may be dead: another brings it to its end.
     async fn change_schema_at_last(&self) -> Result<Tables, String> {
         let recto = self.open_rightly().await;
-        let changed = records::change_schema(&recto).await;
+        let changed = records::change_schema(&recto, self.in_buckets[1]).await;
         changed.map_err(|error| format!("the schema is not changed: {error}"))?;
-        let tables = records::changed_tables(&recto).await;
+        let tables = records::changed_tables(&recto, self.in_buckets[1]).await;
         recto.close().await.unwrap();
         Ok(tables)
     }
@@ -216,8 +222,15 @@ impl World {
     }
 
     async fn check(&self, all: &[Rc<Process>], tables: &Tables) -> Result<String, String> {
+        let (right, stamp) = (self.right.clone(), AtomicI64::new(0));
+        let stamps = move || {
+            let now = right.now_micros();
+            Stamp(now.max(stamp.fetch_max(now, Ordering::Relaxed) + 1))
+        };
+        let memory = Arc::clone(&self.memory) as Arc<dyn Store>;
+        let scanned = BucketedStore::over(memory, self.right.clone(), Arc::new(stamps));
         let checked = check::Checked {
-            scanned: &*self.memory,
+            scanned: &scanned,
             store: &*self.store,
             tables,
             history: &self.history,
