@@ -20,6 +20,8 @@ pub const LONG_LIFE_MS: u64 = 20_000;
 pub const STANDSTILL_MS: u64 = 3_000;
 /// When a bucket that was left is looked at once more: much later than clocks stand still.
 pub const CLEARING_MS: u64 = 3_600_000;
+/// In how many parts that is waited: after each it is looked whether so many buckets were left meanwhile that what is there goes sooner.
+pub const MAX_CLEARING_LOOKS: u32 = 24;
 
 /// What the protocol goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +34,8 @@ pub struct Protocol {
     pub standstill_ms: u64,
     /// After how long a bucket that was left is looked at once more.
     pub clearing_ms: u64,
+    /// In how many parts that is waited, [`MAX_CLEARING_LOOKS`] at most.
+    pub clearing_looks: u32,
     /// The rules that are kept: all, but in tests.
     pub(crate) rules: Rules,
 }
@@ -43,6 +47,7 @@ impl Default for Protocol {
             long_life_ms: LONG_LIFE_MS,
             standstill_ms: STANDSTILL_MS,
             clearing_ms: CLEARING_MS,
+            clearing_looks: MAX_CLEARING_LOOKS,
             rules: Rules::default(),
         }
     }

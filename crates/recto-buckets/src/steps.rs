@@ -13,6 +13,7 @@
 //! So what is done follows from the roles, and who finds them goes on. A piece that is cut again meanwhile has several
 //! buckets in a step, of which the newest is the one that counts.
 
+use crate::clearing::Cleared;
 use crate::directory::{Directory, Figures, Piece, Roles, Span};
 use crate::limits::{MAX_CUT_EDGES, MAX_FURTHER_BUCKETS, Protocol};
 use crate::names::{Bucket, Key};
@@ -64,7 +65,7 @@ impl Directory {
         for (span, piece) in self.spans() {
             let is_inside = |edge: &&&Key| span.start < ***edge && span.has(edge);
             let inside: Vec<&Key> = edges.iter().filter(is_inside).copied().collect();
-            if inside.is_empty() || piece.roles.deletes.len() >= MAX_FURTHER_BUCKETS {
+            if inside.is_empty() || !piece.roles.have_room() {
                 next.pieces.push(piece.clone());
                 continue;
             }
@@ -150,24 +151,15 @@ impl Directory {
         pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
     }
 
-    /// The pieces that have left buckets, and are not being cut.
-    pub(crate) fn to_clear(&self) -> Vec<Ripe> {
-        let is_one = |roles: &Roles| roles.is_at_rest() && !roles.old.is_empty();
-        let pieces = self.spans().filter(|(_, piece)| is_one(&piece.roles));
-        pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
-    }
-
-    /// Step 6: these pieces have no left buckets any more; none if none is as it was.
-    pub(crate) fn cleared(&self, pieces: &[Ripe]) -> Option<Self> {
+    /// Step 6: these pieces do not have these left buckets any more; none if no piece is as it was.
+    pub(crate) fn cleared(&self, pieces: &[Cleared]) -> Option<Self> {
         let mut next = self.next();
         let mut is_changed = false;
         for (span, piece) in self.spans() {
             let mut piece = piece.clone();
-            if pieces
-                .iter()
-                .any(|(of, roles)| *of == span && *roles == piece.roles)
-            {
-                piece.roles.old.clear();
+            let is_one = |cleared: &&Cleared| cleared.span == span && cleared.roles == piece.roles;
+            if let Some(cleared) = pieces.iter().find(is_one) {
+                piece.roles.old.retain(|bucket| !cleared.buckets.contains(bucket));
                 is_changed = true;
             }
             next.pieces.push(piece);
@@ -205,6 +197,13 @@ pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
         })
     };
     ripe.iter().filter_map(copy).collect()
+}
+
+impl Roles {
+    /// Whether there is room for one more bucket: each goes from one kind to the next, and is left in the end.
+    fn have_room(&self) -> bool {
+        self.writes.len() + self.deletes.len() + self.old.len() + 1 < MAX_FURTHER_BUCKETS
+    }
 }
 
 impl Piece {

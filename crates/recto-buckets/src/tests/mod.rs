@@ -10,6 +10,7 @@
 )]
 
 mod article;
+mod clearing;
 mod cutting;
 mod directories;
 mod estimating;
@@ -17,6 +18,7 @@ mod growing;
 mod life;
 mod model;
 mod samples;
+mod shards;
 mod sizing;
 mod steps;
 mod store;

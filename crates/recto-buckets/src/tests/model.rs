@@ -51,6 +51,7 @@ impl Config {
     pub(crate) fn protocol(&self) -> Protocol {
         Protocol {
             rules: Rules::without(self.without),
+            clearing_looks: 1,
             ..Protocol::default()
         }
     }
