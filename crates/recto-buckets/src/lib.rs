@@ -15,6 +15,7 @@
 //! | [`growing`] | [`Growth`]: when a bucket is cut, and where |
 //! | [`sizing`] | when a bucket is cut, and how large buckets become of that |
 //! | [`directory`] | [`Directory`]: which buckets a partition is kept in |
+//! | [`shards`] | [`Shards`]: the rows of one bucket in several partitions of the store |
 //! | [`stored`] | the columns of that |
 //! | [`mod@copy`] | [`DirectoryCopy`]: for how long a process goes by what it has read of it |
 //! | [`routing`] | which buckets take a write, and which are read |
@@ -34,6 +35,7 @@ pub mod names;
 pub mod reading;
 pub mod routing;
 pub mod sampling;
+pub mod shards;
 pub mod sizing;
 pub mod splitting;
 pub mod steps;
@@ -54,6 +56,7 @@ pub use names::{Bucket, Key, Micros, Version};
 pub use reading::{ReadAction, ReadEvent, Reading};
 pub use routing::{Operation, Slice, Unrouted};
 pub use sampling::{Sample, Sampling};
+pub use shards::{Shard, Shards};
 pub use splitting::{Decision, SplitAction, SplitEvent, Splitting};
 pub use steps::{Copying, Cut, Stays};
 pub use stored::{PieceColumns, StaticColumns, StoredDirectory, StoredError};

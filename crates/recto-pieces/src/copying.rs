@@ -3,13 +3,16 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Copying, Key, Sampling, Span};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_buckets::{Bucket, Copying, Key, Sampling, Shard, Span};
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::holding::bytes_of;
-use crate::limits::{MAX_COPIED_ROW_BYTES, MAX_COPIED_ROWS, MAX_COUNTED_KEYS, MAX_STEP_TIME};
+use crate::limits::{
+    MAX_COPIED_ROW_BYTES, MAX_COPIED_ROWS, MAX_COPIES_AT_ONCE, MAX_COUNTED_KEYS, MAX_STEP_TIME,
+};
 use crate::place::{PieceStore, Place, Undone};
 use crate::samples::{self, Became};
 use crate::tables::mutation;
@@ -55,12 +58,26 @@ impl PieceStore {
     /// # Errors
     /// Some of them cannot be read or written in time.
     pub(crate) async fn copy(&self, place: &Place, copying: &Copying, sampling: Sampling) -> Result<()> {
-        let mut slice = slice_of(place, copying.from, &copying.span)?;
+        let shards = place.pieced.shards.all();
+        let copied: Vec<_> = shards
+            .map(|shard| self.copy_shard(place, (copying, shard), sampling))
+            .collect();
+        let copied = stream::iter(copied).buffer_unordered(MAX_COPIES_AT_ONCE);
+        copied.try_collect().await
+    }
+
+    async fn copy_shard(
+        &self,
+        place: &Place,
+        (copying, shard): (&Copying, Shard),
+        sampling: Sampling,
+    ) -> Result<()> {
+        let mut slice = slice_of(place, (copying.from, shard), &copying.span)?;
         loop {
             // It is closed never.
             let _turn = self.copying.acquire().await;
             let read = self.read_rows(&slice).await?;
-            self.put_rows(place, copying.to, sampling, &read).await?;
+            self.put_rows(place, (copying.to, shard), sampling, &read).await?;
             self.counters.moved(read.bytes);
             let last = read.rows.iter().next_back();
             match last.filter(|_| !read.exhausted) {
@@ -76,24 +93,29 @@ impl PieceStore {
     /// # Errors
     /// They cannot be read in time.
     pub(crate) async fn keys(&self, place: &Place, bucket: Bucket, span: &Span) -> Result<Option<Vec<Key>>> {
-        let mut slice = slice_of(place, bucket, span)?;
         let mut keys = Vec::new();
-        loop {
-            let _turn = self.copying.acquire().await;
-            let read = self.read_rows(&slice).await?;
-            for row in read.rows.iter() {
-                keys.push(place.key(&clustering_of(&place.pieced.table, row))?);
+        for shard in place.pieced.shards.all() {
+            let mut slice = slice_of(place, (bucket, shard), span)?;
+            loop {
+                let _turn = self.copying.acquire().await;
+                let read = self.read_rows(&slice).await?;
+                for row in read.rows.iter() {
+                    keys.push(place.key(&clustering_of(&place.pieced.table, row))?);
+                }
+                if keys.len() > MAX_COUNTED_KEYS {
+                    return Ok(None);
+                }
+                let last = read.rows.iter().next_back();
+                match last.filter(|_| !read.exhausted) {
+                    Some(last) => slice.from = Bound::After(clustering_of(&place.pieced.table, last)),
+                    None => break,
+                }
+                tokio::task::yield_now().await;
             }
-            if keys.len() > MAX_COUNTED_KEYS {
-                return Ok(None);
-            }
-            let last = read.rows.iter().next_back();
-            match last.filter(|_| !read.exhausted) {
-                Some(last) => slice.from = Bound::After(clustering_of(&place.pieced.table, last)),
-                None => return Ok(Some(keys)),
-            }
-            tokio::task::yield_now().await;
         }
+        // What came of one shard is in order already.
+        keys.sort();
+        Ok(Some(keys))
     }
 
     async fn read_rows(&self, slice: &Slice) -> Result<RowsRead> {
@@ -110,7 +132,13 @@ impl PieceStore {
     }
 
     /// Puts rows that were read, as many by one request as it may hold; their samples first.
-    async fn put_rows(&self, place: &Place, to: Bucket, sampling: Sampling, read: &RowsRead) -> Result<()> {
+    async fn put_rows(
+        &self,
+        place: &Place,
+        to: (Bucket, Shard),
+        sampling: Sampling,
+        read: &RowsRead,
+    ) -> Result<()> {
         let times = read.stamps.iter().zip(&read.ends_in_seconds);
         let most = self.store.limits().mutation_bytes / 2;
         let (mut copied, mut bytes) = (Vec::new(), 0);
@@ -126,14 +154,14 @@ impl PieceStore {
         self.put(place, to, copied).await
     }
 
-    async fn put(&self, place: &Place, to: Bucket, copied: Vec<Copied>) -> Result<()> {
+    async fn put(&self, place: &Place, to: (Bucket, Shard), copied: Vec<Copied>) -> Result<()> {
         let (mut rows, mut samples) = (Vec::new(), Vec::new());
         for one in copied {
             rows.push(one.row);
             samples.extend(one.sample);
         }
         if !samples.is_empty() {
-            self.write_step(self.samples_write(place, to, samples)).await?;
+            self.write_step(self.samples_write(place, to.0, samples)).await?;
         }
         if rows.is_empty() {
             return Ok(());
@@ -155,7 +183,10 @@ impl PieceStore {
             to: span.end.as_deref().map_or(Bound::end(), edge),
         };
         let samples = mutation(range, stamp, None);
-        self.write_step(rows_write(place, bucket, vec![rows])).await?;
+        for shard in place.pieced.shards.all() {
+            self.write_step(rows_write(place, (bucket, shard), vec![rows.clone()]))
+                .await?;
+        }
         self.write_step(self.samples_write(place, bucket, vec![samples]))
             .await
     }
@@ -167,24 +198,24 @@ impl PieceStore {
     }
 }
 
-/// What a bucket has of a span, as many rows as are read by one request.
-fn slice_of(place: &Place, bucket: Bucket, span: &Span) -> Result<Slice> {
+/// What a shard of a bucket has of a span, as many rows as are read by one request.
+fn slice_of(place: &Place, (bucket, shard): (Bucket, Shard), span: &Span) -> Result<Slice> {
     let (from, to) = place.pieced.bounds(span)?;
     Ok(Slice {
         from,
         to,
         ..Slice::from_start(
             &place.pieced.table,
-            place.bucket_partition(bucket),
+            place.shard_partition(bucket, shard),
             MAX_COPIED_ROWS,
         )
     })
 }
 
-fn rows_write(place: &Place, bucket: Bucket, mutations: Vec<Mutation>) -> PartitionWrite {
+fn rows_write(place: &Place, (bucket, shard): (Bucket, Shard), mutations: Vec<Mutation>) -> PartitionWrite {
     PartitionWrite {
         table: Arc::clone(&place.pieced.table),
-        partition: place.bucket_partition(bucket),
+        partition: place.shard_partition(bucket, shard),
         mutations,
     }
 }

@@ -24,6 +24,7 @@ impl PieceStore {
     pub(crate) async fn forget(&self, table: &str) -> Result<()> {
         self.copies.forget(table);
         self.counters.forget(table);
+        self.roots.forget(table);
         for directory in self.partitions_of(&self.tables.directories, table).await? {
             self.forget_directory(directory).await?;
         }

@@ -60,7 +60,7 @@ impl PieceStore {
         let read = |dated: &Dated| {
             Ok(PointRead {
                 table: Arc::clone(&place.pieced.table),
-                partition: place.bucket_partition(bucket),
+                partition: place.shard_partition(bucket, place.pieced.shards.of(&dated.sample.key)),
                 clustering: place.pieced.bound(&dated.sample.key)?.cells().clone(),
             })
         };

@@ -17,6 +17,7 @@
 //! | `directory` | directories are read and changed |
 //! | `copies` | what is known of them, and for how long |
 //! | `samples` | samples are written and read |
+//! | `shards` | the shards of a bucket are read as one, and scans meet a partition whose first shard is empty |
 //! | [`writer`] | [`RowChange`]: a row is written |
 //! | `sending` | rows are taken to the buckets that take them |
 //! | `room` | room is made for rows that are to be loaded |
@@ -55,6 +56,7 @@ mod reader;
 mod room;
 mod samples;
 mod sending;
+mod shards;
 mod splitter;
 mod sums;
 mod survey;

@@ -18,6 +18,13 @@ pub const MAX_LOADED_BUCKETS: usize = 16_384;
 pub const MAX_ROOMS_AT_ONCE: usize = 64;
 /// Pieces that are read side by side.
 pub const MAX_PIECES_AT_ONCE: usize = 16;
+/// Slices of shards that are read side by side for one reading: of several pieces at once, as many as have no more.
+pub const MAX_SHARDS_AT_ONCE: usize = 128;
+/// How often the shards of a bucket are asked for one slice: once, and once more where one has more than its share; oftener where bytes bound what is
+/// read.
+pub const MAX_SHARD_ROUNDS: usize = 8;
+/// Partitions of which a process knows that their root is marked.
+pub const MAX_MARKED_ROOTS: usize = 65_536;
 /// Samples of a bucket that are looked at, by which it is cut.
 pub const MAX_SAMPLES_READ: u32 = 16_384;
 /// Samples of a bucket that are held to their rows before it is cut.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Clock, Key, Protocol};
+use recto_buckets::{Bucket, Clock, Key, Protocol, Shard};
 use recto_model::{Cells, Environment, Table};
 use recto_store::{
     Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, Stamp, Store, StoreError, TableOutcome,
@@ -17,6 +17,7 @@ use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{MAX_COPIES_AT_ONCE, MAX_DIRECTORIES_AT_ONCE, MAX_PAUSE, MAX_REQUEST_TIME};
 use crate::loading::Loads;
 use crate::notices::Notices;
+use crate::shards::Roots;
 use crate::tables::{PiecedTable, Tables, bucket_partition};
 
 /// About how long to wait before a request is sent for the second time; each further wait is twice as long.
@@ -37,6 +38,7 @@ pub struct PieceStore {
     pub(crate) copies: Arc<Copies>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) loads: Arc<Loads>,
+    pub(crate) roots: Arc<Roots>,
     /// Who reads directories.
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) counters: Arc<Counters>,
@@ -99,6 +101,7 @@ impl PieceStore {
             copies: Arc::default(),
             notices: Arc::default(),
             loads: Arc::default(),
+            roots: Arc::default(),
             reading: Arc::new(Semaphore::new(MAX_DIRECTORIES_AT_ONCE)),
             counters: Arc::default(),
             copying: Arc::new(Semaphore::new(MAX_COPIES_AT_ONCE)),
@@ -136,7 +139,7 @@ impl PieceStore {
         let place = Place::new(pieced, partition)?;
         let limits = self.store.limits();
         limits.check_partition(&self.tables.samples, &place.samples_partition(Bucket(0)))?;
-        limits.check_partition(&pieced.table, &place.bucket_partition(Bucket(0)))?;
+        limits.check_partition(&pieced.table, &place.shard_partition(Bucket(0), Shard(0)))?;
         Ok(Partition {
             pieces: self.clone(),
             place: Arc::new(place),
@@ -282,9 +285,14 @@ impl Place {
         })
     }
 
-    /// The partition of the store that is a bucket of it.
+    /// The partition of the store that is a bucket of it, which has no shards.
     pub(crate) fn bucket_partition(&self, bucket: Bucket) -> Cells {
         bucket_partition(&self.partition, bucket)
+    }
+
+    /// The partition of the store that is a shard of a bucket of it.
+    pub(crate) fn shard_partition(&self, bucket: Bucket, shard: Shard) -> Cells {
+        self.pieced.shard_partition(self.bucket_partition(bucket), shard)
     }
 
     /// The partition of its directory.

@@ -13,6 +13,7 @@ use crate::directory::Seek;
 use crate::error::{PiecesError, Result};
 use crate::limits::MAX_PIECES_AT_ONCE;
 use crate::place::{Deadline, Partition, PieceStore};
+use crate::shards;
 use crate::tables::PiecedTable;
 
 /// What was read beside the directory, of where it lay when that was read last.
@@ -177,6 +178,7 @@ impl Way<'_> {
             let left = &slices[count..];
             let at_once = side_by_side(left, copy, missing.into())
                 .max(least)
+                .min(shards::at_once(pieced, MAX_PIECES_AT_ONCE))
                 .min(left.len());
             let Some(timeout) = self.partition.pieces.request_time(self.deadline) else {
                 return Err(PiecesError::out_of_time(None));
@@ -191,10 +193,16 @@ impl Way<'_> {
                 .map(|one| pieced.slice_of(self.slice, one, missing))
                 .collect();
             let asked = asked?;
-            let answers = join_all(asked.iter().map(|one| self.snapshot.slice(one, &options))).await;
+            let answers = asked
+                .iter()
+                .map(|one| shards::slice(self.snapshot, pieced, one, &options));
+            let answers = join_all(answers).await;
             let (rows, round_trips) = (read.rows.len(), read.round_trips);
+            // Side by side they take as long as the one that takes longest; a store that nobody travels to says 0.
+            let trips = answers.iter().flatten().map(|answer| answer.round_trips);
+            let trips = trips.max().unwrap_or(0).max(1);
             count += self.take_all(&mut read, answers, before)?;
-            read.round_trips = round_trips + 1;
+            read.round_trips = round_trips + trips;
             if rounds == Rounds::One {
                 break;
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
-use recto_buckets::{Bucket, Key, Unrouted, WriteAction, WriteEvent, Writing};
+use recto_buckets::{Bucket, Key, Shard, Unrouted, WriteAction, WriteEvent, Writing};
 use recto_store::{Atomicity, Operation, PartitionWrite, Stamp, WriteOptions};
 
 use crate::copies::Taken;
@@ -123,7 +123,7 @@ enum Heard {
 type Asked<'g> = FuturesUnordered<BoxFuture<'g, Heard>>;
 
 /// By partitions, what does not belong there: rows, and their samples.
-type Strays = BTreeMap<(PlaceId, Bucket), [PartitionWrite; 2]>;
+type Strays = BTreeMap<(PlaceId, Bucket, Shard), [PartitionWrite; 2]>;
 
 /// What is sent to the store.
 #[derive(Default)]
@@ -132,8 +132,10 @@ struct Sending {
     samples: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
     /// What is noticed when the samples are there: of which rows.
     noticed: BTreeMap<(PlaceId, Bucket), usize>,
-    first: BTreeMap<(usize, PlaceId, Bucket), PartitionWrite>,
-    further: BTreeMap<(usize, PlaceId, Bucket), PartitionWrite>,
+    first: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
+    further: BTreeMap<(usize, PlaceId, Bucket, Shard), PartitionWrite>,
+    /// Partitions that scans are to meet, whose first shard may have nothing.
+    roots: BTreeMap<PlaceId, PartitionWrite>,
     /// Samples of rows that are deleted.
     gone: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
 }
@@ -294,6 +296,7 @@ impl Way<'_> {
     /// What goes where.
     fn sending(&self, writes: &[(usize, BTreeSet<Bucket>)], copies: &[Option<Taken>]) -> Sending {
         let mut sending = Sending::default();
+        let now_ms = self.pieces.clock().boot_ms;
         // In their order, which is that of their stamps where one row is written twice.
         for (number, buckets) in writes {
             let row = &self.group.rows[*number];
@@ -322,7 +325,11 @@ impl Way<'_> {
                 } else {
                     &mut sending.further
                 };
-                let at = (row.number, at.0, at.1);
+                if self.pieces.roots.is_to_be_marked(now_ms, row, *bucket) {
+                    let mark = || place.pieced.mark_root(&place.partition, row.stamp);
+                    sending.roots.entry(Arc::clone(&place.id)).or_insert_with(mark);
+                }
+                let at = (row.number, at.0, at.1, row.shard);
                 let writes = to.entry(at).or_insert_with(|| row.nothing_to(*bucket));
                 writes.mutations.push(row.mutation());
             }
@@ -333,7 +340,13 @@ impl Way<'_> {
     /// Samples come before rows and go behind them, so that none is there that is not counted.
     async fn send(&self, sending: Sending) -> std::result::Result<(), Undone> {
         let write = |write| self.pieces.write(write, self.deadline);
-        all_done(sending.samples.into_values().map(write)).await?;
+        let now_ms = self.pieces.clock().boot_ms;
+        let before = sending
+            .samples
+            .into_values()
+            .chain(sending.roots.values().cloned());
+        all_done(before.map(write)).await?;
+        self.pieces.roots.are_marked(now_ms, sending.roots.into_keys());
         for ((_, bucket), row) in sending.noticed {
             let row = &self.group.rows[row];
             let place = &row.partition.place;
@@ -368,7 +381,7 @@ impl Way<'_> {
             row.write_to(bucket, delete(clustering.clone())),
             self.pieces.samples_write(place, bucket, vec![delete(sample)]),
         ];
-        match state.strays.entry((Arc::clone(&place.id), bucket)) {
+        match state.strays.entry((Arc::clone(&place.id), bucket, row.shard)) {
             std::collections::btree_map::Entry::Vacant(there) => {
                 there.insert(writes);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recto_buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
-use recto_buckets::{Bucket, Key, Sampling, Span, Version};
+use recto_buckets::{Bucket, Key, Sampling, Shard, Shards, Span, Version};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
 use recto_store::{CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp};
@@ -13,8 +13,10 @@ use crate::error::{PiecesError, PiecesErrorKind, Result};
 const DIRECTORIES: &str = "recto_buckets";
 const SAMPLES: &str = "recto_samples";
 const SUMS: &str = "recto_sums";
-/// The last column of the partition key of a table whose partitions are kept in pieces.
+/// The last column of the partition key of a table whose partitions are kept in pieces; where its buckets have shards, the one before.
 pub const BUCKET_COLUMN: &str = "recto_bucket";
+/// The last column of the partition key of a table whose buckets have shards.
+pub const SHARD_COLUMN: &str = "recto_shard";
 /// What a row counts as: never null, so that the time at which it was written is the row's, whatever its other columns hold.
 pub const ROW_COLUMN: &str = "recto_row";
 /// In bucket 0: there is the partition, whatever rows are there.
@@ -106,8 +108,8 @@ pub enum BucketSize {
     Rows(u64),
 }
 
-/// A table whose partitions are kept in pieces: the last column of its partition key is [`BUCKET_COLUMN`], a bigint;
-/// [`ROW_COLUMN`], a blob, is one of its regular columns, and [`ROOT_COLUMN`], a boolean, a static one.
+/// A table whose partitions are kept in pieces: the last column of its partition key is [`BUCKET_COLUMN`], a bigint, or, where buckets have
+/// shards, [`SHARD_COLUMN`] behind that, an int; [`ROW_COLUMN`], a blob, is one of its regular columns, and [`ROOT_COLUMN`], a boolean, a static one.
 #[derive(Debug, Clone)]
 pub struct PiecedTable {
     pub(crate) table: Arc<Table>,
@@ -120,6 +122,8 @@ pub struct PiecedTable {
     pub(crate) sampling: Sampling,
     /// How large buckets become.
     pub(crate) size: BucketSize,
+    /// In how many partitions of the store each bucket is kept.
+    pub(crate) shards: Shards,
 }
 
 impl PiecedTable {
@@ -128,9 +132,17 @@ impl PiecedTable {
     /// # Errors
     /// A column is missing, or is another one than it should be.
     pub fn new(table: Arc<Table>, sizing: Sizing) -> Result<Self> {
+        Self::sharded(table, sizing, Shards::ONE)
+    }
+
+    /// The same, each of whose buckets has so many shards, which together are of this size.
+    ///
+    /// # Errors
+    /// A column is missing, or is another one than it should be.
+    pub fn sharded(table: Arc<Table>, sizing: Sizing, shards: Shards) -> Result<Self> {
         let unit = whole(sizing.bytes_per_sample()).max(1);
         let size = BucketSize::Bytes(unit.saturating_mul(sizing.samples().into()));
-        Self::with(table, sizing.samples(), unit, size)
+        Self::with(table, (sizing.samples(), unit, size), shards)
     }
 
     /// The same, whose buckets should be of so many bytes at most: what is larger is said to be so, and cut by samples all the same.
@@ -144,9 +156,10 @@ impl PiecedTable {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn of_rows(table: Arc<Table>, rows: u64, sizing: RowSizing) -> Result<Self> {
+    pub fn of_rows(table: Arc<Table>, rows: u64, sizing: RowSizing, shards: Shards) -> Result<Self> {
         let sampling = sizing.sampling();
-        let made = Self::with(table, sizing.samples(), sampling.unit, BucketSize::Rows(rows))?;
+        let size = BucketSize::Rows(rows);
+        let made = Self::with(table, (sizing.samples(), sampling.unit, size), shards)?;
         Ok(Self { sampling, ..made })
     }
 
@@ -184,18 +197,33 @@ impl PiecedTable {
             BucketSize::Bytes(bytes) => bytes,
             BucketSize::Rows(rows) => rows.saturating_mul(ROW_BYTES),
         };
-        Self::with(table, 1, unit.max(1), size)
+        Self::with(table, (1, unit.max(1), size), Shards::ONE)
     }
 
-    fn with(table: Arc<Table>, samples: u32, unit: u64, size: BucketSize) -> Result<Self> {
+    fn with(
+        table: Arc<Table>,
+        (samples, unit, size): (u32, u64, BucketSize),
+        shards: Shards,
+    ) -> Result<Self> {
         let missing = |name, what| {
             let message = format!("table {} has no column {name}: {what}", table.name());
             PiecesError::new(PiecesErrorKind::InvalidArgument, message)
         };
         let is = |column: &Column, name: &str, ty: &Type| column.name == name && column.ty == *ty;
+        let mut keys = table.partition().iter().rev();
+        if shards.are_several()
+            && !keys
+                .next()
+                .is_some_and(|column| is(column, SHARD_COLUMN, &Type::Int))
+        {
+            return Err(missing(SHARD_COLUMN, "an int, the last of its partition key"));
+        }
         let is_bucket = |column: &Column| is(column, BUCKET_COLUMN, &Type::BigInt);
-        if !table.partition().last().is_some_and(is_bucket) {
-            return Err(missing(BUCKET_COLUMN, "a bigint, the last of its partition key"));
+        if !keys.next().is_some_and(is_bucket) {
+            return Err(missing(
+                BUCKET_COLUMN,
+                "a bigint, behind the others of its partition key",
+            ));
         }
         let is_plain = |column: &Column| {
             let kind = column.kind;
@@ -219,6 +247,7 @@ impl PiecedTable {
             samples,
             sampling,
             size,
+            shards,
             table,
         })
     }
@@ -254,7 +283,7 @@ impl PiecedTable {
 
     /// The encoded key of the partition that a query names.
     pub(crate) fn partition_key(&self, partition: &Cells) -> Result<Vec<u8>> {
-        let columns = &self.table.partition()[..self.table.partition().len() - 1];
+        let columns = &self.table.partition()[..self.key_columns()];
         if partition.len() != columns.len() {
             let (expected, found) = (columns.len(), partition.len());
             return Err(key::KeyError::WrongLength { expected, found }.into());
@@ -337,7 +366,7 @@ impl PiecedTable {
         Ok(is_some.then_some(encoded))
     }
 
-    /// What of a logical slice lies in a piece of it, with the slice's own edges where it begins and ends there.
+    /// What of a logical slice lies in a piece of it, in all shards of its bucket (the partition is without them), with the slice's own edges where it begins and ends there.
     pub(crate) fn slice_of(&self, whole: &Slice, piece: &recto_buckets::Slice, limit: u32) -> Result<Slice> {
         let from = match self.edge(&whole.from)? {
             Some(edge) if edge == piece.span.start => whole.from.clone(),
@@ -358,19 +387,22 @@ impl PiecedTable {
         })
     }
 
-    /// All rows that a bucket has of a span, as they lie in the store.
+    /// All rows that a bucket has of a span, as they lie in the store, of each of its shards.
     ///
     /// # Errors
     /// Its edges are none of the table's.
     #[cfg(feature = "testing")]
-    pub fn slice_in(&self, partition: &crate::Partition, span: &Span, bucket: u64) -> Result<Slice> {
+    pub fn slices_in(&self, partition: &crate::Partition, span: &Span, bucket: u64) -> Result<Vec<Slice>> {
         let (from, to) = self.bounds(span)?;
-        let partition = partition.place.bucket_partition(Bucket(bucket));
-        Ok(Slice {
-            from,
-            to,
-            ..Slice::from_start(&self.table, partition, 1)
-        })
+        let of_shard = |shard| {
+            let partition = partition.place.shard_partition(Bucket(bucket), shard);
+            Slice {
+                from: from.clone(),
+                to: to.clone(),
+                ..Slice::from_start(&self.table, partition, 1)
+            }
+        };
+        Ok(self.shards.all().map(of_shard).collect())
     }
 
     /// Both edges of a span.
@@ -401,7 +433,7 @@ impl PiecedTable {
         };
         PartitionWrite {
             table: Arc::clone(&self.table),
-            partition: bucket_partition(partition, Bucket(0)),
+            partition: self.shard_partition(bucket_partition(partition, Bucket(0)), Shard(0)),
             mutations: vec![mutation(mark, stamp, None)],
         }
     }
@@ -474,7 +506,7 @@ fn direction_of(column: &Column) -> Direction {
     }
 }
 
-/// The key of the partition of the store that is a bucket of one that a query names.
+/// The key of the partition of the store that is a bucket of one that a query names, without the shard if it has several.
 pub(crate) fn bucket_partition(partition: &Cells, bucket: Bucket) -> Cells {
     let number = bucket.0.to_be_bytes();
     let hidden = std::iter::once(Some(&number[..]));

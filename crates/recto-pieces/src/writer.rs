@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Key, Operation as Kind, Sampling};
+use recto_buckets::{Bucket, Key, Operation as Kind, Sampling, Shard};
 use recto_model::Cells;
 use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions};
 
@@ -54,6 +54,8 @@ pub enum Change {
 pub(crate) struct RowWrite {
     pub(crate) partition: Partition,
     pub(crate) key: Key,
+    /// Which of a bucket's it goes to.
+    pub(crate) shard: Shard,
     pub(crate) operation: Operation,
     pub(crate) became: Became,
     pub(crate) stamp: Stamp,
@@ -139,6 +141,7 @@ impl RowWrite {
         let key = partition.place.key(&change.clustering)?;
         let (operation, became, ttl_seconds) = operation(&partition.place.pieced, change);
         Ok(Self {
+            shard: partition.place.pieced.shards.of(&key),
             partition,
             key,
             operation,
@@ -202,7 +205,7 @@ impl RowWrite {
         let place = &self.partition.place;
         PartitionWrite {
             table: Arc::clone(&place.pieced.table),
-            partition: place.bucket_partition(bucket),
+            partition: place.shard_partition(bucket, self.shard),
             mutations: Vec::new(),
         }
     }

@@ -568,7 +568,7 @@ impl<'a> Layout<'a> {
             .map(|values| values.len())
             .try_fold(1, usize::checked_mul)
             .unwrap_or(usize::MAX);
-        if combinations > MAX_SOURCES {
+        if combinations > self.most_combinations() {
             return Err(self.too_many_sources());
         }
         let mut sources = Vec::with_capacity(combinations);
@@ -596,13 +596,27 @@ impl<'a> Layout<'a> {
         Ok(sources)
     }
 
+    /// Of a source whose buckets have shards each of these is read, side by side with all others.
+    fn most_combinations(&self) -> usize {
+        (MAX_SOURCES / usize::from(self.shards())).max(1)
+    }
+
+    fn shards(&self) -> u8 {
+        let buckets = self.arrangement.table.options().buckets;
+        buckets.map_or(1, |buckets| buckets.shards.max(1))
+    }
+
     fn too_many_sources(&self) -> Unserved {
         let lists: Vec<&str> = (0..self.pinned.len())
             .filter(|column| self.is_many(*column))
             .map(|column| self.arrangement.name_of(column))
             .collect();
+        let most = match self.shards() {
+            1 => format!("{MAX_SOURCES} sources"),
+            shards => format!("{} sources of {shards} shards each", self.most_combinations()),
+        };
         Unserved::Sources(format!(
-            "the values of {} multiply to more than {MAX_SOURCES} sources; ask for fewer at a time",
+            "the values of {} multiply to more than {most}; ask for fewer at a time",
             lists.join(", ")
         ))
     }

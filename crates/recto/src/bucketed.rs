@@ -166,7 +166,7 @@ impl<'c> Bucketed<'c> {
             core,
             store,
             arrangement,
-            target: BucketTarget::of(buckets),
+            target: BucketTarget::of(buckets, store.counts()),
         })
     }
 

@@ -117,7 +117,7 @@ impl Operations {
 /// A table with what is kept in the store beside its rows.
 #[cfg(feature = "cassandra")]
 fn in_cassandra(table: &Table) -> Table {
-    recto_pieces::table_in_store(table, false).unwrap_or_else(|_| table.clone())
+    recto_pieces::table_in_store(table).unwrap_or_else(|_| table.clone())
 }
 
 /// A change of a table of the embedded store, in words.

@@ -126,6 +126,7 @@ impl FakeSession {
 const BUCKET_TARGET: BucketTarget = BucketTarget {
     bytes: Some(10_000_000),
     rows: None,
+    shards: None,
 };
 
 fn bucket_figures(rows: u64) -> BucketFigures {

@@ -15,6 +15,7 @@ use super::tables::Bucketed;
 use crate::limits::{MAX_COUNTED_PIECES, MAX_EXACT_ROWS, MAX_STEPPED_ROWS};
 use crate::place::Place;
 use crate::samples::Dated;
+use crate::shards;
 use crate::survey::{Look, Survey};
 use crate::transacted::{Moment, Seek, Transacted};
 
@@ -239,7 +240,8 @@ impl Estimating<'_> {
         let key_of = |row: RowRef<'_>| self.key_of(row, partition);
         let (mut rows, mut before) = (0_u64, None);
         loop {
-            let read = self.snapshot.inner.slice(&slice, self.options).await?;
+            let read =
+                shards::slice(&*self.snapshot.inner, &self.bucketed.pieced, &slice, self.options).await?;
             let wanted = usize::try_from(rank - rows).unwrap_or(usize::MAX);
             if wanted < read.rows.len() {
                 return Ok(Walked {

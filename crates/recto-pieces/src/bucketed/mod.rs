@@ -89,7 +89,7 @@ impl Shared {
 impl BucketedStore {
     /// Over a store. `stamps` are those that its writes get, which are made in this process.
     pub fn over(inner: Arc<dyn Store>, environment: Environment, stamps: Stamps) -> Self {
-        let engine = if Transacted::suits(&*inner) {
+        let engine = if Transacted::suits(inner.limits()) {
             Engine::Transacted(Transacted::over(Arc::clone(&inner), environment.clone()))
         } else {
             Engine::Pieces(OnceCell::new())
@@ -233,9 +233,9 @@ impl BucketedStore {
     }
 
     fn in_store(&self, table: &Table) -> Result<Option<Table>, StoreError> {
-        let is_bucketed = table.options().buckets.is_some();
-        is_bucketed
-            .then(|| in_store(table, self.inner.limits().counts_partitions))
+        let buckets = table.options().buckets;
+        buckets
+            .map(|buckets| in_store(table, buckets, self.inner.limits()))
             .transpose()
     }
 }
@@ -414,7 +414,9 @@ impl Store for BucketedStore {
 
     fn expected_round_trips(&self, slice: &Slice) -> u32 {
         match self.bucketed(&slice.table) {
-            Ok(Some(bucketed)) => self.inner.expected_round_trips(&bucketed.first_slice(slice)),
+            Ok(Some(bucketed)) => self
+                .inner
+                .expected_round_trips(&bucketed.first_shard(&bucketed.first_slice(slice))),
             _ => self.inner.expected_round_trips(slice),
         }
     }

@@ -10,6 +10,7 @@ use recto_store::{ReadOptions, RowsRead, ScanPosition, ScanRead, StoreError, Sto
 use super::snapshot::BucketedSnapshot;
 use super::tables::Bucketed;
 use crate::limits::MAX_SCANNED_PARTITIONS;
+use crate::shards;
 
 /// The version of the form of positions.
 const POSITION_VERSION: u8 = 1;
@@ -51,10 +52,10 @@ impl Scan<'_> {
         let read = inner
             .scan_partitions(table, self.range, after, limit, self.options)
             .await?;
-        let keys = table.partition().len() - 1;
+        let keys = self.bucketed.logical.partition().len();
         let mut roots = RowSet::new(keys);
         for row in read.rows.iter() {
-            if row.get(keys) == Some(&0_i64.to_be_bytes()) {
+            if self.bucketed.pieced.is_met_in(row) {
                 let partition: Cells = (0..keys).map(|column| row.get(column)).collect();
                 roots.push_row(partition.as_row());
             }
@@ -118,7 +119,8 @@ impl Scan<'_> {
             ..*self.options
         };
         // Of one that was begun there is more; of the others nobody knows, and most are small.
-        let at_once = if at.behind.is_some() { 1 } else { at.waiting.len() };
+        let side_by_side = shards::at_once(&self.bucketed.pieced, at.waiting.len());
+        let at_once = if at.behind.is_some() { 1 } else { side_by_side };
         let slices = at.waiting.iter().take(at_once).map(|partition| Slice {
             from: at.behind.clone().map_or_else(Bound::start, Bound::After),
             ..Slice::from_start(&self.bucketed.logical, partition.clone(), missing)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::Bucket;
+use recto_buckets::{Bucket, Shard};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowSet, Slice, Table};
 use recto_store::read::MAX_GETS;
@@ -19,6 +19,7 @@ use super::scan::Scan;
 use super::tables::Bucketed;
 use super::{BucketedStore, Engine, not_in_buckets};
 use crate::place::Place;
+use crate::shards;
 use crate::tables::bucket_partition;
 use crate::transacted::{Moment, seek_of};
 
@@ -233,6 +234,11 @@ impl Bucketed {
             ..slice.clone()
         }
     }
+
+    /// The part of a slice of a bucket that lies in its first shard.
+    pub(super) fn first_shard(&self, slice: &Slice) -> Slice {
+        shards::in_shard(&self.pieced, slice, Shard(0))
+    }
 }
 
 impl BucketedStore {
@@ -240,7 +246,14 @@ impl BucketedStore {
     pub(super) fn described(&self, bucketed: &Bucketed, slice: &Slice) -> Vec<String> {
         let slices = self.known_slices(bucketed, slice);
         let slices = slices.unwrap_or_else(|| vec![bucketed.first_slice(slice)]);
-        let described = slices.iter().flat_map(|slice| self.inner.describe_slice(slice));
+        let described = slices
+            .iter()
+            .flat_map(|slice| self.inner.describe_slice(&bucketed.first_shard(slice)));
+        let others = bucketed.pieced.shards.count() - 1;
+        let described = described.map(|text| match others {
+            0 => text,
+            _ => format!("{text} (and side by side of each of {others} other shards)"),
+        });
         described.collect()
     }
 

@@ -3,14 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use recto_buckets::Shards;
 use recto_buckets::sizing::{DEFAULT_EPSILON, RowSizing, Sizing};
 use recto_model::table::{BucketBound, Buckets, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table, Type};
 use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
 
 use crate::limits::{MAX_KNOWN_TABLES, MAX_SAMPLED_ROW_BYTES};
-use crate::tables::{BUCKET_COLUMN, BucketSize, PiecedTable, ROOT_COLUMN, ROW_COLUMN, counted};
+use crate::tables::{BUCKET_COLUMN, BucketSize, PiecedTable, ROOT_COLUMN, ROW_COLUMN, SHARD_COLUMN, counted};
+use crate::transacted::Transacted;
 
+/// What a table in the store has beside what is asked for.
+const HIDDEN: [&str; 4] = [BUCKET_COLUMN, SHARD_COLUMN, ROOT_COLUMN, ROW_COLUMN];
 /// Of a target a row may be this part, for its bucket to be cut by samples.
 const ROW_PART: u64 = 160;
 
@@ -67,11 +71,13 @@ impl Known {
 
 impl Bucketed {
     fn new(logical: &Arc<Table>, buckets: Buckets, limits: Limits) -> Result<Self, StoreError> {
-        let table = Arc::new(in_store(logical, limits.counts_partitions)?);
-        let keys = logical.partition().len();
-        // The bucket is behind the partition, the mark of the root behind the whole key, and what a row counts as behind that.
-        let columns = (0..table.columns().len())
-            .filter(|column| *column != keys && !(table.key_len()..table.key_len() + 2).contains(column));
+        let table = Arc::new(in_store(logical, buckets, limits)?);
+        // The bucket and the shard are behind the partition, the mark of the root behind the whole key, and what a row counts as behind
+        // that.
+        let hidden = logical.partition().len()..table.partition().len();
+        let columns = (0..table.columns().len()).filter(|column| {
+            !hidden.contains(column) && !(table.key_len()..table.key_len() + 2).contains(column)
+        });
         Ok(Self {
             columns: columns.collect(),
             logical: Arc::clone(logical),
@@ -119,20 +125,24 @@ impl Bucketed {
     }
 }
 
-/// A table as it lies in a store: with what is kept there beside its rows, if it is kept in buckets. `counts` says whether the
-/// store counts partitions.
+/// A table as it lies in a store whose rows are not moved by transactions: with what is kept there beside its rows, if it is kept in
+/// buckets.
 ///
 /// # Errors
 /// It has columns of the names of those that are added.
-pub fn table_in_store(table: &Table, counts: bool) -> Result<Table, StoreError> {
+pub fn table_in_store(table: &Table) -> Result<Table, StoreError> {
     match table.options().buckets {
-        Some(_) => in_store(table, counts),
+        Some(buckets) => with_hidden(table, false, shards_of(buckets)),
         None => Ok(table.clone()),
     }
 }
 
-/// A table as it lies in the store, of one that is asked for.
-pub(crate) fn in_store(logical: &Table, counts: bool) -> Result<Table, StoreError> {
+/// A table as it lies in a store with these limits, of one that is asked for, and kept in such buckets.
+pub(crate) fn in_store(logical: &Table, buckets: Buckets, limits: Limits) -> Result<Table, StoreError> {
+    with_hidden(logical, limits.counts_partitions, shards_in(buckets, limits))
+}
+
+fn with_hidden(logical: &Table, counts: bool, shards: Shards) -> Result<Table, StoreError> {
     let hidden = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
@@ -142,6 +152,9 @@ pub(crate) fn in_store(logical: &Table, counts: bool) -> Result<Table, StoreErro
     let (keys, others) = logical.columns().split_at(logical.partition().len());
     let mut columns = keys.to_vec();
     columns.push(hidden(BUCKET_COLUMN, Type::BigInt, ColumnKind::Partition));
+    if shards.are_several() {
+        columns.push(hidden(SHARD_COLUMN, Type::Int, ColumnKind::Partition));
+    }
     columns.push(hidden(ROOT_COLUMN, Type::Boolean, ColumnKind::Static(plain)));
     // Before the others, so that fields may be added behind them.
     columns.push(hidden(ROW_COLUMN, Type::Blob, ColumnKind::Regular(plain)));
@@ -158,9 +171,9 @@ pub(crate) fn in_store(logical: &Table, counts: bool) -> Result<Table, StoreErro
 /// by it.
 pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     let is = |column: &Column, name: &str| column.name == name;
-    let last = table.partition().last()?;
-    let is_hidden =
-        |column: &Column| is(column, BUCKET_COLUMN) || is(column, ROOT_COLUMN) || is(column, ROW_COLUMN);
+    let is_hidden = |column: &Column| HIDDEN.iter().any(|name| is(column, name));
+    let mut keys = table.partition().iter().rev();
+    let last = keys.find(|column| !is(column, SHARD_COLUMN))?;
     if !is(last, BUCKET_COLUMN) || table.statics().len() != 1 {
         return None;
     }
@@ -175,14 +188,15 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
 
 /// With buckets as they become in a store with these limits.
 fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
-    let is_counted = limits.transactions && limits.counts_partitions;
+    let is_counted = Transacted::suits(limits);
+    let shards = shards_in(buckets, limits);
     Ok(match buckets.bound {
         BucketBound::Bytes(bytes) if is_counted => PiecedTable::counted(table, BucketSize::Bytes(bytes))?,
         BucketBound::Rows(rows) if is_counted => PiecedTable::counted(table, BucketSize::Rows(rows))?,
-        BucketBound::Bytes(bytes) => PiecedTable::new(table, sizing_of(bytes)?)?.of_bytes(bytes),
+        BucketBound::Bytes(bytes) => PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes),
         BucketBound::Rows(rows) => {
             let sizing = RowSizing::new(rows, DEFAULT_EPSILON).map_err(not_one)?;
-            PiecedTable::of_rows(table, rows, sizing)?
+            PiecedTable::of_rows(table, rows, sizing, shards)?
         }
         // What cuts by time asks for no size.
         BucketBound::Time(_) if is_counted => {
@@ -190,9 +204,23 @@ fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedT
         }
         BucketBound::Time(_) => {
             let bytes = recto_buckets::sizing::MAX_TARGET_BYTES;
-            PiecedTable::new(table, sizing_of(bytes)?)?.of_bytes(bytes)
+            PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes)
         }
     })
+}
+
+/// How many shards buckets have in a store with these limits. One process has the store whose rows are moved by transactions, in one file: nothing
+/// would be less hot there in another partition.
+fn shards_in(buckets: Buckets, limits: Limits) -> Shards {
+    if Transacted::suits(limits) {
+        Shards::ONE
+    } else {
+        shards_of(buckets)
+    }
+}
+
+fn shards_of(buckets: Buckets) -> Shards {
+    Shards::new(buckets.shards).unwrap_or(Shards::ONE)
 }
 
 /// What a row counts as that has nothing but its key.

@@ -25,6 +25,7 @@ use super::{cells, column, environment, memory, stamps};
 use crate::BucketedStore;
 use crate::Stamps;
 
+const SHARDS: u8 = 4;
 /// Rows of a stream that is cut a few times.
 const ROWS: i64 = 2_000;
 
@@ -48,6 +49,13 @@ macro_rules! over_each_store {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
                 super::$name(super::Shown::sampled().await).await;
+            })*
+        }
+
+        mod sharded {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                super::$name(super::Shown::sharded().await).await;
             })*
         }
 
@@ -82,6 +90,15 @@ impl Shown {
     async fn sampled() -> Self {
         let environment = environment();
         Self::over(Arc::new(memory(&environment)), environment, table()).await
+    }
+
+    async fn sharded() -> Self {
+        let environment = environment();
+        let buckets = Buckets {
+            shards: SHARDS,
+            ..Buckets::from(BucketBound::Bytes(64 << 10))
+        };
+        Self::over(Arc::new(memory(&environment)), environment, table_with(buckets)).await
     }
 
     async fn counted_in_memory() -> Self {
@@ -381,17 +398,24 @@ async fn a_table_that_is_made_again_begins_without_directories(shown: Shown) {
     assert!(shown.buckets().await > 4);
     let states = shown
         .store
-        .compare_tables(&[table()])
+        .compare_tables(&[Table::clone(&shown.table)])
         .await
         .expect("they are compared");
     assert_eq!(states, [TableState::AsAsked]);
     let listed = shown.store.list_tables().await.expect("they are listed");
     let events = listed.iter().find(|table| table.name() == "events");
-    assert_eq!(events.map(Table::columns), Some(table().columns()));
+    assert_eq!(events.map(Table::columns), Some(shown.table.columns()));
     shown.store.drop_table("events").await.expect("it is dropped");
     shown.store.create_table(&shown.table).await.expect("it is made");
     shown.put("s", 0..1).await;
-    assert_eq!(shown.buckets().await, 1, "in bucket 0, as if it were the first");
+    let buckets = shown.partitions().await.1;
+    let is_first = |bucket: &Cells| bucket.get(1) == Some(&0_i64.to_be_bytes());
+    assert!(
+        buckets.iter().all(is_first),
+        "in bucket 0, as if it were the first"
+    );
+    // Of shards, the one that has it, and the one that scans meet it by.
+    assert!((1..=2).contains(&buckets.len()), "{buckets:?}");
     assert_eq!(shown.scan(10).await, [("s".to_owned(), 0)]);
     assert_eq!(shown.slice("s", ReadDirection::Forward).await, [0]);
 }
@@ -425,4 +449,34 @@ async fn what_tables_in_buckets_cannot_do_is_refused(shown: Shown) {
         .write(shown.write("s", key), WriteOptions::default())
         .await;
     assert!(matches!(refused, Ok(WriteOutcome::Refused(_))), "{refused:?}");
+}
+
+/// Partitions of one row each, most of which is not in the shard that scans meet them by.
+#[tokio::test(start_paused = true)]
+async fn a_partition_is_scanned_whose_first_shard_is_empty() {
+    let shown = Shown::sharded().await;
+    let streams: Vec<String> = (0..40).map(|number| format!("s{number:02}")).collect();
+    for (at, stream) in (0..).zip(&streams) {
+        shown.put(stream, at..at + 1).await;
+    }
+    let expected: Vec<(String, i64)> = streams.iter().cloned().zip(0..).collect();
+    for limit in [1_000, 7, 1] {
+        assert_eq!(shown.scan(limit).await, expected);
+    }
+    // A table that another process made again: what this one marked is not believed for long.
+    let other = BucketedStore::over(Arc::clone(&shown.inner), environment(), Arc::clone(&shown.stamps));
+    other.drop_table("events").await.expect("it is dropped");
+    other.create_table(&shown.table).await.expect("it is made");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    for (at, stream) in (0..).zip(&streams) {
+        shown.put(stream, at..at + 1).await;
+    }
+    assert_eq!(shown.scan(7).await, expected);
+    // What has other shards, or none, is another table.
+    let alone = shown
+        .store
+        .compare_tables(&[table()])
+        .await
+        .expect("they are compared");
+    assert!(matches!(alone[..], [TableState::Other(_)]), "{alone:?}");
 }

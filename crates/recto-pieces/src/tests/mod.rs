@@ -9,6 +9,7 @@ mod lists;
 mod room;
 mod rows;
 mod samples;
+mod shards;
 mod stages;
 mod transacted;
 
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use recto_buckets::Shards;
 use recto_buckets::sizing::Sizing;
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type};
@@ -98,8 +100,13 @@ fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
 
 /// Events of a stream, in the order of their time, or the other one.
 pub(crate) fn pieced(direction: Direction) -> Arc<PiecedTable> {
+    sharded(direction, Shards::ONE)
+}
+
+/// The same, of whose buckets each has so many shards.
+pub(crate) fn sharded(direction: Direction, shards: Shards) -> Arc<PiecedTable> {
     let plain = ColumnKind::Regular(WriteKind::Plain);
-    let columns = vec![
+    let mut columns = vec![
         column("stream", Type::Text, ColumnKind::Partition),
         column("recto_bucket", Type::BigInt, ColumnKind::Partition),
         column("at", Type::BigInt, ColumnKind::Clustering(direction)),
@@ -109,10 +116,13 @@ pub(crate) fn pieced(direction: Direction) -> Arc<PiecedTable> {
         column("recto_row", Type::Blob, plain),
         column("text", Type::Text, plain),
     ];
+    if shards.are_several() {
+        columns.push(column("recto_shard", Type::Int, ColumnKind::Partition));
+    }
     let table = Table::new("events", columns, TableOptions::default()).expect("these columns are a table");
     let (target, row, epsilon, samples) = SIZING;
     let sizing = Sizing::with_samples(target, row, epsilon, samples).expect("it is one");
-    Arc::new(PiecedTable::new(Arc::new(table), sizing).expect("it has the columns"))
+    Arc::new(PiecedTable::sharded(Arc::new(table), sizing, shards).expect("it has the columns"))
 }
 
 /// A place of a partition of this number.
@@ -149,8 +159,15 @@ impl Stream {
     }
 
     pub(crate) async fn on(store: Arc<dyn Store>, environment: Environment, direction: Direction) -> Self {
+        Self::of(store, environment, pieced(direction)).await
+    }
+
+    pub(crate) async fn of(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        pieced: Arc<PiecedTable>,
+    ) -> Self {
         let stamps = stamps(&environment);
-        let pieced = pieced(direction);
         store.create_table(&pieced.table).await.expect("it is made");
         let pieces = PieceStore::open(store, environment, stamps)
             .await
@@ -214,10 +231,12 @@ impl Stream {
 pub(crate) fn said(read: &RowsRead) -> Vec<(i64, String)> {
     let row = |row: recto_model::RowRef<'_>| {
         let at = row
-            .get(2)
+            .get(row.len() - 6)
             .and_then(|at| at.try_into().ok())
             .map(i64::from_be_bytes);
-        let text = row.get(7).map(|text| String::from_utf8_lossy(text).into_owned());
+        let text = row
+            .get(row.len() - 1)
+            .map(|text| String::from_utf8_lossy(text).into_owned());
         (at.expect("it is whole"), text.unwrap_or_default())
     };
     read.rows.iter().map(row).collect()

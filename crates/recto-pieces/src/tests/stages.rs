@@ -82,12 +82,16 @@ impl SnapshotWrapper for SlowSnapshot {
 }
 
 async fn slow(direction: Direction) -> (Stream, Arc<Asked>) {
+    slow_of(pieced(direction)).await
+}
+
+async fn slow_of(pieced: Arc<PiecedTable>) -> (Stream, Arc<Asked>) {
     let (environment, asked) = (environment(), Arc::new(Asked::default()));
     let store = Slow {
         inner: Arc::new(memory(&environment)),
         asked: Arc::clone(&asked),
     };
-    let stream = Stream::on(Arc::new(store), environment, direction).await;
+    let stream = Stream::of(Arc::new(store), environment, pieced).await;
     (stream, asked)
 }
 
@@ -293,4 +297,35 @@ async fn a_page_is_read_beside_the_directory_where_rows_lay() {
         let read = stream.read(&first).await;
         assert!(said(&read).iter().all(|(_, text)| text == "y"));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_shards_is_one_stage_of_as_many_requests() {
+    let shards = Shards::new(8).expect("there may be so many");
+    let (stream, asked) = slow_of(sharded(Direction::Ascending, shards)).await;
+    for at in 0..400 {
+        stream.put(at, "a", "x").await.expect("it is written");
+    }
+    for direction in [ReadDirection::Forward, ReadDirection::Backward] {
+        tokio::time::sleep(TIME * 3).await;
+        asked.take();
+        let (read, took) = stages(stream.read(&stream.slice(direction, 51))).await;
+        assert_eq!((read.rows.len(), took), (51, 1));
+        assert_eq!(count(&asked.take(), "events", "reads"), 8);
+    }
+    tokio::time::sleep(TIME * 3).await;
+    asked.take();
+    let one = |partition| [(partition, 1), (partition, 2), (partition, 3), (partition, 4)];
+    // What scans meet the partition by is marked, and the rows are written, by one reading of the directory beside them.
+    let (_, took) = stages(stream.put_together(&one(&stream.partition), Atomicity::Each)).await;
+    let told = asked.take();
+    assert_eq!((count(&told, "events", "writes"), took), (2, 2), "{told:?}");
+    let (_, took) = stages(stream.put_together(&one(&stream.partition), Atomicity::Each)).await;
+    let told = asked.take();
+    let samples = u128::from(count(&told, "recto_samples", "writes") > 0);
+    assert_eq!(
+        (count(&told, "events", "writes"), took),
+        (1, 1 + samples),
+        "{told:?}"
+    );
 }

@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use recto_buckets::{Directory, Key, Protocol};
 use recto_model::{Environment, Table};
-use recto_store::{ReadOptions, Snapshot, Store, StoreErrorKind, TableOutcome, TableState};
+use recto_store::{Limits, ReadOptions, Snapshot, Store, StoreErrorKind, TableOutcome, TableState};
 use tokio::sync::OnceCell;
 
 pub use self::arrivals::Arrived;
@@ -91,7 +91,7 @@ impl Transacted {
     /// # Errors
     /// Another table of its name is there. The store has no transactions, or does not count partitions.
     pub async fn open(store: Arc<dyn Store>, environment: Environment) -> Result<Self> {
-        if !Self::suits(&*store) {
+        if !Self::suits(store.limits()) {
             let message =
                 "rows are moved by transactions only in stores that have them, and count partitions";
             return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message));
@@ -101,9 +101,8 @@ impl Transacted {
         Ok(open)
     }
 
-    /// Whether it is for such a store.
-    pub(crate) fn suits(store: &dyn Store) -> bool {
-        let limits = store.limits();
+    /// Whether it is for a store with these limits.
+    pub(crate) fn suits(limits: Limits) -> bool {
         limits.transactions && limits.counts_partitions
     }
 

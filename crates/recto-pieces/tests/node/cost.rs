@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use recto_buckets::Protocol;
 use recto_buckets::sizing::Sizing;
+use recto_buckets::{Protocol, Shards};
 use recto_model::Cells;
 use recto_model::table::Direction;
 use recto_store::{Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
@@ -53,6 +53,7 @@ async fn a_write_is_about_one_request() {
         sizing: Sizing::new(10_000_000, 64 << 10, 1e-6).unwrap(),
         stream: "costs".to_owned(),
         protocol: Protocol::default(),
+        shards: Shards::ONE,
     };
     let process = Process::start(&setting, 0).await;
     let text = [b'x'; 930];
@@ -99,6 +100,7 @@ async fn a_flow_costs_few_conditional_writes() {
         sizing: Sizing::new(1 << 20, 300, 1e-6).unwrap(),
         stream: "flows".to_owned(),
         protocol: short_protocol(),
+        shards: Shards::ONE,
     };
     let process = Process::start(&setting, 0).await;
     let _working = process.works();

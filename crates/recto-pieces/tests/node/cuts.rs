@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use recto_buckets::Shards;
 use recto_buckets::sizing::Sizing;
 use recto_model::table::{Direction, ReadDirection};
 use recto_pieces::Change;
@@ -17,6 +18,7 @@ fn setting(direction: Direction, stream: &str, samples: u32) -> Setting {
         sizing: Sizing::with_samples(64 << 10, 1_500, 0.1, samples).unwrap(),
         stream: stream.to_owned(),
         protocol: short_protocol(),
+        shards: Shards::ONE,
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use recto_buckets::Directory;
 use recto_buckets::sampling::hash;
 use recto_buckets::sizing::{Sizing, counted_bytes};
+use recto_buckets::{Directory, Shards};
 use recto_model::table::{Direction, ReadDirection};
 use recto_pieces::{Change, PiecesErrorKind};
 use tokio::task::JoinHandle;
@@ -39,6 +39,7 @@ struct Run {
     is_apart: bool,
     /// How many of ten keys run with arrival.
     in_order: i64,
+    shards: u8,
 }
 
 /// Numbers by a seed.
@@ -192,6 +193,7 @@ fn setting(run: Run) -> Setting {
         sizing: Sizing::with_samples(TARGET, LARGEST, 0.1, SAMPLES).unwrap(),
         stream: run.stream.to_owned(),
         protocol: short_protocol(),
+        shards: Shards::new(run.shards).unwrap(),
     }
 }
 
@@ -321,6 +323,7 @@ async fn of_keys_that_run_with_arrival_and_clocks_that_are_hours_apart() {
         direction: Direction::Ascending,
         is_apart: true,
         in_order: 9,
+        shards: 1,
     })
     .await;
 }
@@ -332,6 +335,7 @@ async fn of_keys_in_no_order_and_clocks_that_are_hours_apart() {
         direction: Direction::Descending,
         is_apart: true,
         in_order: 1,
+        shards: 1,
     })
     .await;
 }
@@ -343,6 +347,7 @@ async fn of_rows_that_all_write_and_delete() {
         direction: Direction::Descending,
         is_apart: false,
         in_order: 6,
+        shards: 4,
     })
     .await;
 }

@@ -233,24 +233,22 @@ impl Loaded {
         partition: &Partition,
         (span, bucket): (&recto_buckets::Span, u64),
     ) -> u64 {
-        let slice = pieced.slice_in(partition, span, bucket).unwrap();
-        let slice = Slice {
-            limit: u32::MAX >> 1,
-            ..slice
-        };
         let options = ReadOptions {
             max_bytes: u64::MAX,
             timeout: TIME,
             ..ReadOptions::default()
         };
-        let read = self
-            .inner
-            .snapshot()
-            .unwrap()
-            .slice(&slice, &options)
-            .await
-            .unwrap();
-        read.rows.byte_len() as u64 + 64 * read.rows.len() as u64
+        let mut bytes = 0;
+        for slice in pieced.slices_in(partition, span, bucket).unwrap() {
+            let slice = Slice {
+                limit: u32::MAX >> 1,
+                ..slice
+            };
+            let read = self.inner.snapshot().unwrap().slice(&slice, &options).await;
+            let rows = read.unwrap().rows;
+            bytes += rows.byte_len() as u64 + 64 * rows.len() as u64;
+        }
+        bytes
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use recto_buckets::sizing::Sizing;
-use recto_buckets::{Directory, Protocol};
+use recto_buckets::{Directory, Protocol, Shards};
 use recto_model::environment::Source;
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
@@ -19,8 +19,9 @@ use crate::keyspace;
 
 /// How long a request may take.
 pub(crate) const TIME: Duration = Duration::from_secs(10);
-/// Where what rows say stands among the columns, and among the regular ones.
-const TEXT_COLUMN: usize = 6;
+/// Where the order and what rows say stand among the columns, counted from the last one; and the latter among the regular ones.
+const AT_FROM_END: usize = 5;
+const TEXT_FROM_END: usize = 1;
 const TEXT: u16 = 2;
 
 /// As that of the product, with waits that are a fifth and less: clocks of one machine do not stand still.
@@ -30,6 +31,7 @@ pub(crate) fn short_protocol() -> Protocol {
     protocol.long_life_ms = 4_000;
     protocol.standstill_ms = 200;
     protocol.clearing_ms = 3_000;
+    protocol.clearing_looks = 1;
     protocol
 }
 
@@ -67,6 +69,7 @@ pub(crate) struct Setting {
     pub(crate) sizing: Sizing,
     pub(crate) stream: String,
     pub(crate) protocol: Protocol,
+    pub(crate) shards: Shards,
 }
 
 pub(crate) struct Process {
@@ -86,14 +89,14 @@ pub(crate) async fn keyspace() -> &'static str {
     KEYSPACE.get_or_init(keyspace::made).await
 }
 
-fn table(direction: Direction) -> Table {
+fn table(direction: Direction, shards: Shards) -> Table {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let column = |name: &str, ty, kind| Column {
         name: name.to_owned(),
         ty,
         kind,
     };
-    let columns = vec![
+    let mut columns = vec![
         column("stream", Type::Text, ColumnKind::Partition),
         column("recto_bucket", Type::BigInt, ColumnKind::Partition),
         column("at", Type::BigInt, ColumnKind::Clustering(direction)),
@@ -102,10 +105,14 @@ fn table(direction: Direction) -> Table {
         column("recto_row", Type::Blob, plain),
         column("text", Type::Text, plain),
     ];
-    let name = match direction {
-        Direction::Ascending => "rising",
-        Direction::Descending => "falling",
+    let mut name = match direction {
+        Direction::Ascending => "rising".to_owned(),
+        Direction::Descending => "falling".to_owned(),
     };
+    if shards.are_several() {
+        columns.push(column("recto_shard", Type::Int, ColumnKind::Partition));
+        name += "_sharded";
+    }
     Table::new(name, columns, TableOptions::default()).unwrap()
 }
 
@@ -121,7 +128,7 @@ impl Process {
             inner: keyspace::store(keyspace().await, environment.clone()).await,
             calls: Arc::clone(&calls),
         });
-        let table = Arc::new(table(setting.direction));
+        let table = Arc::new(table(setting.direction, setting.shards));
         store.create_tables_once(&[Table::clone(&table)]).await.unwrap();
         let newest_stamp = Arc::new(AtomicI64::new(0));
         let stamps: recto_pieces::Stamps = {
@@ -137,7 +144,8 @@ impl Process {
             .await
             .unwrap();
         let pieces = open.with_protocol(setting.protocol);
-        let pieced = Arc::new(PiecedTable::new(Arc::clone(&table), setting.sizing).unwrap());
+        let pieced =
+            Arc::new(PiecedTable::sharded(Arc::clone(&table), setting.sizing, setting.shards).unwrap());
         let partition = pieces.partition(&pieced, stream(setting)).unwrap();
         Self {
             store,
@@ -210,7 +218,7 @@ impl Process {
         }
     }
 
-    /// All that a bucket has, whatever is shown of it.
+    /// All that a bucket without shards has, whatever is shown of it.
     pub(crate) async fn in_bucket(&self, bucket: u64) -> Vec<(i64, Vec<u8>)> {
         let number = bucket.to_be_bytes();
         let cells = [self.setting.stream.as_bytes(), &number];
@@ -285,8 +293,8 @@ pub(crate) fn at_of(cell: Option<&[u8]>) -> i64 {
 pub(crate) fn said(read: &RowsRead) -> Vec<(i64, Vec<u8>)> {
     let row = |row: recto_model::RowRef<'_>| {
         (
-            at_of(row.get(2)),
-            row.get(TEXT_COLUMN).unwrap_or_default().to_vec(),
+            at_of(row.get(row.len() - AT_FROM_END)),
+            row.get(row.len() - TEXT_FROM_END).unwrap_or_default().to_vec(),
         )
     };
     read.rows.iter().map(row).collect()

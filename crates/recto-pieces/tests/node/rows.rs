@@ -2,25 +2,31 @@
 
 use std::time::Duration;
 
+use recto_buckets::Shards;
 use recto_buckets::sizing::Sizing;
 use recto_model::table::{Direction, ReadDirection};
 use recto_pieces::Change;
 
 use crate::process::{Process, Setting, patch, put, said, short_protocol};
 
-fn setting(direction: Direction, stream: &str) -> Setting {
+fn setting(direction: Direction, stream: &str, shards: u8) -> Setting {
     Setting {
         direction,
         sizing: Sizing::with_samples(64 << 10, 1_000, 1e-3, 4).unwrap(),
         stream: stream.to_owned(),
         protocol: short_protocol(),
+        shards: Shards::new(shards).unwrap(),
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_as_they_were_written() {
-    for direction in [Direction::Ascending, Direction::Descending] {
-        let process = Process::start(&setting(direction, "rows"), 0).await;
+    for (direction, shards) in [
+        (Direction::Ascending, 1),
+        (Direction::Descending, 1),
+        (Direction::Descending, 4),
+    ] {
+        let process = Process::start(&setting(direction, "rows", shards), 0).await;
         for at in 0..40 {
             process.put(at, format!("{at}").as_bytes()).await.unwrap();
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use recto_buckets::sizing::Sizing;
-use recto_buckets::{Bucket, Directory};
+use recto_buckets::{Bucket, Directory, Shards};
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
 use recto_pieces::{Change, Partition, PieceStore, PiecedTable, PiecesErrorKind, RowChange};
@@ -25,6 +25,9 @@ const LARGEST: u64 = 5_000;
 const MIN_ROW: u64 = 1_500;
 /// Keys that are written in no order.
 const KEYS: u64 = 60;
+/// Where columns of a row stand, counted from its end.
+const AT: usize = 4;
+const TEXT: usize = 1;
 /// How long a request may take.
 const TIME: Duration = Duration::from_secs(8);
 
@@ -69,7 +72,9 @@ impl Setting {
             ty,
             kind,
         };
-        let columns = vec![
+        let shards = if random.one_in(3) { 2 + random.below(4) } else { 1 };
+        let shards = Shards::new(u8::try_from(shards).unwrap()).unwrap();
+        let mut columns = vec![
             column("stream", Type::Text, ColumnKind::Partition),
             column("recto_bucket", Type::BigInt, ColumnKind::Partition),
             column("at", Type::BigInt, ColumnKind::Clustering(direction)),
@@ -77,9 +82,12 @@ impl Setting {
             column("recto_row", Type::Blob, plain),
             column("text", Type::Text, plain),
         ];
+        if shards.are_several() {
+            columns.push(column("recto_shard", Type::Int, ColumnKind::Partition));
+        }
         let table = Arc::new(Table::new("events", columns, TableOptions::default()).unwrap());
         let sizing = Sizing::with_samples(TARGET, LARGEST, 0.1, SAMPLES).unwrap();
-        let pieced = Arc::new(PiecedTable::new(Arc::clone(&table), sizing).unwrap());
+        let pieced = Arc::new(PiecedTable::sharded(Arc::clone(&table), sizing, shards).unwrap());
         Self {
             pieced: Pieced(pieced, table),
             direction,
@@ -228,10 +236,12 @@ impl Process {
     pub(crate) async fn rows(&self) -> Result<Vec<(i64, u64)>, String> {
         let slice = self.parts.slice(ReadDirection::Forward, None, 100_000);
         let read = self.parts.read(&slice).await.map_err(|error| error.to_string())?;
-        let rows = read
-            .rows
-            .iter()
-            .map(|row| (at_of(row.get(2)), row.get(5).map_or(0, <[u8]>::len) as u64));
+        let rows = read.rows.iter().map(|row| {
+            (
+                at_of(row.get(row.len() - AT)),
+                row.get(row.len() - TEXT).map_or(0, <[u8]>::len) as u64,
+            )
+        });
         Ok(rows.collect())
     }
 }
@@ -332,10 +342,12 @@ impl Parts {
                     return;
                 }
             };
-            let rows = read
-                .rows
-                .iter()
-                .map(|row| (at_of(row.get(2)), number_of(row.get(5))));
+            let rows = read.rows.iter().map(|row| {
+                (
+                    at_of(row.get(row.len() - AT)),
+                    number_of(row.get(row.len() - TEXT)),
+                )
+            });
             let rows: Vec<_> = rows.collect();
             let last = rows.last().map(|(at, _)| *at);
             let falls = is_backward == (self.setting.direction == Direction::Ascending);

@@ -108,7 +108,10 @@ pub(super) fn schemas() -> Map<String, Json> {
         all
     };
     let of_figures = ["rows", "rows_error", "bytes", "bytes_error"];
-    let target = of(json!({ "bytes": count(), "rows": count() }), &[]);
+    let target = of(
+        json!({ "bytes": count(), "rows": count(), "shards": count() }),
+        &[],
+    );
     let record = || json!({ "type": "object", "additionalProperties": true });
     let partition = with_figures(json!({
         "partition": record(),

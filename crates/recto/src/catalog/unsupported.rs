@@ -28,7 +28,6 @@ impl fmt::Display for Unsupported {
 const BY_TIME: &str = "split by size: bucket = { target = \"10MB\" }";
 const MANY_ROWS: &str =
     "Cassandra does not count rows; say 128 at most, or split by size: bucket = { target = \"10MB\" }";
-const SHARDS: &str = "leave it out: each bucket is one partition";
 const KEEP: &str = "leave it out, and give records an expiry";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str = "leave it out; text sorts by its bytes";
@@ -78,9 +77,6 @@ fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'stat
         }
         BucketStrategy::Rows(_) | BucketStrategy::Target { .. } => {}
         _ => all.push(("bucket by time", "bucket", BY_TIME)),
-    }
-    if bucket.shards > 1 {
-        all.push(("shards of the bucket", "bucket.shards", SHARDS));
     }
     if bucket.keep.is_some() {
         all.push(("keep of the bucket", "bucket.keep", KEEP));
@@ -174,7 +170,6 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
                 "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
                 "20:10: not supported yet: bucket of so many rows of collection `timeline`",
-                "20:34: not supported yet: shards of the bucket of collection `timeline`",
                 "20:44: not supported yet: keep of the bucket of collection `timeline`",
             ]
         );

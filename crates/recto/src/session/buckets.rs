@@ -31,21 +31,28 @@ pub struct BucketTarget {
     /// So many rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
+    /// In so many partitions of the store together; absent: in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u8>,
 }
 
 impl BucketTarget {
-    /// What tables ask for.
-    pub(crate) fn of(buckets: Buckets) -> Self {
+    /// What tables ask for; where the store counts, each bucket is in one partition of it.
+    pub(crate) fn of(buckets: Buckets, counts: bool) -> Self {
+        let target = Self {
+            shards: Some(buckets.shards).filter(|shards| *shards > 1 && !counts),
+            ..Self::default()
+        };
         match buckets.bound {
             BucketBound::Bytes(bytes) => Self {
                 bytes: Some(bytes),
-                rows: None,
+                ..target
             },
             BucketBound::Rows(rows) => Self {
-                bytes: None,
                 rows: Some(rows),
+                ..target
             },
-            BucketBound::Time(_) => Self::default(),
+            BucketBound::Time(_) => target,
         }
     }
 

@@ -22,9 +22,15 @@ order = ["-score"]
 nulls = "skip"
 bucket = BUCKET
 
+[collection.posts.view.spread]
+partition = ["author"]
+order = ["-score"]
+nulls = "skip"
+bucket = SHARDED
+
 [collection.posts.view.whole]
 order = ["score"]
-bucket = BUCKET
+bucket = SHARDED
 
 [collection.log]
 fields = { at = "int", id = "int", text = "text" }
@@ -32,8 +38,11 @@ key = ["at", "id"]
 order = ["-at"]
 partition = []
 writes = "overwrite"
-bucket = BUCKET
+bucket = SHARDED
 "#;
+
+/// The view whose buckets are a partition of the store each, and the one whose have several shards.
+const VIEWS: [&str; 2] = ["split", "spread"];
 
 /// Rows of each bucket, where the store counts them.
 const BUCKET_ROWS: usize = 5;
@@ -49,13 +58,13 @@ impl Split {
         let kind = kind_of(recto);
         let recto = Fresh::new(kind).open().await;
         let bucket = match kind {
-            Kind::Embedded => "{ rows = 5 }",
-            Kind::Cassandra => "{ target = \"64KiB\" }",
+            Kind::Embedded => "rows = 5",
+            Kind::Cassandra => "target = \"64KiB\"",
         };
-        recto
-            .apply(&parse(&SCHEMA.replace("BUCKET", bucket)))
-            .await
-            .unwrap();
+        let schema = SCHEMA
+            .replace("BUCKET", &format!("{{ {bucket} }}"))
+            .replace("SHARDED", &format!("{{ {bucket}, shards = 3 }}"));
+        recto.apply(&parse(&schema)).await.unwrap();
         let posts = recto.dynamic("posts").unwrap();
         let definition = Arc::new(posts.definition().clone());
         let record = |author: &str, index: i64, id: usize| {
@@ -75,8 +84,12 @@ impl Split {
     }
 
     fn query(&self, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
+        self.query_of("split", filter, sort)
+    }
+
+    fn query_of(&self, view: &str, filter: &str, sort: &str) -> PageQuery<DynamicRecord> {
         let posts = self.recto.dynamic("posts").unwrap();
-        posts.query().view("split").filter(filter).order_by(sort)
+        posts.query().view(view).filter(filter).order_by(sort)
     }
 }
 
@@ -145,31 +158,40 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
             expected(&["ada"])[10..].to_vec(),
         ),
     ] {
-        let query = split.query(filter, sort);
-        for size in [1, BUCKET_ROWS as u32, 7, 100] {
-            let (forwards, backwards) = both_ways(&query, size).await;
-            assert_eq!(forwards, expected, "{filter} {sort}: forwards by {size}");
-            assert_eq!(backwards, expected, "{filter} {sort}: backwards by {size}");
+        for view in VIEWS {
+            let query = split.query_of(view, filter, sort);
+            for size in [1, BUCKET_ROWS as u32, 7, 100] {
+                let (forwards, backwards) = both_ways(&query, size).await;
+                assert_eq!(forwards, expected, "{view}, {filter} {sort}: forwards by {size}");
+                assert_eq!(
+                    backwards, expected,
+                    "{view}, {filter} {sort}: backwards by {size}"
+                );
+            }
         }
     }
-    let page = split.query(any, "-score").first(9).await.unwrap();
-    let around = split
-        .query(any, "-score")
-        .around(page.cursor(7))
-        .first(8)
-        .await
-        .unwrap();
-    assert_eq!(ids(&around), all[3..11]);
-    assert_eq!(
-        (around.has_previous(), around.has_next()),
-        (Some(true), Some(true))
-    );
+    for view in VIEWS {
+        let page = split.query_of(view, any, "-score").first(9).await.unwrap();
+        let around = split.query_of(view, any, "-score").around(page.cursor(7));
+        let around = around.first(8).await.unwrap();
+        assert_eq!(ids(&around), all[3..11]);
+        assert_eq!(
+            (around.has_previous(), around.has_next()),
+            (Some(true), Some(true))
+        );
+    }
 }
 
 pub(crate) async fn are_under_the_pages_budgets(recto: Recto) {
     let split = Split::new(&recto).await;
+    for view in VIEWS {
+        pages_are_under_their_budgets(&split, view).await;
+    }
+}
+
+async fn pages_are_under_their_budgets(split: &Split, view: &str) {
     let even = split
-        .query(r#"author = "ada" AND (id = 0 OR id = 34)"#, "")
+        .query_of(view, r#"author = "ada" AND (id = 0 OR id = 34)"#, "")
         .allow_residual();
     let mut found = Vec::new();
     let mut query = even.clone().scan_budget(7);
@@ -186,12 +208,39 @@ pub(crate) async fn are_under_the_pages_budgets(recto: Recto) {
     }
     assert_eq!(found, [34, 0]);
     let page = split
-        .query(r#"author = "ada""#, "")
+        .query_of(view, r#"author = "ada""#, "")
         .byte_budget(1)
         .first(9)
         .await
         .unwrap();
     assert_eq!((page.items().len(), page.stop()), (1, Some(Stop::Bytes)));
+}
+
+/// A page is as many requests side by side as it has sources and these have shards.
+pub(crate) async fn of_shards_take_fewer_sources(recto: Recto) {
+    let split = Split::new(&recto).await;
+    let authors = |count: usize| {
+        let authors: Vec<String> = (0..count)
+            .map(|number| format!("author = \"{number}\""))
+            .collect();
+        format!("({})", authors.join(" OR "))
+    };
+    for (view, count) in [("split", 128), ("spread", 42)] {
+        let page = split.query_of(view, &authors(count), "").first(3).await.unwrap();
+        assert!(page.items().is_empty());
+    }
+    let refused = split
+        .query_of("spread", &authors(43), "")
+        .first(3)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidQuery);
+    assert!(
+        refused
+            .to_string()
+            .contains("more than 42 sources of 3 shards each"),
+        "{refused}"
+    );
 }
 
 pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {

@@ -160,6 +160,7 @@ on_both_stores! { crate::SCHEMA;
         are_read_as_one_partition,
         are_under_the_pages_budgets,
         are_no_sources_of_a_plan,
+        of_shards_take_fewer_sources,
         may_hold_a_whole_collection,
         say_how_many_rows_there_are,
     }

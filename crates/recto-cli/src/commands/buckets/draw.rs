@@ -284,7 +284,8 @@ fn target_of(target: BucketTarget) -> String {
         Some(most) => rows(most),
         None => bytes(target.most()),
     };
-    format!("target {most} (│)")
+    let shards = target.shards.map(|shards| format!(" in {shards} shards"));
+    format!("target {most}{} (│)", shards.unwrap_or_default())
 }
 
 fn over_of(over: u64) -> String {
@@ -317,6 +318,7 @@ mod tests {
     const TARGET: BucketTarget = BucketTarget {
         bytes: Some(10_000_000),
         rows: None,
+        shards: Some(8),
     };
 
     fn figures(rows: u64, bytes: u64, error_percent: u64) -> BucketFigures {
@@ -404,6 +406,7 @@ mod tests {
         let target = BucketTarget {
             rows: Some(1_000),
             bytes: None,
+            shards: None,
         };
         let one = |rows| BucketList {
             collection: "log".to_owned(),
