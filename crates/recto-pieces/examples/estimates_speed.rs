@@ -1,8 +1,8 @@
-//! Measures what it costs to say how many rows a list has, by how many buckets it lies in: counted in the embedded store, and estimated in
-//! one in memory that is as Cassandra is; with an address, on a node too, of fewer buckets. And what a page costs at both ends of the longest.
+//! Measures what it costs to count the rows of a list in the embedded store, by how many buckets it lies in; and what a page costs at both
+//! ends of it.
 //!
 //! ```text
-//! cargo run --release -p recto-pieces --example estimates_speed -- [127.0.0.1:9042]
+//! cargo run --release -p recto-pieces --example estimates_speed
 //! ```
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -10,25 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use recto_cassandra::{CassandraConfig, CassandraStore, create_keyspace, drop_keyspace};
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_model::table::{BucketBound, ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type};
 use recto_pieces::BucketedStore;
-use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::{
-    Limits, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
+    Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, StoreErrorKind, WriteOptions,
+    WriteOutcome,
 };
 
-const KEYSPACE: &str = "recto_estimates_speed";
-
-const BUCKETS: [i64; 3] = [10, 1_000, 100_000];
-const BUCKETS_OF_A_NODE: [i64; 2] = [10, 1_000];
-/// Rows of each bucket where rows are counted.
-const EACH: i64 = 2;
-/// How many rows a call writes, and for how many buckets room is made at once.
+const BUCKETS: [i64; 3] = [10, 1_000, 10_000];
+/// Rows of each bucket.
+const EACH: i64 = 20;
+/// How many rows a call writes.
 const CALL: i64 = 10_000;
-const ROOMS: i64 = 2_000;
 const ROUNDS: usize = 9;
 
 fn table(bound: BucketBound) -> Arc<Table> {
@@ -52,16 +47,18 @@ fn table(bound: BucketBound) -> Arc<Table> {
 struct Measured {
     store: BucketedStore,
     table: Arc<Table>,
+    environment: Environment,
     stamp: AtomicI64,
 }
 
 impl Measured {
     fn over(inner: Arc<dyn Store>, environment: Environment, bound: BucketBound) -> Self {
-        let clock = environment.clone();
+        let (clock, own) = (environment.clone(), environment.clone());
         let stamps = Arc::new(move || Stamp(clock.now_micros()));
         Self {
             store: BucketedStore::over(inner, environment, stamps),
             table: table(bound),
+            environment: own,
             stamp: AtomicI64::new(1),
         }
     }
@@ -70,9 +67,11 @@ impl Measured {
         std::iter::once(Some(&b"s"[..])).collect()
     }
 
-    fn write(&self, ats: impl Iterator<Item = i64>, length: usize) -> PartitionWrite {
+    fn write(&self, ats: impl Iterator<Item = i64>) -> PartitionWrite {
+        self.stamp
+            .fetch_max(self.environment.now_micros(), Ordering::Relaxed);
         let stamp = Stamp(self.stamp.fetch_add(1, Ordering::Relaxed));
-        let text = "x".repeat(length);
+        let text = "x";
         let put = |at: i64| Mutation {
             operation: Operation::Put {
                 clustering: std::iter::once(Some(&at.to_be_bytes()[..])).collect(),
@@ -89,31 +88,18 @@ impl Measured {
         }
     }
 
-    async fn put(&self, ats: impl Iterator<Item = i64>) {
+    async fn put(&self, ats: impl Iterator<Item = i64> + Clone) {
         let options = WriteOptions {
             timeout: Duration::from_secs(600),
             ..WriteOptions::default()
         };
-        let written = self.store.write(self.write(ats, 1), options).await.unwrap();
-        assert!(
-            matches!(written, WriteOutcome::Done | WriteOutcome::Counted(_)),
-            "{written:?}"
-        );
-    }
-
-    /// Room for as many buckets of 64 KiB: each gets a row.
-    async fn has_room_for(&self, buckets: i64) {
-        for first in (0..buckets).step_by(usize::try_from(ROOMS).unwrap()) {
-            let ats = first..buckets.min(first + ROOMS);
-            // Three quarters of a bucket each.
-            let sample = vec![self.write(ats, 1_000)];
-            self.store
-                .make_room(sample, 40, Duration::from_secs(36_000))
-                .await
-                .unwrap();
-        }
-        for first in (0..buckets).step_by(1_000) {
-            self.put(first..buckets.min(first + 1_000)).await;
+        loop {
+            match self.store.write(self.write(ats.clone()), options).await.unwrap() {
+                WriteOutcome::Done | WriteOutcome::Counted(_) => return,
+                // It was cut meanwhile.
+                WriteOutcome::Unknown(error) if error.kind() == StoreErrorKind::Moved => {}
+                outcome => panic!("{outcome:?}"),
+            }
         }
     }
 
@@ -172,57 +158,8 @@ impl Measured {
     }
 }
 
-fn main() {
-    let counted = tokio::runtime::Runtime::new().unwrap();
-    counted.block_on(counted_buckets());
-    drop(counted);
-    let limits = Limits {
-        remote: true,
-        leaves_tombstones: true,
-        sees_conflicts: false,
-        transactions: false,
-        ..DEFAULT_LIMITS
-    };
-    let target = BucketBound::Bytes(64 << 10);
-    // Time goes on at once where somebody waits for a cut.
-    let paused = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    for buckets in BUCKETS {
-        paused.block_on(async {
-            let clock = Environment::new(Waiting(tokio::time::Instant::now()));
-            let store = MemoryStore::with_limits(clock.clone(), limits);
-            let measured = Measured::over(Arc::new(store), clock, target);
-            measured.store.create_table(&measured.table).await.unwrap();
-            measured.has_room_for(buckets).await;
-            measured.measure("in memory, by samples", buckets, buckets).await;
-        });
-    }
-    let running = tokio::runtime::Runtime::new().unwrap();
-    if let Some(address) = std::env::args().nth(1) {
-        running.block_on(async {
-            for buckets in BUCKETS_OF_A_NODE {
-                let config = CassandraConfig::new([address.as_str()], KEYSPACE);
-                create_keyspace(config.clone(), Environment::system(), None)
-                    .await
-                    .unwrap();
-                let store = CassandraStore::connect(config.clone(), Environment::system())
-                    .await
-                    .unwrap();
-                let measured = Measured::over(Arc::new(store), Environment::system(), target);
-                measured.store.create_table(&measured.table).await.unwrap();
-                measured.has_room_for(buckets).await;
-                measured.measure("on a node", buckets, buckets).await;
-                measured.store.close().await;
-                drop_keyspace(config, Environment::system()).await.unwrap();
-            }
-        });
-    }
-}
-
-async fn counted_buckets() {
+#[tokio::main]
+async fn main() {
     for buckets in BUCKETS {
         let folder = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Environment::system());
@@ -233,26 +170,14 @@ async fn counted_buckets() {
         for first in (0..rows).step_by(usize::try_from(CALL).unwrap()) {
             measured.put(first..rows.min(first + CALL)).await;
         }
-        measured.measure("embedded", buckets, rows).await;
-    }
-}
-
-/// Clocks that run with the time of sleeping tasks.
-struct Waiting(tokio::time::Instant);
-
-impl recto_model::environment::Source for Waiting {
-    fn now_micros(&self) -> i64 {
-        1_767_225_600_000_000 + i64::try_from(self.0.elapsed().as_micros()).unwrap()
-    }
-
-    fn monotonic_nanos(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap()
-    }
-
-    fn fill_random(&self, bytes: &mut [u8]) {
-        let drawn: Vec<u8> = Environment::system().random::<64>().to_vec();
-        for (byte, drawn) in bytes.iter_mut().zip(drawn.iter().cycle()) {
-            *byte = *drawn;
+        // Until nothing is cut any more.
+        let mut made = 0;
+        while made != measured.store.bucket_metrics().made {
+            made = measured.store.bucket_metrics().made;
+            tokio::time::sleep(Duration::from_secs(2)).await;
         }
+        measured
+            .measure("embedded", i64::try_from(made).unwrap() + 1, rows)
+            .await;
     }
 }
