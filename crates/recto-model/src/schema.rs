@@ -11,6 +11,7 @@
 //! | `queues` | what a schema says of the queues of its store |
 //! | `calendar` | widths in the calendar: where one begins, in UTC |
 //! | `options` | the values of options: sizes, buckets, where nulls stand |
+//! | `grain` | order fields rounded down |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
 //! | `type_order` | UDTs before those that hold them |
@@ -32,6 +33,7 @@ mod context;
 mod declared;
 mod difference;
 mod errors;
+mod grain;
 mod keeping;
 mod model;
 mod names;

@@ -430,6 +430,23 @@ fn views_keep_the_rules() {
             "expiry",
         ),
         (
+            named("c", "k = \"date\", b = \"text\", d = \"date\"", "[\"k\"]")
+                + "\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"d\", \"k\"]\ngrain = { k = \"1 week\" }",
+            "`k` is part of the key",
+            "leave it out here",
+        ),
+        (
+            named("c", "k = \"date\", b = \"text\", d = \"date\"", "[\"k\"]")
+                + "\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"d\", \"k\"]\ngrain = \"6 hours\"",
+            "`d` is a date",
+            "use days, weeks",
+        ),
+        (
+            append("[collection.c.view.v]\npartition = [\"b\"]\norder = [\"t\"]\ngrain = \"1 day\""),
+            "`grain` is for records that move",
+            "leave it out",
+        ),
+        (
             view("partition = [\"b\"]\nverify = 1"),
             "`verify` takes true or false",
             "",

@@ -1,9 +1,11 @@
 //! Arrangements: the tables a collection can be read from, tied to its fields.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use recto_model::schema::{
-    self, ArrangedBy, Collection, HEAD_COLUMN, Holds, OrderColumn, VERSION_COLUMN, WriteMode,
+    self, ArrangedBy, Collection, Derivation, HEAD_COLUMN, Holds, OrderColumn, VERSION_COLUMN, Width,
+    WriteMode,
 };
 use recto_model::table::{Direction, TableError};
 use recto_model::{RowRef, Table, Type};
@@ -21,6 +23,8 @@ pub struct Arrangement {
     pub holds: Vec<Holds>,
     /// For each field of the collection, the column that holds it.
     pub column_of_field: Vec<Option<usize>>,
+    /// For each field, the column in which it stands rounded: rows are sorted by that, and not by the field.
+    grain_column_of_field: Vec<Option<usize>>,
     /// For each column, the one that says that its field is null; empty if no column has such a one.
     null_columns: Vec<Option<usize>>,
     /// The order fields without which a record is not in it, though others of the collection have none.
@@ -50,9 +54,13 @@ impl Arrangement {
         let fields = arranged.collection.fields.len();
         let mut column_of_field = vec![None; fields];
         let mut null_column_of_field = vec![None; fields];
+        let mut grain_column_of_field = vec![None; fields];
         for (column, holds) in holds.iter().enumerate() {
             match *holds {
                 Holds::Field(field) => column_of_field[field] = Some(column),
+                Holds::Derived(field, derivation) if derivation.replaces_field() => {
+                    grain_column_of_field[field] = Some(column);
+                }
                 Holds::Derived(field, _) => null_column_of_field[field] = Some(column),
                 Holds::Hidden => {}
             }
@@ -63,14 +71,12 @@ impl Arrangement {
         };
         let null_columns: Vec<Option<usize>> = holds.iter().map(nulls_of).collect();
         let key_len = table.key_len();
-        let skips = |column: usize| match holds[column] {
-            Holds::Field(field) => {
-                let is_required = arranged
-                    .collection
-                    .is_required(&arranged.collection.fields[field].name);
-                (!is_required && null_columns[column].is_none()).then_some(field)
-            }
-            _ => None,
+        let skips = |column: usize| {
+            let field = sorted_by(holds[column])?;
+            let is_required = arranged
+                .collection
+                .is_required(&arranged.collection.fields[field].name);
+            (!is_required && null_column_of_field[field].is_none()).then_some(field)
         };
         let changes = arranged.collection.writes == WriteMode::Update;
         let hidden = |name: &str| {
@@ -93,6 +99,7 @@ impl Arrangement {
             table: Arc::new(table),
             holds,
             column_of_field,
+            grain_column_of_field,
         })
     }
 
@@ -101,6 +108,36 @@ impl Arrangement {
         match self.holds[column] {
             Holds::Field(field) => Some(field),
             Holds::Derived(..) | Holds::Hidden => None,
+        }
+    }
+
+    /// The field that rows are sorted by in a column, be it rounded; none if the column only stands before another of its field,
+    /// or is Recto's own.
+    pub fn sorted_by(&self, column: usize) -> Option<usize> {
+        sorted_by(self.holds[column])
+    }
+
+    /// The column of the key by which rows are sorted by a field, be it rounded; none if they are not.
+    pub fn sorting_column(&self, field: usize) -> Option<usize> {
+        let column = self.column_of_field[field].filter(|column| *column < self.table.key_len());
+        column.or(self.grain_column_of_field[field])
+    }
+
+    /// The cell of a column that is derived from a field, for a cell of that; none if the column is not derived.
+    pub fn derived(&self, column: usize, cell: Option<&[u8]>) -> Option<Cow<'static, [u8]>> {
+        let Holds::Derived(field, derivation) = self.holds[column] else {
+            return None;
+        };
+        // What a view is ordered by it has.
+        let ty = self.type_of(self.column_of_field[field]?);
+        Some(derivation.of(ty, cell))
+    }
+
+    /// How coarsely rows are sorted by a field; none if by its values, or not at all.
+    pub fn grain_of(&self, field: usize) -> Option<Width> {
+        match self.holds[self.grain_column_of_field[field]?] {
+            Holds::Derived(_, Derivation::Grain(width)) => Some(width),
+            _ => None,
         }
     }
 
@@ -127,11 +164,6 @@ impl Arrangement {
     /// Whether nulls of a field are told by another column: then [`cell`](Self::cell) must be asked.
     pub fn derives_nulls(&self) -> bool {
         !self.null_columns.is_empty()
-    }
-
-    /// Whether another column says that this one's field is null.
-    pub fn derives_nulls_of(&self, column: usize) -> bool {
-        self.null_columns.get(column).is_some_and(Option::is_some)
     }
 
     /// The cell of a column in a row; none if its field is null.
@@ -194,5 +226,13 @@ impl Arrangement {
                 })
                 .collect(),
         }
+    }
+}
+
+fn sorted_by(holds: Holds) -> Option<usize> {
+    match holds {
+        Holds::Field(field) => Some(field),
+        Holds::Derived(field, derivation) => derivation.replaces_field().then_some(field),
+        Holds::Hidden => None,
     }
 }

@@ -78,12 +78,8 @@ fn choices_by(
         }
     };
     let is_in_a_key = |field: usize| {
-        let column =
-            |one: &Arc<Arrangement>| one.column_of_field[field].map(|column| (column, one.table.key_len()));
-        arrangements
-            .iter()
-            .filter_map(column)
-            .any(|(column, key_len)| column < key_len)
+        let is_in = |one: &Arc<Arrangement>| one.sorting_column(field).is_some();
+        arrangements.iter().any(is_in)
     };
     let fields = collection.fields.iter().enumerate().map(|(index, field)| {
         let mut choices = FieldChoices {

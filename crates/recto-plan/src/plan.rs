@@ -250,6 +250,11 @@ impl Plan {
         Ordering::Equal
     }
 
+    /// Whether conditions are checked row by row that any row may fail.
+    pub fn rejects_many(&self) -> bool {
+        !self.residual.iter().all(Residual::is_of_edges)
+    }
+
     /// Whether a row satisfies the conditions that its source does not already guarantee.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
         self.residual

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use recto_model::Cells;
-use recto_model::schema::{Collection, Derivation, Holds, Nulls, View};
+use recto_model::schema::{Collection, Derivation, Holds, Nulls, View, Width};
 use recto_model::table::Direction;
 
 use crate::arrangement::Arrangement;
@@ -310,8 +310,9 @@ fn lay_out<'a>(
     let layout = Layout::new(arrangement, query)?;
     let (order, reversed) = layout.order(collection, query)?;
     let residual = layout.residual(query);
-    if !residual.is_empty() && !allow_residual && !query.contradiction {
-        return Err(residual_reason(collection, arrangement, &residual).into());
+    let unserved: Vec<&Residual> = residual.iter().filter(|one| !one.is_of_edges()).collect();
+    if !unserved.is_empty() && !allow_residual && !query.contradiction {
+        return Err(residual_reason(collection, arrangement, &unserved).into());
     }
     Ok(LaidOut {
         layout,
@@ -343,7 +344,8 @@ pub fn serves(
     }
     check_records(collection, arrangement, query, wishes).ok()?;
     let laid_out = lay_out(collection, arrangement, query, wishes.allow_residual).ok()?;
-    let residual = laid_out.residual.iter().flat_map(Residual::fields);
+    let residual = laid_out.residual.iter().filter(|one| !one.is_of_edges());
+    let residual = residual.flat_map(Residual::fields);
     Some(Serves {
         order: laid_out
             .order
@@ -372,61 +374,80 @@ struct Layout<'a> {
     /// IN or an `=`. A hidden partition column has a value of each piece: here one that is not used.
     pinned: Vec<Cow<'a, [Vec<u8>]>>,
     /// The range on the clustering column after them.
-    range: Option<&'a Constraint>,
+    range: Option<Cow<'a, Constraint>>,
     /// Tuple ranges whose columns are in the pinned ones and then in those after them.
     tuples: Vec<(Vec<usize>, &'a TupleRange)>,
     /// The columns whose conditions the above serves.
     served: Vec<usize>,
+    /// The fields of them that are rounded, where it serves more than the condition.
+    edges: Vec<usize>,
 }
 
 impl<'a> Layout<'a> {
     fn new(arrangement: &'a Arrangement, query: &'a Query) -> Result<Self, Unserved> {
-        let mut pinned: Vec<Cow<'_, [Vec<u8>]>> = Vec::new();
-        let mut range = None;
-        let mut served = Vec::new();
+        let mut layout = Self {
+            arrangement,
+            pinned: Vec::new(),
+            range: None,
+            tuples: Vec::new(),
+            served: Vec::new(),
+            edges: Vec::new(),
+        };
         for column in 0..arrangement.table.key_len() {
             let constraint = match arrangement.holds[column] {
-                Holds::Field(field) => query.constraint(field),
-                Holds::Derived(field, derivation) if query.fields().any(|one| one == field) => {
+                Holds::Field(field) => query.constraint(field).map(Cow::Borrowed),
+                Holds::Derived(field, Derivation::Grain(width)) => layout.rounded(query, field, width),
+                Holds::Derived(field, _) if query.fields().any(|one| one == field) => {
                     // No condition holds of null.
-                    pinned.push(Cow::Owned(vec![derivation.of(Some(&[])).to_vec()]));
+                    let cell = arrangement.derived(column, Some(&[])).unwrap_or_default();
+                    layout.pinned.push(Cow::Owned(vec![cell.into_owned()]));
                     continue;
                 }
                 Holds::Hidden if arrangement.is_partition(column) => {
-                    pinned.push(Cow::Owned(vec![Vec::new()]));
+                    layout.pinned.push(Cow::Owned(vec![Vec::new()]));
                     continue;
                 }
                 Holds::Derived(..) | Holds::Hidden => None,
             };
             match constraint {
-                Some(Constraint::In(values)) => {
-                    pinned.push(Cow::Borrowed(values));
-                    served.push(column);
+                Some(Cow::Borrowed(Constraint::In(values))) => {
+                    layout.pinned.push(Cow::Borrowed(values));
+                    layout.served.push(column);
+                }
+                Some(Cow::Owned(Constraint::In(values))) => {
+                    layout.pinned.push(Cow::Owned(values));
+                    layout.served.push(column);
                 }
                 _ if arrangement.is_partition(column) => {
                     return Err(Unserved::Unpinned(unpinned(arrangement, query)));
                 }
-                Some(constraint @ Constraint::Range { .. }) => {
-                    range = Some(constraint);
-                    served.push(column);
+                Some(range) => {
+                    layout.range = Some(range);
+                    layout.served.push(column);
                     break;
                 }
                 None => break,
             }
         }
-        let mut layout = Self {
-            arrangement,
-            pinned,
-            range,
-            tuples: Vec::new(),
-            served,
-        };
         layout.tuples = query
             .tuples
             .iter()
             .filter_map(|tuple| layout.tuple_columns(tuple).map(|columns| (columns, tuple)))
             .collect();
         Ok(layout)
+    }
+
+    /// The constraint on a field as one on the column in which it stands rounded: all that satisfy it satisfy that, and others may,
+    /// whose rows lie at its ends.
+    fn rounded(&mut self, query: &Query, field: usize, width: Width) -> Option<Cow<'a, Constraint>> {
+        let column = self.arrangement.column_of_field[field]?;
+        let (rounded, is_exact) = query
+            .constraint(field)?
+            .rounded(Derivation::Grain(width), self.arrangement.type_of(column));
+        if !is_exact {
+            self.edges.push(field);
+        }
+        Some(Cow::Owned(rounded))
     }
 
     /// The columns of a tuple range, if slices can serve it: some of the pinned columns first, then
@@ -478,8 +499,14 @@ impl<'a> Layout<'a> {
                 continue;
             }
             let name = &collection.fields[field].name;
-            let column = arrangement.column_of_field[field]
-                .filter(|column| *column < arrangement.table.key_len())
+            if let Some(width) = arrangement.grain_of(field) {
+                return Err(format!(
+                    "it orders by {name} rounded down to {width}, not by {name}; without the sort, view={} gives its rows in that order",
+                    arrangement.name
+                ));
+            }
+            let column = arrangement
+                .sorting_column(field)
                 .ok_or_else(|| format!("it does not order by {name}"))?;
             let against = direction != arrangement.direction(column);
             if column >= partition_len {
@@ -537,17 +564,18 @@ impl<'a> Layout<'a> {
     /// The conditions that the slices do not serve.
     fn residual(&self, query: &Query) -> Vec<Residual> {
         let is_served = |field: usize| {
-            let column = self.arrangement.column_of_field[field];
+            let column = self.arrangement.sorting_column(field);
             column.is_some_and(|column| self.served.contains(&column))
         };
-        let fields = query
-            .constraints
-            .iter()
-            .filter(|(field, _)| !is_served(*field))
-            .map(|(field, constraint)| Residual::Field {
-                field: *field,
-                constraint: constraint.clone(),
-            });
+        let fields = query.constraints.iter().filter_map(|(field, constraint)| {
+            let (field, constraint) = (*field, constraint.clone());
+            if !is_served(field) {
+                return Some(Residual::Field { field, constraint });
+            }
+            self.edges
+                .contains(&field)
+                .then_some(Residual::Edges { field, constraint })
+        });
         let tuples = query
             .tuples
             .iter()
@@ -642,7 +670,7 @@ impl<'a> Layout<'a> {
     /// The pieces of the rows with these pinned values that the ranges leave.
     fn segments(&self, values: &[&[u8]], pinned: &Cells) -> Vec<Segment> {
         let table = &self.arrangement.table;
-        let mut pieces = vec![match self.range {
+        let mut pieces = vec![match self.range.as_deref() {
             Some(Constraint::Range { lower, upper }) => {
                 segments::of_range(table, pinned, lower.as_ref(), upper.as_ref())
             }
@@ -746,8 +774,9 @@ fn sort_sources(plan: &mut Plan) {
     });
 }
 
-fn residual_reason(collection: &Collection, arrangement: &Arrangement, residual: &[Residual]) -> String {
-    let mut fields: Vec<usize> = residual.iter().flat_map(Residual::fields).copied().collect();
+fn residual_reason(collection: &Collection, arrangement: &Arrangement, residual: &[&Residual]) -> String {
+    let fields = residual.iter().flat_map(|one| one.fields());
+    let mut fields: Vec<usize> = fields.copied().collect();
     fields.dedup();
     format!(
         "its order {} does not serve the condition on {}; with allow_residual it would be checked row by row",
@@ -779,6 +808,11 @@ fn arranged_identity(
         columns.push(' ');
         columns.push_str(&column.ty.to_string());
     }
+    for holds in &arrangement.holds {
+        if let Holds::Derived(_, Derivation::Grain(width)) = holds {
+            columns.push_str(&format!(" grain {width}"));
+        }
+    }
     let mut parts = conditions(collection, query);
     for term in order {
         let direction = direction_text(term.direction);
@@ -808,6 +842,12 @@ fn identity(
             Holds::Field(_) => format!("{} {ty} {direction}", arrangement.name_of(term.column)),
             Holds::Derived(field, Derivation::IsNull) => {
                 format!("null({}) {direction}", collection.fields[field].name)
+            }
+            Holds::Derived(field, Derivation::Grain(width)) => {
+                format!(
+                    "grain({}, {width}) {ty} {direction}",
+                    collection.fields[field].name
+                )
             }
             Holds::Derived(..) | Holds::Hidden => {
                 format!("hidden({}) {ty} {direction}", arrangement.name_of(term.column))

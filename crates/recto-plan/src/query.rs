@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use recto_model::schema::Collection;
+use recto_model::schema::{Collection, Derivation};
 use recto_model::table::Direction;
 use recto_model::{Type, cell, order};
 
@@ -474,6 +474,39 @@ pub(crate) fn satisfies(ty: &Type, value: &[u8], constraint: &Constraint) -> boo
                 let ordering = compare(ty, value, &end.value);
                 ordering.is_lt() || (end.inclusive && ordering.is_eq())
             })
+        }
+    }
+}
+
+impl Constraint {
+    /// The constraint on what is derived from a field that all satisfy which satisfy this one on the field, of type `ty`; and whether all
+    /// satisfy this one that satisfy that. What is derived must rise with the field, and never be above it.
+    pub(crate) fn rounded(&self, derivation: Derivation, ty: &Type) -> (Self, bool) {
+        let rounded = |value: &[u8]| derivation.of(ty, Some(value)).into_owned();
+        let of = derivation.ty(ty);
+        match self {
+            Self::In(values) => {
+                let mut values: Vec<_> = values.iter().map(|value| rounded(value)).collect();
+                values.sort_by(|one, other| compare(&of, one, other));
+                values.dedup();
+                (Self::In(values), false)
+            }
+            Self::Range { lower, upper } => {
+                let mut is_exact = true;
+                let mut end = |end: &Option<RangeEnd>, is_lower: bool| {
+                    let end = end.as_ref()?;
+                    let value = rounded(&end.value);
+                    // From where a grain begins on, and up to there, all rows of each grain are in the range, or none.
+                    let is_start = of == *ty && value == end.value && end.inclusive == is_lower;
+                    is_exact &= is_start;
+                    Some(RangeEnd {
+                        value,
+                        inclusive: !is_start || is_lower,
+                    })
+                };
+                let (lower, upper) = (end(lower, true), end(upper, false));
+                (Self::Range { lower, upper }, is_exact)
+            }
         }
     }
 }

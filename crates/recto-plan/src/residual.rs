@@ -16,6 +16,14 @@ pub enum Residual {
         /// The constraint.
         constraint: Constraint,
     },
+    /// The same of a field that rows are sorted by rounded: the slices have all that satisfy it, and in their first and last
+    /// grains some that do not.
+    Edges {
+        /// The field.
+        field: usize,
+        /// The constraint.
+        constraint: Constraint,
+    },
     /// Fields must compare to values, by value.
     Tuple {
         /// The fields.
@@ -32,11 +40,13 @@ impl Residual {
     /// satisfies nothing.
     pub fn matches(&self, arrangement: &Arrangement, row: RowRef<'_>) -> bool {
         match self {
-            Self::Field { field, constraint } => arrangement.column_of_field[*field].is_none_or(|column| {
-                arrangement
-                    .cell(row, column)
-                    .is_some_and(|cell| satisfies(arrangement.type_of(column), cell, constraint))
-            }),
+            Self::Field { field, constraint } | Self::Edges { field, constraint } => {
+                arrangement.column_of_field[*field].is_none_or(|column| {
+                    arrangement
+                        .cell(row, column)
+                        .is_some_and(|cell| satisfies(arrangement.type_of(column), cell, constraint))
+                })
+            }
             Self::Tuple {
                 fields,
                 operator,
@@ -54,10 +64,15 @@ impl Residual {
         }
     }
 
+    /// Whether slices serve it but for their ends, so that few rows are looked at in vain.
+    pub fn is_of_edges(&self) -> bool {
+        matches!(self, Self::Edges { .. })
+    }
+
     /// The fields it looks at.
     pub fn fields(&self) -> &[usize] {
         match self {
-            Self::Field { field, .. } => std::slice::from_ref(field),
+            Self::Field { field, .. } | Self::Edges { field, .. } => std::slice::from_ref(field),
             Self::Tuple { fields, .. } => fields,
         }
     }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use recto_model::schema::{Collection, Holds, View};
+use recto_model::schema::{Collection, Derivation, Holds, View};
 use recto_model::table::TableError;
 use recto_model::{Cells, RowRef, Table, Type, cell};
 
@@ -194,12 +194,12 @@ impl ViewTable {
         cells.collect()
     }
 
-    /// The fields that its key has.
+    /// The fields that its key has, or something derived from them.
     pub fn key_fields(&self) -> impl Iterator<Item = usize> {
         let key = self.holds[..self.table.key_len()].iter();
         key.filter_map(|holds| match *holds {
-            Holds::Field(field) => Some(field),
-            Holds::Derived(..) | Holds::Hidden => None,
+            Holds::Field(field) | Holds::Derived(field, _) => Some(field),
+            Holds::Hidden => None,
         })
     }
 
@@ -255,14 +255,21 @@ impl ViewTable {
                     None if self.tells_nulls_of(field, column) => key.push(Some(stand_in(&types[field]))),
                     None => return None,
                 },
-                Holds::Derived(field, derivation) => key.push(Some(derivation.of(cell_of(record, field)))),
+                Holds::Derived(field, derivation) => {
+                    let cell = cell_of(record, field);
+                    let is_left_out = derivation.replaces_field() && !self.tells_nulls_of(field, column);
+                    if cell.is_none() && is_left_out {
+                        return None;
+                    }
+                    key.push(Some(&derivation.of(&types[field], cell)));
+                }
                 Holds::Hidden => return None,
             }
         }
         let fields = self.holds[key_len..].iter().filter_map(|holds| match *holds {
             Holds::Field(field) => Some(cell_of(record, field)),
-            Holds::Derived(field, derivation) => Some(Some(derivation.of(cell_of(record, field)))),
-            Holds::Hidden => None,
+            // What is derived stands in keys alone.
+            Holds::Derived(..) | Holds::Hidden => None,
         });
         let cells: Cells = fields.collect();
         let has_nulls = cells.iter().any(|cell| cell.is_none());
@@ -281,7 +288,7 @@ impl ViewTable {
         let derived = self.holds[..column].iter();
         derived
             .rev()
-            .any(|holds| matches!(holds, Holds::Derived(of, _) if *of == field))
+            .any(|holds| matches!(holds, Holds::Derived(of, Derivation::IsNull) if *of == field))
     }
 }
 

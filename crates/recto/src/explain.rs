@@ -113,11 +113,16 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
 /// How many rows are asked of a source at once, at first.
 fn rows_at_once(plan: &Plan, spec: &PageSpec) -> u32 {
     let page = spec.size + 1;
-    if plan.residual.is_empty() || plan.shape == Shape::Merge {
+    if !plan.rejects_many() || plan.shape == Shape::Merge {
         return page;
     }
+    rows_at_once_later(spec)
+}
+
+/// How many once a row was rejected.
+fn rows_at_once_later(spec: &PageSpec) -> u32 {
     let most = u32::try_from(spec.budget.scanned).unwrap_or(u32::MAX);
-    page.max(RESIDUAL_CHUNK_ROWS).min(most)
+    (spec.size + 1).max(RESIDUAL_CHUNK_ROWS).min(most)
 }
 
 /// Says, as a comment of CQL, that a statement is sent again and again where rows are checked one by one.
@@ -144,18 +149,19 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
         return once;
     }
     let most = most + joined;
-    let repeats = spec
+    let left = spec
         .budget
         .scanned
-        .div_ceil(u64::from(rows_at_once(plan, spec).max(1)));
-    let repeats = u32::try_from(repeats.saturating_sub(1)).unwrap_or(u32::MAX);
+        .saturating_sub(rows_at_once(plan, spec).into());
+    let repeats = left.div_ceil(u64::from(rows_at_once_later(spec).max(1)));
+    let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
     once.saturating_add(repeats.saturating_mul(most))
 }
 
 fn order(plan: &Plan) -> Vec<OrderColumn> {
     let terms = plan.order.iter();
-    // Where nulls stand is no field's order.
-    let terms = terms.filter(|term| plan.arrangement.field_of(term.column).is_some());
+    // Where nulls stand is no field's order. One that is rounded goes by its column's name: rows do not stand in the order of the field.
+    let terms = terms.filter(|term| plan.arrangement.sorted_by(term.column).is_some());
     let column = |term: &OrderTerm| OrderColumn {
         field: plan.arrangement.name_of(term.column).to_owned(),
         direction: term.direction,
@@ -221,7 +227,9 @@ fn bounds(columns: &[Column], from: &Bound, to: &Bound) -> String {
 /// A condition that is checked row by row, as a filter that asks for it alone.
 fn residual(fields: &[Field], residual: &Residual) -> FilterText {
     match residual {
-        Residual::Field { field, constraint } => terms(&fields[*field], constraint).collect(),
+        Residual::Field { field, constraint } | Residual::Edges { field, constraint } => {
+            terms(&fields[*field], constraint).collect()
+        }
         Residual::Tuple {
             fields: indexes,
             operator,

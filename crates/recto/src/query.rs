@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use recto_model::key::MAX_KEY_PART_BYTES;
-use recto_model::schema::{Collection, Holds};
+use recto_model::schema::Collection;
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
 use recto_plan::choices::{Choices, choices};
 use recto_plan::cursor::OpenedCursor;
-use recto_plan::plan::OrderTerm;
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::Condition;
 use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind};
@@ -817,12 +816,13 @@ fn position_of(
 ) -> Result<Position> {
     let arrangement = &plan.arrangement;
     // Nobody gives values of columns that are no fields; those that are derived follow from the field.
-    let is_field = |term: &&OrderTerm| arrangement.field_of(term.column).is_some();
+    let fields = &arrangement.column_of_field;
     let names = || {
-        plan.order
+        let sorted_by = plan
+            .order
             .iter()
-            .filter(is_field)
-            .map(|term| arrangement.name_of(term.column))
+            .filter_map(|term| arrangement.sorted_by(term.column));
+        sorted_by.filter_map(|field| Some(arrangement.name_of(fields[field]?)))
     };
     let order = || names().collect::<Vec<_>>().join(", ");
     if count > names().count() {
@@ -837,16 +837,15 @@ fn position_of(
         if given == count {
             break;
         }
-        match arrangement.holds[term.column] {
-            Holds::Derived(_, derivation) => {
-                values.push(Some(derivation.of(Some(&[]))));
-                continue;
-            }
-            Holds::Hidden => break,
-            Holds::Field(_) => given += 1,
-        }
-        let ty = arrangement.type_of(term.column);
-        let name = arrangement.name_of(term.column);
+        let Some(column) = arrangement.sorted_by(term.column).and_then(|field| fields[field]) else {
+            let Some(derived) = arrangement.derived(term.column, Some(&[])) else {
+                break;
+            };
+            values.push(Some(&derived));
+            continue;
+        };
+        given += 1;
+        let (ty, name) = (arrangement.type_of(column), arrangement.name_of(column));
         let wrong = |reason: String| {
             let message = format!("from, value {given} ({name}): {reason}");
             Error::new(ErrorKind::InvalidQuery, message)
@@ -858,9 +857,13 @@ fn position_of(
         let value = value(given - 1, ty).map_err(wrong)?;
         let mut bytes = Vec::new();
         cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;
-        values
-            .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
-            .map_err(|error| wrong(error.to_string()))?;
+        match arrangement.derived(term.column, Some(&bytes)) {
+            // From the beginning of what the view does not tell apart.
+            Some(rounded) => values.push(Some(&rounded)),
+            None => values
+                .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
+                .map_err(|error| wrong(error.to_string()))?,
+        }
         let longest = values.get(values.len() - 1).map_or(0, <[u8]>::len);
         if longest > MAX_KEY_PART_BYTES || values.byte_len() > MAX_FROM_BYTES {
             return Err(wrong("no key has values of so many bytes".to_owned()));

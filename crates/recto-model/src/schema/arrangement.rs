@@ -6,12 +6,15 @@ use std::str::FromStr;
 
 use super::model::{Collection, OrderColumn, View, WriteMode};
 use super::options::{Bucket, Nulls};
-use super::{BASE_ARRANGEMENT, MAX_NAME_LENGTH, PRIMARY_VIEW};
+use super::{BASE_ARRANGEMENT, MAX_NAME_LENGTH, PRIMARY_VIEW, grain};
 use crate::Type;
 use crate::table::{Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
+use crate::width::Width;
 
 /// What the columns are called that stand before nullable order fields: with the field's name behind it.
 const NULL_PREFIX: &str = "recto_null_";
+/// What the columns are called that stand in the place of order fields that are rounded: with the field's name behind it.
+const GRAIN_PREFIX: &str = "recto_grain_";
 /// What the hidden column is called that holds a record's version: the stamp of its entries in views.
 pub const VERSION_COLUMN: &str = "recto_version";
 /// What the hidden column of base tables is called that says how long a record that changes lives.
@@ -63,34 +66,47 @@ pub struct Arrangement<'a> {
 pub enum Holds {
     /// The field of this index.
     Field(usize),
-    /// What is derived from the order field of this index, before which it stands.
+    /// What is derived from the order field of this index: it stands before the field, or in its place.
     Derived(usize, Derivation),
     /// What is Recto's own and no record has.
     Hidden,
 }
 
-/// A pure function of an order field, by which rows are sorted before they are by the field itself.
+/// A pure function of an order field, by which rows are sorted before they are by the field itself, or instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Derivation {
     /// Whether the field is null. The field's own column holds any value then, since no clustering column
     /// can be null.
     IsNull,
+    /// The field rounded down, which stands in its place: the field itself is not in the key, so that an entry stays where it is while the
+    /// field changes by less.
+    Grain(Width),
 }
 
 impl Derivation {
-    /// The type of what it gives.
-    pub fn ty(self) -> Type {
+    /// The type of what it gives for a field of this one.
+    pub fn ty(self, of: &Type) -> Type {
         match self {
             Self::IsNull => Type::Boolean,
+            Self::Grain(_) => grain::type_of(of),
         }
     }
 
-    /// The cell that it gives for a field's.
-    pub fn of(self, cell: Option<&[u8]>) -> &'static [u8] {
+    /// The cell that it gives for a field's; for null, and for what is no value of the type, one that can stand in a key.
+    pub fn of(self, ty: &Type, cell: Option<&[u8]>) -> Cow<'static, [u8]> {
         match (self, cell) {
-            (Self::IsNull, None) => &[1],
-            (Self::IsNull, Some(_)) => &[0],
+            (Self::IsNull, None) => Cow::Borrowed(&[1]),
+            (Self::IsNull, Some(_)) => Cow::Borrowed(&[0]),
+            (Self::Grain(width), cell) => Cow::Owned(grain::rounded(width, ty, cell)),
+        }
+    }
+
+    /// Whether rows are sorted by it instead of by the field, which is not in their keys.
+    pub fn replaces_field(self) -> bool {
+        match self {
+            Self::IsNull => false,
+            Self::Grain(_) => true,
         }
     }
 }
@@ -160,7 +176,7 @@ impl<'a> Arrangement<'a> {
     }
 
     /// The table of this name that it is kept in, and what each column of it holds: the partition fields,
-    /// the order fields in their directions, each behind what is derived from it, then what is
+    /// the order fields in their directions, each behind what is derived from it (or, where it is rounded, only that), then what is
     /// Recto's own (in views the entry's stamp; in the base table of records that change what conditional writes need), and all other fields
     /// that it has, in the order they were declared: fields that are added are the last columns. Where its partitions are split, its options say
     /// so: what more a store then keeps with rows is hidden by what reads and writes them.
@@ -191,14 +207,19 @@ impl<'a> Arrangement<'a> {
                 } else {
                     Direction::Ascending
                 };
-                let derivation = Derivation::IsNull;
-                let mut name = format!("{NULL_PREFIX}{}", order.field);
-                name.truncate(MAX_NAME_LENGTH);
+                let name = derived_name(NULL_PREFIX, &order.field);
                 let kind = ColumnKind::Clustering(direction);
-                add(name, derivation.ty(), kind, Holds::Derived(index, derivation));
+                let derivation = Derivation::IsNull;
+                add(name, derivation.ty(&ty), kind, Holds::Derived(index, derivation));
             }
             let kind = ColumnKind::Clustering(order.direction);
-            add(order.field.clone(), ty, kind, Holds::Field(index));
+            match self.grain_of(&order.field).map(Derivation::Grain) {
+                None => add(order.field.clone(), ty, kind, Holds::Field(index)),
+                Some(derivation) => {
+                    let name = derived_name(GRAIN_PREFIX, &order.field);
+                    add(name, derivation.ty(&ty), kind, Holds::Derived(index, derivation));
+                }
+            }
         }
         let changes = self.view.is_none() && self.collection.writes == WriteMode::Update;
         let hidden = match self.view {
@@ -211,7 +232,8 @@ impl<'a> Arrangement<'a> {
         }
         let kind = ColumnKind::Regular(if changes { WriteKind::Cas } else { WriteKind::Plain });
         for (index, field) in self.collection.fields.iter().enumerate() {
-            if !self.is_by(&field.name) && self.holds(&field.name) {
+            let is_in_key = self.is_by(&field.name) && self.grain_of(&field.name).is_none();
+            if !is_in_key && self.has(&field.name) {
                 add(field.name.clone(), field.ty.clone(), kind, Holds::Field(index));
             }
         }
@@ -230,12 +252,24 @@ impl<'a> Arrangement<'a> {
         (nulls != Nulls::Skip && !self.collection.is_required(field)).then_some(nulls)
     }
 
+    /// How coarsely it is by an order field; none if by its values.
+    pub fn grain_of(&self, field: &str) -> Option<Width> {
+        self.view?.grain.get(field).copied()
+    }
+
     /// Whether rows have this field's value, beside those that it arranges records by.
     fn holds(&self, field: &str) -> bool {
         let narrowed = self.view.and_then(|view| view.fields.as_ref());
         narrowed.is_none_or(|fields| fields.iter().any(|name| name == field))
             || self.collection.is_required(field)
     }
+}
+
+/// The name of a column that is derived from a field.
+fn derived_name(prefix: &str, field: &str) -> String {
+    let mut name = format!("{prefix}{field}");
+    name.truncate(MAX_NAME_LENGTH);
+    name
 }
 
 /// As the schema language has it, in one line: `(carrier), -time_hour, flight`.

@@ -11,7 +11,7 @@ use super::names::{check_name, nearest, proposed};
 use super::options::{Bucket, BucketStrategy, Nulls, is_locale};
 use super::problem::Problem;
 use super::type_text::check_type;
-use super::{BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW};
+use super::{BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW, grain};
 use crate::Type;
 use crate::table::Direction;
 use crate::width::Width;
@@ -204,7 +204,6 @@ impl<'a> Rules<'a, '_, '_> {
             .and_then(|bucket| self.bucket(bucket, &completed));
         let order = if base { completed } else { order };
         let textual = |ty: &Type| ty.is_textual();
-        let timestamp = |ty: &Type| *ty == Type::Timestamp;
         let collate = self.per_field(
             "collate",
             declared.collate.as_ref(),
@@ -215,7 +214,7 @@ impl<'a> Rules<'a, '_, '_> {
         if let Some(declared) = &declared.collate {
             self.locales(declared, &collate);
         }
-        let grain = self.per_field("grain", declared.grain.as_ref(), &order, timestamp, "a timestamp");
+        let grain = self.grain(declared.grain.as_ref(), &order);
         Arrangement {
             partition: texts(partition),
             order,
@@ -545,6 +544,45 @@ impl<'a> Rules<'a, '_, '_> {
                     }
                     values.insert(word.text.clone(), value.clone());
                 }
+            }
+        }
+        values
+    }
+
+    /// How coarsely order fields are kept. A record never changes its key, which is whole in every entry.
+    fn grain(
+        &mut self,
+        declared: Option<&Placed<PerField<Width>>>,
+        order: &[OrderColumn],
+    ) -> BTreeMap<String, Width> {
+        let Some(placed) = declared else {
+            return BTreeMap::new();
+        };
+        let is_key = |name: &str| self.key.iter().any(|key| key.text == name);
+        let order: Vec<OrderColumn> = match &placed.value {
+            // One width for all is for those that change.
+            PerField::All(_) => order
+                .iter()
+                .filter(|column| !is_key(&column.field))
+                .cloned()
+                .collect(),
+            PerField::Each(_) => order.to_vec(),
+        };
+        let before = self.context.count();
+        let values = self.per_field("grain", declared, &order, grain::takes, grain::TYPE_NAMES);
+        if self.context.count() > before {
+            return values;
+        }
+        for (name, width) in &values {
+            if self.key.iter().any(|key| key.text == *name) {
+                let reason = format!("`grain` is for fields that change, and `{name}` is part of the key");
+                self.conflict(&placed.span, reason, "leave it out here");
+            }
+            if let Some(Some(ty)) = self.fields.get(name.as_str())
+                && !grain::is_coarser(*width, ty)
+            {
+                let reason = format!("`{name}` is a {ty}, and {width} is no grain of days");
+                self.conflict(&placed.span, reason, "use days, weeks, months or years");
             }
         }
         values

@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use recto::schema::{Collection, Field};
+use recto::schema::{Arrangement, Collection, Field};
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
@@ -43,14 +43,15 @@ fn describe(collection: &Collection) -> Json {
 
 fn describe_field(collection: &Collection, field: &Field) -> Json {
     let arrangements = collection.arrangements();
-    let is_arranged = arrangements.iter().any(|one| one.is_by(&field.name));
+    let is_by = |one: &&Arrangement<'_>| one.is_by(&field.name);
+    let by = || arrangements.iter().filter(is_by);
     json!({
         "name": field.name,
         "type": field.ty.to_string(),
         "required": collection.is_required(&field.name),
         "operators": operators(field),
-        "filter": if is_arranged { "view" } else { "residual" },
-        "sort": is_arranged,
+        "filter": if by().next().is_some() { "view" } else { "residual" },
+        "sort": by().any(|one| one.grain_of(&field.name).is_none()),
     })
 }
 
@@ -76,7 +77,16 @@ fn views(collection: &Collection) -> Vec<Json> {
     let arrangements = collection.arrangements().into_iter();
     let views = arrangements.map(|one| {
         let order: Vec<String> = one.order.iter().map(ToString::to_string).collect();
-        json!({ "name": one.name(), "partition": one.partition, "order": order })
+        let mut json = json!({ "name": one.name(), "partition": one.partition, "order": order });
+        let grain = one.order.iter().filter_map(|column| {
+            let width = one.grain_of(&column.field)?;
+            Some((column.field.clone(), Json::String(width.to_string())))
+        });
+        let grain: serde_json::Map<_, _> = grain.collect();
+        if !grain.is_empty() {
+            json["grain"] = Json::Object(grain);
+        }
+        json
     });
     views.collect()
 }

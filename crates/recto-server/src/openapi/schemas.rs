@@ -290,6 +290,9 @@ fn collection() -> Json {
             "description": "Fields that a filter pins by = or an OR of equalities." },
         "order": { "type": "array", "items": name,
             "description": "The order inside a partition; `-` is descending. Its exact reverse is served too." },
+        "grain": { "type": "object", "additionalProperties": { "type": "string" },
+            "description": "Fields of the order by which rows stand rounded down, each with its width, as in `1 minute`: filters on \
+                            them are exact, sorts by them are not served. Absent where there are none." },
     });
     let view = object(members(view), &["name", "partition", "order"]);
     let properties = json!({

@@ -270,3 +270,75 @@ fn what_cannot_stand_in_a_view_is_refused_there_and_in_nobodys_way() {
     }
     assert_eq!(schema.unfit(&status(&[b'x'; 8_000])), None);
 }
+
+#[test]
+fn what_changes_within_a_grain_moves_no_entry() {
+    let schema = r#"
+[collection.sessions]
+fields = { id = "int", team = "text", seen = "timestamp" }
+key = ["id"]
+
+[collection.sessions.view.recent]
+partition = ["team"]
+order = ["-seen"]
+grain = "1 minute"
+
+[collection.sessions.view.seen_ones]
+partition = ["team"]
+order = ["-seen"]
+nulls = "skip"
+grain = "1 minute"
+"#;
+    let schema = Schema::parse(schema).expect("a schema");
+    let numbered = schema.collections[0].views.iter().zip(1..);
+    let views = numbered.map(|(view, number)| (ViewNumber(number), view));
+    let sessions = ViewedCollection::new(Generation(1), &schema.collections[0], views).expect("views");
+    let record = |seen_ms: Option<i64>| -> Cells {
+        let seen = seen_ms.map(i64::to_be_bytes);
+        let cells = [
+            Some(&[0, 0, 0, 7][..]),
+            Some(b"red"),
+            seen.as_ref().map(<[u8; 8]>::as_slice),
+        ];
+        cells.into_iter().collect()
+    };
+    // By each version of the record, in how many views its entry moved, or came or went.
+    let (mut found, mut shown) = (Found::absent(), Shown::new());
+    for (step, (seen_ms, moved)) in [
+        (Some(60_000), 2),
+        (Some(119_999), 0),
+        (Some(60_001), 0),
+        (Some(120_000), 2),
+        (None, 2),
+        (Some(-1), 2),
+        (Some(-60_000), 0),
+    ]
+    .into_iter()
+    .zip(1_u32..)
+    .map(|(case, step)| (step, case))
+    {
+        let before: Vec<_> = shown.keys().cloned().collect();
+        let change = Change::Put {
+            record: record(seen_ms),
+            expires_at: None,
+        };
+        let token = u128::from(step);
+        run(
+            &sessions,
+            &mut found,
+            &mut shown,
+            change,
+            (1_000 * i64::from(step), token),
+        );
+        let count = before.iter().filter(|key| !shown.contains_key(key)).count();
+        let came = shown.keys().filter(|key| !before.contains(key)).count();
+        assert_eq!(came.max(count), moved, "step {step}");
+        // Each entry has the field as it is.
+        assert!(
+            shown
+                .values()
+                .all(|(cells, _)| cells.get(0) == record(seen_ms).get(2))
+        );
+        assert_eq!(shown.len(), if seen_ms.is_some() { 2 } else { 1 });
+    }
+}

@@ -1,6 +1,6 @@
 //! Edges of buckets and keys of partitions as JSON, and what names them.
 
-use recto_model::schema::{Collection, Holds};
+use recto_model::schema::{Collection, Derivation, Field, Holds};
 use recto_model::table::Direction;
 use recto_model::{Cells, cell, json};
 use recto_plan::query::{Constraint, Query};
@@ -61,7 +61,7 @@ impl Edges<'_> {
     /// By what rows are ordered; `-` is descending.
     pub(super) fn order(&self) -> Vec<String> {
         let columns = self.arrangement.partition_len()..self.arrangement.table.key_len();
-        let fields = columns.filter(|column| self.arrangement.field_of(*column).is_some());
+        let fields = columns.filter(|column| self.arrangement.sorted_by(*column).is_some());
         let named = fields.map(|column| {
             let name = self.arrangement.name_of(column);
             match self.arrangement.direction(column) {
@@ -78,10 +78,12 @@ impl Edges<'_> {
         for (index, cell) in edge.iter().enumerate() {
             let column = self.arrangement.partition_len() + index;
             match self.arrangement.holds[column] {
-                Holds::Derived(_, derivation) => is_null = cell == Some(derivation.of(None)),
+                Holds::Derived(_, Derivation::IsNull) => {
+                    is_null = cell == self.arrangement.derived(column, None).as_deref();
+                }
                 Holds::Hidden => break,
-                Holds::Field(_) if std::mem::take(&mut is_null) => values.push(Json::Null),
-                Holds::Field(_) => values.push(self.json(column, cell)?),
+                _ if std::mem::take(&mut is_null) => values.push(Json::Null),
+                _ => values.push(self.json(column, cell)?),
             }
         }
         Ok(values)
@@ -130,25 +132,26 @@ impl Edges<'_> {
         let (mut cells, mut values) = (Cells::new(), values.iter());
         for column in self.arrangement.partition_len()..self.arrangement.table.key_len() {
             match self.arrangement.holds[column] {
-                Holds::Derived(_, derivation) => {
+                Holds::Derived(_, Derivation::IsNull) => {
                     let Some(next) = values.as_slice().first() else {
                         break;
                     };
                     let is_null = next.get() == "null";
-                    cells.push(Some(derivation.of((!is_null).then_some(&[]))));
+                    let cell = self.arrangement.derived(column, (!is_null).then_some(&[]));
+                    cells.push(cell.as_deref());
                 }
                 Holds::Hidden => break,
-                Holds::Field(_) => {
+                Holds::Derived(field, _) | Holds::Field(field) => {
                     let Some(value) = values.next() else { break };
-                    let ty = self.arrangement.type_of(column);
-                    let name = self.arrangement.name_of(column);
+                    let Field { name, ty } = &self.definition.fields[field];
                     let refused = |error: String| wrong(format!("{name}: {error}"));
                     let value =
                         json::from_json_text(ty, value.get()).map_err(|error| refused(error.to_string()))?;
                     let Some(value) = value else { break };
                     let mut bytes = Vec::new();
                     cell::encode(ty, &value, &mut bytes).map_err(|error| refused(error.to_string()))?;
-                    cells.push(Some(&bytes));
+                    let derived = self.arrangement.derived(column, Some(&bytes));
+                    cells.push(Some(derived.as_deref().unwrap_or(&bytes)));
                 }
             }
         }

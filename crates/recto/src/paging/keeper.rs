@@ -77,10 +77,18 @@ impl<'a> Keeper<'a> {
             return missing;
         }
         let left = u32::try_from(meter.scan_left()).unwrap_or(u32::MAX);
-        if self.reader.plan.residual.is_empty() {
+        if !self.reader.plan.rejects_many() && !self.has_rejected() {
             return missing.min(left);
         }
         missing.max(RESIDUAL_CHUNK_ROWS).min(left)
+    }
+
+    /// Whether a condition rejected a row by now: those that it looks at come one after the other, as a rule, so that there are more.
+    fn has_rejected(&self) -> bool {
+        let waiting = self.waiting.as_ref();
+        let rejected = self.looked_at > self.rows.len() as u64;
+        let rejected = rejected || waiting.is_some_and(|waiting| waiting.rejected_at.is_some());
+        rejected && !self.reader.plan.residual.is_empty()
     }
 
     /// Looks at a row in the order of travel. Why reading pauses, if it does.

@@ -12,6 +12,7 @@ mod budgets;
 mod closing;
 mod cursors;
 mod edges;
+mod grain;
 mod pages;
 mod plain_views;
 mod queries;
@@ -170,6 +171,14 @@ on_both_stores! { crate::SCHEMA;
         who_knows_less_puts_entries_of_what_is_there,
         overwritten_records_are_so_in_views,
         what_is_too_much_is_refused_whole,
+    }
+    grain {
+        records_stand_in_the_order_of_what_is_rounded,
+        ranges_are_exact,
+        it_may_stand_behind_other_fields,
+        a_sort_by_the_field_itself_is_refused,
+        a_record_that_moves_a_little_stays,
+        it_is_switched_on_off_and_over,
     }
     views {
         the_view_is_taken_that_reads_least,
