@@ -1,0 +1,235 @@
+//! Rows as they come: when, to which partition, with what key, and how large.
+
+use std::collections::BTreeMap;
+
+const MINUTE_MS: i64 = 60_000;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// Bytes of the key of a row and of what it counts for beside its cells.
+const ROW_BYTES: u64 = 16 + 64;
+
+/// A row that comes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Coming {
+    /// When, in milliseconds since the flow began.
+    pub(crate) after_ms: i64,
+    pub(crate) partition: u32,
+    /// What it is ordered by.
+    pub(crate) order: i64,
+    /// How many bytes of text it has.
+    pub(crate) text: usize,
+}
+
+/// A flow of rows.
+pub(crate) struct Flow {
+    pub(crate) name: String,
+    /// What a bucket should not pass, in bytes.
+    pub(crate) target: u64,
+    /// In the order in which they come.
+    pub(crate) rows: Vec<Coming>,
+    /// Times right after a burst, in milliseconds since the flow began.
+    pub(crate) bursts: Vec<i64>,
+    /// The widths that buckets by time are compared with, in milliseconds, by their names.
+    pub(crate) widths: &'static [(&'static str, i64)],
+}
+
+/// Numbers by a seed: `SplitMix64`.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.bits() % end.max(1)
+    }
+
+    /// From 0 to 1, without 0.
+    fn share(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64 + f64::MIN_POSITIVE
+    }
+}
+
+const WIDTHS: &[(&str, i64)] = &[("1 hour", HOUR_MS), ("1 day", DAY_MS), ("30 days", 30 * DAY_MS)];
+
+impl Flow {
+    /// All of them: those of the files whose paths are given.
+    pub(crate) fn all(flights: Option<&String>, commits: Option<&String>) -> Vec<Self> {
+        let mut all = vec![
+            Self::drawn("Poisson, 5 rows/s", 400_000, |_| 5.0),
+            Self::drawn("Poisson, 50 rows/s", 400_000, |_| 50.0),
+            Self::drawn("daily, 0.2 to 20 rows/s", 400_000, |ms| {
+                let day = (ms % DAY_MS) as f64 / DAY_MS as f64;
+                20.0_f64
+                    .powf((day * std::f64::consts::TAU).sin() + 0.0)
+                    .clamp(0.2, 20.0)
+            }),
+            Self::bursty("bursts of 500 rows/s for 2 minutes, every 6 hours", 500.0, false),
+            Self::bursty("the same in no order of keys", 500.0, true),
+            Self::bursty("bursts of 5,000 rows/s for 12 s, every 6 hours", 5_000.0, false),
+        ];
+        if let Some(path) = flights {
+            all.push(Self::flights(path, "tailnum"));
+            all.push(Self::flights(path, "origin,dest"));
+        }
+        if let Some(path) = commits {
+            all.push(Self::commits(path));
+        }
+        all
+    }
+
+    /// So many rows a second, by the time; one in a hundred is late by up to an hour.
+    fn drawn(name: &str, count: usize, rate: impl Fn(i64) -> f64) -> Self {
+        let mut random = Random::new(count as u64 + name.len() as u64);
+        let (mut rows, mut at) = (Vec::with_capacity(count), 0.0_f64);
+        while rows.len() < count {
+            at += -random.share().ln() * 1_000.0 / rate(at as i64);
+            rows.push(row(at as i64, &mut random));
+        }
+        Self {
+            name: name.to_owned(),
+            target: 1_000_000,
+            rows,
+            bursts: Vec::new(),
+            widths: WIDTHS,
+        }
+    }
+
+    /// A row a second, and 60,000 rows at once every now and then.
+    fn bursty(name: &str, rate: f64, is_shuffled: bool) -> Self {
+        const EVERY_MS: i64 = 6 * HOUR_MS;
+        const OF_A_BURST: f64 = 60_000.0;
+        let lasts_ms = (OF_A_BURST / rate * 1_000.0) as i64;
+        let of = |ms: i64| {
+            if ms % EVERY_MS > EVERY_MS - lasts_ms {
+                rate
+            } else {
+                1.0
+            }
+        };
+        let mut flow = Self::drawn(name, 480_000, of);
+        if is_shuffled {
+            let mut random = Random::new(7);
+            flow.rows
+                .iter_mut()
+                .for_each(|row| row.order = (random.bits() >> 20) as i64);
+        }
+        let last = flow.rows.last().map_or(0, |row| row.after_ms);
+        flow.bursts = (1..)
+            .map(|number| number * EVERY_MS)
+            .take_while(|at| *at <= last)
+            .collect();
+        flow
+    }
+
+    /// The flights, each when it was to depart, in the order of that.
+    fn flights(path: &str, by: &str) -> Self {
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut lines = text.lines();
+        let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+        let of = |name: &str| names.iter().position(|other| *other == name).unwrap();
+        let (hour, minute) = (of("time_hour"), of("minute"));
+        let keys: Vec<usize> = by.split(',').map(of).collect();
+        let mut partitions: BTreeMap<String, u32> = BTreeMap::new();
+        let mut rows: Vec<Coming> = Vec::new();
+        for line in lines {
+            let cells: Vec<&str> = line.split(',').collect();
+            let key = keys.iter().map(|key| cells[*key]).collect::<Vec<_>>().join("-");
+            let next = partitions.len() as u32;
+            let time = cells[hour];
+            let number = |from: usize, to: usize| time[from..to].parse::<i64>().unwrap();
+            let days = days(number(0, 4), number(5, 7), number(8, 10));
+            let at =
+                (days * 24 + number(11, 13)) * HOUR_MS + cells[minute].parse::<i64>().unwrap() * MINUTE_MS;
+            rows.push(Coming {
+                after_ms: at,
+                partition: *partitions.entry(key).or_insert(next),
+                order: at,
+                text: line.len(),
+            });
+        }
+        rows.sort_by_key(|row| row.after_ms);
+        let begun = rows[0].after_ms;
+        rows.iter_mut().for_each(|row| row.after_ms -= begun);
+        Self {
+            name: format!("flights by {by}"),
+            target: 64 << 10,
+            rows,
+            bursts: Vec::new(),
+            widths: WIDTHS,
+        }
+    }
+
+    /// Commits, each when it was committed, in the order of when it was written.
+    fn commits(path: &str) -> Self {
+        let text = std::fs::read_to_string(path).unwrap();
+        let times = text.lines().map(|line| {
+            let (committed, written) = line.split_once(' ').unwrap();
+            (
+                committed.parse::<i64>().unwrap() * 1_000,
+                written.parse::<i64>().unwrap() * 1_000,
+            )
+        });
+        let mut times: Vec<(i64, i64)> = times.collect();
+        times.sort_unstable();
+        let begun = times[0].0;
+        let row = |(committed, written): &(i64, i64)| Coming {
+            after_ms: committed - begun,
+            partition: 0,
+            order: *written,
+            text: 220,
+        };
+        Self {
+            name: "commits by when they were written".to_owned(),
+            target: 256 << 10,
+            rows: times.iter().map(row).collect(),
+            bursts: Vec::new(),
+            widths: WIDTHS,
+        }
+    }
+
+    /// How much all rows count for.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.rows.iter().map(|row| row.counted()).sum()
+    }
+}
+
+impl Coming {
+    pub(crate) fn counted(&self) -> u64 {
+        ROW_BYTES + self.text as u64
+    }
+}
+
+fn row(after_ms: i64, random: &mut Random) -> Coming {
+    let late_ms = if random.below(100) == 0 {
+        random.below(HOUR_MS as u64) as i64
+    } else {
+        0
+    };
+    Coming {
+        after_ms,
+        partition: 0,
+        order: after_ms - late_ms,
+        // Twenty in the mean, of very different lengths.
+        text: (-random.share().ln() * 20.0).min(2_000.0) as usize,
+    }
+}
+
+/// Days since 1970 of a day of this calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    year * 365 + year / 4 - year / 100 + year / 400 + (month * 306 + 5) / 10 + day - 1 - 719_468
+}
