@@ -24,6 +24,7 @@
 //! | [`steps`] | what each step of a cut makes of a directory |
 //! | [`splitting`] | [`Splitting`]: a cut under way |
 //! | [`clearing`] | [`Clearing`]: what is left of it later |
+//! | [`rebuilding`] | [`Remains`]: a directory is made anew of what is left of it |
 
 pub mod clearing;
 pub mod copy;
@@ -33,6 +34,7 @@ pub mod growing;
 pub mod limits;
 pub mod names;
 pub mod reading;
+pub mod rebuilding;
 pub mod routing;
 pub mod sampling;
 pub mod shards;
@@ -54,6 +56,7 @@ pub use growing::{Arrival, Due, Growth, position_ahead};
 pub use limits::Protocol;
 pub use names::{Bucket, Key, Micros, Version};
 pub use reading::{ReadAction, ReadEvent, Reading};
+pub use rebuilding::{HeldBucket, PieceRemains, Remains};
 pub use routing::{Operation, Slice, Unrouted};
 pub use sampling::{Sample, Sampling};
 pub use shards::{Shard, Shards};

@@ -52,7 +52,7 @@ impl StoredError {
                 "it was written by a newer Recto: use that release, or a later one"
             }
             Self::Bytes { .. } | Self::Damaged(_) => {
-                "something else than Recto wrote to recto_buckets: restore this partition of it from a backup"
+                "something else than Recto wrote to recto_buckets: `recto repair` makes this directory anew, of what can be read of it and of the buckets that there are"
             }
         }
     }

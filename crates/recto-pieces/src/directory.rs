@@ -21,7 +21,7 @@ use crate::tables::Tables;
 /// Where the columns of a row of the table stand.
 pub(crate) const START: usize = 2;
 pub(crate) const STATICS: usize = 3;
-const REGULAR: usize = 8;
+pub(crate) const REGULAR: usize = 8;
 /// Which static column conditional writes compare.
 pub(crate) const COMPARED: u16 = 4;
 
@@ -139,15 +139,20 @@ impl PieceStore {
         put: &Directory,
         timeout: Duration,
     ) -> Result<Decision> {
+        self.decided(self.tables.change(place, before, put), timeout)
+            .await
+    }
+
+    /// One conditional write.
+    ///
+    /// # Errors
+    /// The store does not take it: nothing was sent.
+    pub(crate) async fn decided(&self, cas: Cas, timeout: Duration) -> Result<Decision> {
         let options = WriteOptions {
             timeout,
             ..WriteOptions::default()
         };
-        match self
-            .store
-            .cas(self.tables.change(place, before, put), options)
-            .await
-        {
+        match self.store.cas(cas, options).await {
             Ok(CasOutcome::Applied) => Ok(Decision::Applied),
             Ok(CasOutcome::NotApplied { .. }) => Ok(Decision::Refused),
             Ok(CasOutcome::Unknown(_)) => Ok(Decision::Unknown),
@@ -233,6 +238,7 @@ impl Tables {
         {
             return Ok(Window::Torn);
         }
+        let missing = || missing().of_partition(place);
         let shared = shared_of(row).ok_or_else(missing)?;
         let pieces: Option<Vec<_>> = read.rows.iter().map(piece_of).collect();
         let mut pieces = pieces.ok_or_else(missing)?;
@@ -244,7 +250,8 @@ impl Tables {
             end: end.map(|piece| piece.start),
         };
         let from = first.unwrap_or_default();
-        Ok(Window::Read(read_directory(stored, &from)?))
+        let read = read_directory(stored, &from).map_err(PiecesError::from);
+        Ok(Window::Read(read.map_err(|error| error.of_partition(place))?))
     }
 
     fn directory_slice(&self, place: &Place, limit: u32) -> Slice {
@@ -318,7 +325,7 @@ fn put_shared(directory: &Directory, before: Option<&Directory>) -> Mutation {
 }
 
 /// In the order of the table's columns.
-fn shared_cells(directory: &Directory) -> [Option<Vec<u8>>; 5] {
+pub(crate) fn shared_cells(directory: &Directory) -> [Option<Vec<u8>>; 5] {
     let shared = static_columns(directory);
     let StaticColumns {
         version,
@@ -358,7 +365,7 @@ fn put_piece(piece: &Piece, before: Option<&Piece>) -> Mutation {
 }
 
 /// In the order of the table's columns.
-fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
+pub(crate) fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
     let columns = piece_columns(piece);
     let number = |number: i64| Some(number.to_be_bytes().to_vec());
     let [unit, mean] = columns.sampling.map(number);
@@ -384,13 +391,13 @@ fn piece_cells(piece: &Piece) -> [Option<Vec<u8>>; 10] {
     ]
 }
 
-fn remove_piece(start: &Key) -> Mutation {
+pub(crate) fn remove_piece(start: &Key) -> Mutation {
     undated(Operation::DeleteRow {
         clustering: std::iter::once(Some(&start[..])).collect(),
     })
 }
 
-fn undated(operation: Operation) -> Mutation {
+pub(crate) fn undated(operation: Operation) -> Mutation {
     Mutation {
         operation,
         stamp: None,
@@ -410,7 +417,7 @@ fn shared_of(row: RowRef<'_>) -> Option<StaticColumns> {
     })
 }
 
-fn piece_of(row: RowRef<'_>) -> Option<PieceColumns> {
+pub(crate) fn piece_of(row: RowRef<'_>) -> Option<PieceColumns> {
     let cell = |column: usize| row.get(REGULAR + column);
     let number = |column: usize| Some(i64::from_be_bytes(cell(column)?.try_into().ok()?));
     let all = |columns: &[usize]| -> Option<Option<Vec<i64>>> {
@@ -444,6 +451,6 @@ fn piece_of(row: RowRef<'_>) -> Option<PieceColumns> {
 pub(crate) fn missing() -> PiecesError {
     let message = "a directory of buckets is damaged: cells are missing";
     PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
-        "something else than Recto wrote to recto_buckets: restore this partition of it from a backup",
+        "something else than Recto wrote to recto_buckets: `recto repair` makes this directory anew, of what can be read of it and of the buckets that there are",
     )
 }

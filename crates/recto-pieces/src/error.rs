@@ -8,6 +8,8 @@ use recto_buckets::StoredError;
 use recto_model::key::KeyError;
 use recto_store::{StoreError, StoreErrorKind};
 
+use crate::place::Place;
+
 /// What a request ends with.
 pub type Result<T> = std::result::Result<T, PiecesError>;
 
@@ -84,6 +86,14 @@ impl PiecesError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+
+    /// Of which partition it is, by its encoded key as `recto_buckets` has it.
+    pub(crate) fn of_partition(self, place: &Place) -> Self {
+        let (table, partition) = &*place.id;
+        let partition: String = partition.iter().map(|byte| format!("{byte:02x}")).collect();
+        let message = format!("partition 0x{partition} of table {table}: {self}");
+        Self { message, ..self }
     }
 
     /// The time was over; what the store said last, if it said anything.

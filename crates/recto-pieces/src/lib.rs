@@ -29,6 +29,8 @@
 //! | `copying` | rows go from one bucket to another |
 //! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables show nothing of it |
 //! | `counters` | what a process does for buckets, counted |
+//! | `bytes` | bytes of positions |
+//! | [`check`] | whether buckets are as they should be |
 //! | `forget` | what goes with a table |
 //! | `splitter` | cuts are made, gone on with, and cleared |
 //! | `sums` | what pieces hold is summed up, for some of them at a time |
@@ -38,6 +40,8 @@
 //! | [`transacted`] | [`Transacted`]: all of that where a transaction moves rows |
 
 mod bucketed;
+mod bytes;
+pub mod check;
 mod copies;
 mod copying;
 mod counters;
@@ -67,6 +71,7 @@ pub mod transacted;
 pub mod writer;
 
 pub use bucketed::{BucketedStore, Partitions, PartitionsPosition, table_in_store};
+pub use check::{BucketCheck, CheckStep, Fault, FaultKind, FaultOutcome};
 pub use counters::BucketMetrics;
 pub use error::{PiecesError, PiecesErrorKind, Result};
 pub use mend::Mended;

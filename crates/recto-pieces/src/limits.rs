@@ -118,3 +118,19 @@ pub const MAX_LIST_SCANS: usize = 64;
 pub const MAX_NOTED_BUCKETS: usize = 65_536;
 /// Partitions that are mended side by side.
 pub const MAX_MENDED_AT_ONCE: usize = 4;
+/// What seems wrong with buckets, before it is looked at once more.
+pub const MAX_SUSPECTS: usize = 256;
+/// Of that, how much is looked at side by side.
+pub const MAX_LOOKS_AT_ONCE: usize = 16;
+/// How long who may have been writing what seems wrong has had by then.
+pub const SUSPECT_AGE: Duration = Duration::from_secs(6);
+/// Bytes of rows that a check of buckets reads at a time.
+pub const MAX_CHECKED_BYTES: u64 = 1 << 20;
+/// After how long nobody is taken to be at a cut any more.
+pub const HALF_DONE_AGE: Duration = Duration::from_secs(900);
+/// Partitions whose directories a check makes anew at a time.
+pub const MAX_RUINS: usize = 256;
+/// Buckets of these together.
+pub const MAX_RUIN_BUCKETS: usize = 65_536;
+/// Pieces of a directory that are read at once, or made anew.
+pub const MAX_REBUILT_PIECES: u32 = 2_048;

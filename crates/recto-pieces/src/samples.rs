@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use recto_buckets::limits::MAX_EDGE_BYTES;
 use recto_buckets::sampling::hash;
-use recto_buckets::{Bucket, Piece, Sample, Sampling, Span};
+use recto_buckets::{Bucket, Key, Piece, Sample, Sampling, Span};
 use recto_model::{Bound, RowRef, Slice};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
-use crate::limits::MAX_SAMPLES_READ;
+use crate::limits::{MAX_SAMPLES_READ, MAX_STEP_TIME};
 use crate::place::{Deadline, PieceStore, Place};
 use crate::tables::mutation;
 
@@ -104,14 +104,32 @@ impl PieceStore {
         span: &Span,
         deadline: Deadline,
     ) -> Result<Vec<Dated>> {
-        let partition = place.samples_partition(bucket);
-        let mut slice = Slice {
-            from: Bound::Before(std::iter::once(Some(&span.start[..])).collect()),
-            ..Slice::from_start(&self.tables.samples, partition, MAX_SAMPLES_READ)
+        let edge = |key: &Key| Bound::Before(std::iter::once(Some(&key[..])).collect());
+        let to = span.end.as_ref().map_or(Bound::end(), edge);
+        let mut samples = self
+            .samples_between(place, bucket, (edge(&span.start), to), deadline)
+            .await?;
+        samples.retain(|dated| !dated.sample.is_gone && dated.sample.bytes > 0);
+        Ok(samples)
+    }
+
+    /// Samples of a bucket between two edges, those that are gone, too: [`MAX_SAMPLES_READ`] of them at most.
+    pub(crate) async fn samples_between(
+        &self,
+        place: &Place,
+        bucket: Bucket,
+        (from, to): (Bound, Bound),
+        deadline: Deadline,
+    ) -> Result<Vec<Dated>> {
+        let slice = Slice {
+            from,
+            to,
+            ..Slice::from_start(
+                &self.tables.samples,
+                place.samples_partition(bucket),
+                MAX_SAMPLES_READ,
+            )
         };
-        if let Some(end) = &span.end {
-            slice.to = Bound::Before(std::iter::once(Some(&end[..])).collect());
-        }
         let read = self.again(deadline, |timeout| {
             let slice = &slice;
             async move {
@@ -124,33 +142,37 @@ impl PieceStore {
             }
         });
         let read = read.await?;
-        let dated = |(row, stamp): (RowRef<'_>, &i64)| {
-            let sample = sample_of(row).ok_or_else(missing)?;
-            let stamp = Stamp(*stamp);
-            Ok(Dated { sample, stamp })
-        };
-        let samples: Result<Vec<_>> = read.rows.iter().zip(&read.stamps).map(dated).collect();
-        let mut samples = samples?;
-        samples.retain(|dated| !dated.sample.is_gone && dated.sample.bytes > 0);
-        Ok(samples)
+        read.rows.iter().zip(&read.stamps).map(dated).collect()
+    }
+
+    /// The sample of a key in a bucket.
+    pub(crate) async fn sample_of(&self, place: &Place, bucket: Bucket, key: &Key) -> Result<Option<Dated>> {
+        let cells = |key: &Key| std::iter::once(Some(&key[..])).collect();
+        let between = (Bound::Before(cells(key)), Bound::After(cells(key)));
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let mut found = self.samples_between(place, bucket, between, deadline).await?;
+        Ok(found.pop())
     }
 }
 
+fn dated((row, stamp): (RowRef<'_>, &i64)) -> Result<Dated> {
+    let sample = sample_of(row).ok_or_else(missing)?;
+    let stamp = Stamp(*stamp);
+    Ok(Dated { sample, stamp })
+}
+
 fn sample_of(row: RowRef<'_>) -> Option<Sample> {
-    // One that was deleted before it was sampled has no size.
-    let bytes = match row.get(BYTES) {
-        None => 0,
-        Some(bytes) => i32::from_be_bytes(bytes.try_into().ok()?),
-    };
+    // One that was deleted before it was sampled has no size; and a size below zero is none.
+    let bytes = row.get(BYTES).and_then(|bytes| bytes.try_into().ok());
     Some(Sample {
         key: row.get(KEY)?.to_vec(),
-        bytes: u64::try_from(bytes).ok()?,
+        bytes: bytes.map_or(0, |bytes| u64::try_from(i32::from_be_bytes(bytes)).unwrap_or(0)),
         is_gone: row.get(GONE) == Some(&[1]),
     })
 }
 
 fn missing() -> PiecesError {
-    let message = "a sample of a bucket is damaged: cells are missing, or less than nothing";
+    let message = "a sample of a bucket is damaged: its key is missing";
     PiecesError::new(PiecesErrorKind::Corrupt, message)
         .with_hint("something else than Recto wrote to recto_samples: delete this partition of it")
 }

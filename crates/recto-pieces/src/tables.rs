@@ -316,6 +316,29 @@ impl PiecedTable {
         Ok(key::encode_clustering(&self.table, clustering.as_row(), out)?)
     }
 
+    /// The partition of this encoded key.
+    ///
+    /// # Errors
+    /// It is none of the table's.
+    pub(crate) fn partition_of(&self, mut encoded: &[u8]) -> Result<Cells> {
+        let mut cells = Cells::new();
+        for column in &self.table.partition()[..self.table.partition().len() - 1] {
+            cells.try_push_with(|out| key::decode(&column.ty, Direction::Ascending, &mut encoded, out))?;
+        }
+        if encoded.is_empty() {
+            return Ok(cells);
+        }
+        let (expected, found) = (cells.len(), cells.len() + 1);
+        Err(key::KeyError::WrongLength { expected, found }.into())
+    }
+
+    /// The clustering cells of a key; none if it is none of the table's.
+    pub(crate) fn clustering_of_key(&self, key: &[u8]) -> Cells {
+        let cells = self.bound(key).map(|bound| bound.cells().clone());
+        let is_whole = |cells: &Cells| cells.len() == self.table.clustering().len();
+        cells.ok().filter(is_whole).unwrap_or_default()
+    }
+
     /// The edge before all keys that begin with these encoded cells.
     pub(crate) fn bound(&self, edge: &[u8]) -> Result<Bound> {
         let (mut rest, mut cells) = (edge, Cells::new());
@@ -338,7 +361,7 @@ impl PiecedTable {
         let message =
             format!("an edge between pieces of a partition of table {table} is none of its keys: {reason}");
         PiecesError::new(PiecesErrorKind::Corrupt, message).with_hint(
-            "something else than Recto wrote to recto_buckets: restore this partition of it from a backup",
+            "something else than Recto wrote to recto_buckets: `recto repair` makes this directory anew, of what can be read of it and of the buckets that there are",
         )
     }
 
@@ -436,6 +459,11 @@ impl PiecedTable {
             partition: self.shard_partition(bucket_partition(partition, Bucket(0)), Shard(0)),
             mutations: vec![mutation(mark, stamp, None)],
         }
+    }
+
+    /// Whether the static cells of bucket 0 say that there is the partition.
+    pub(crate) fn is_mark(&self, statics: RowRef<'_>) -> bool {
+        statics.get(usize::from(self.root_column)) == Some(MARK)
     }
 
     /// A condition that holds of each bucket, where the directory is of this version: whether it is marked.

@@ -11,9 +11,11 @@ mod tokens;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use recto_buckets::Figures;
+use recto_model::Cells;
 use recto_pieces::list::{ListedPiece, Seek, Stage, Summary};
 use recto_pieces::{BucketedStore, Mended};
 use recto_plan::Arrangement;
+use serde_json::Value as Json;
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
@@ -145,6 +147,23 @@ pub(crate) async fn mend(
         told(store.mend(table, &partition, request.clear).await?);
     }
     Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A partition, and a row of it, for people: the values of the partition's fields, and order values. What is damaged is null.
+pub(crate) fn place(
+    core: &CollectionCore,
+    arrangement: &Arrangement,
+    partition: &Cells,
+    clustering: Option<&Cells>,
+) -> (Json, Option<Vec<Json>>) {
+    let edges = Edges {
+        definition: &core.definition,
+        arrangement,
+    };
+    let is_whole = partition.len() == arrangement.partition_len();
+    let named = is_whole.then(|| edges.partition(partition).ok()).flatten();
+    let key = clustering.map(|cells| edges.edge(cells).unwrap_or_default());
+    (named.map_or(Json::Null, |named| serde_json::json!(named)), key)
 }
 
 impl<'c> Bucketed<'c> {

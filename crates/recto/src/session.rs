@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `buckets` | the buckets that partitions are kept in |
+//! | `checked_buckets` | what is wrong with them |
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `queues` | queues and their messages |
 //! | `records` | records by their keys, and changes to them |
@@ -13,6 +14,7 @@
 //! | `views` | how far its views are, and whether they are true |
 
 mod buckets;
+mod checked_buckets;
 mod explanation;
 mod pages;
 mod queue_ring;
@@ -37,6 +39,7 @@ pub use buckets::{
     BucketFigures, BucketList, BucketMetrics, BucketPartition, BucketPartitions, BucketStatus, BucketTarget,
     BucketsRequest, MendProgress, MendReport, MendRequest,
 };
+pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
 };

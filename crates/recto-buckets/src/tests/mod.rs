@@ -17,6 +17,7 @@ mod estimating;
 mod growing;
 mod life;
 mod model;
+mod rebuilding;
 mod samples;
 mod shards;
 mod sizing;

@@ -1,4 +1,6 @@
-//! `recto views`, `recto verify` and `recto repair`: the views of a store.
+//! `recto views`, `recto verify` and `recto repair`: the views of a store, and what is kept in buckets.
+
+mod checked;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,8 +47,8 @@ Examples:
   recto verify --rate 50000                  leaves room for others
   recto verify --checkpoint verify.place     goes on where the same command was stopped
 
-Records and views are read whole and compared, two views at a time. Nothing is changed. The exit code is 4 if a view \
-is not as its records.";
+Records and views are read whole and compared, two views at a time; what is kept in buckets is looked at before: whether each row is \
+where its directory says, and directories and samples are whole. Nothing is changed. The exit code is 4 if something is wrong.";
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:
@@ -54,8 +56,8 @@ Examples:
   recto repair flights
   recto repair --checkpoint repair.place     goes on where the same command was stopped
 
-What `recto verify` finds is mended, while others write: entries that are missing are put, those of no record deleted. \
-The exit code is 4 if something could not be mended.";
+What `recto verify` finds is mended, while others write: entries that are missing are put, those of no record deleted; rows that lie \
+astray are taken to their buckets, directories and samples made anew. The exit code is 4 if something could not be mended.";
 
 /// Arguments of `recto verify`.
 #[derive(Debug, Args)]
@@ -225,6 +227,9 @@ fn told(
         print_json(console, &report.to_json())?;
         return Ok(exit);
     }
+    for buckets in &report.buckets {
+        checked::draw(buckets, repairs, console)?;
+    }
     for view in &report.views {
         draw_compared(view, repairs, console)?;
     }
@@ -283,7 +288,7 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
 }
 
 fn draw_end(report: &VerifyReport, repairs: bool, console: &mut Console) -> Result<()> {
-    if report.views.is_empty() && report.left_out.is_empty() {
+    if report.views.is_empty() && report.buckets.is_empty() && report.left_out.is_empty() {
         console.line("There are no views to compare.")?;
     } else if !repairs && report.wrong() > 0 {
         let mut examples = report.views.iter().flat_map(|view| &view.examples);

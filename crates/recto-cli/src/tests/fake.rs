@@ -8,13 +8,13 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use recto::schema::{OrderColumn, Schema};
 use recto::session::{
-    Action, ActualCost, Applied, ApplyOptions, Backup, Bears, BucketFigures, BucketList, BucketPartition,
-    BucketPartitions, BucketStatus, BucketTarget, BucketsRequest, CheckOutcome, CheckedCollection, CursorKey,
-    Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest,
-    LoadedCollection, LoadedView, MendProgress, MendReport, MendRequest, PageCost, PageReply, PageRequest,
-    Pages, PlanShape, Progress, RecordChange, Records, RejectedArrangement, RowSizes, ScanRequest, ScanStep,
-    SchemaPlan, Shape, StoreDescription, StoreProgress, Swept, TableOrder, Tools, VerifiedView, VerifyReport,
-    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    Action, ActualCost, Applied, ApplyOptions, Backup, Bears, BucketFault, BucketFigures, BucketList,
+    BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest, CheckOutcome,
+    CheckedCollection, CursorKey, Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress,
+    LoadReport, LoadRequest, LoadedCollection, LoadedView, MendProgress, MendReport, MendRequest, PageCost,
+    PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange, Records, RejectedArrangement, RowSizes,
+    ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress, Swept, TableOrder, Tools,
+    VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
 use serde_json::{Value as Json, json};
@@ -418,7 +418,31 @@ impl Tools for FakeSession {
         } else {
             Vec::new()
         };
+        let astray = u64::from(self.rejected > 0);
+        let stray = BucketFault {
+            kind: "stray".into(),
+            partition: json!({ "carrier": "UA" }),
+            bucket: Some(3),
+            key: Some(vec!["2013-01-01T10:00:00.000Z".into()]),
+            outcome: if request.repair {
+                "mended".into()
+            } else {
+                String::new()
+            },
+            ..BucketFault::default()
+        };
+        let buckets = VerifiedBuckets {
+            collection: "flights".into(),
+            view: "primary".into(),
+            rows: 336_776,
+            buckets: 12,
+            found: (0..astray).map(|_| ("stray".into(), 2)).collect(),
+            too_large: astray,
+            mended: 2 * astray * u64::from(request.repair),
+            examples: (0..astray).map(|_| stray.clone()).collect(),
+        };
         Ok(VerifyReport {
+            buckets: vec![buckets],
             views: [views, vec![compared("route", 0)]].concat(),
             left_out: vec!["view tailnum of collection flights: it is building".into()],
             begun_seconds_ago: request.resume.as_ref().map(|_| 12_000),

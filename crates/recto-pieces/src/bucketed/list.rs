@@ -223,7 +223,7 @@ impl BucketedStore {
         Ok((keys, Some(position)))
     }
 
-    fn in_buckets(&self, table: &Arc<Table>) -> Result<Arc<Bucketed>, StoreError> {
+    pub(crate) fn in_buckets(&self, table: &Arc<Table>) -> Result<Arc<Bucketed>, StoreError> {
         self.bucketed(table)?.ok_or_else(|| {
             let message = format!("table {} is not kept in buckets", table.name());
             StoreError::new(recto_store::StoreErrorKind::Invalid, message)

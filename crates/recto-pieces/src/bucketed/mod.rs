@@ -7,6 +7,7 @@
 //! Where the store moves rows by transactions, and counts, buckets are kept by [`Transacted`]; else by [`PieceStore`].
 
 mod addresses;
+mod check;
 mod counted;
 mod estimate;
 mod list;
@@ -39,16 +40,17 @@ use crate::transacted::Transacted;
 use addresses::Call;
 pub use list::{Partitions, PartitionsPosition};
 use snapshot::BucketedSnapshot;
-use tables::{Bucketed, Known, in_store, logical_of};
+pub(crate) use tables::Bucketed;
+use tables::{Known, in_store, logical_of};
 
 /// A store whose tables may be kept in buckets. Clones share it.
 #[derive(Clone)]
 pub struct BucketedStore {
     inner: Arc<dyn Store>,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     environment: Environment,
     stamps: Stamps,
     known: Known,
@@ -78,7 +80,7 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         if let Work::Running(running) = std::mem::replace(&mut *work, Work::Closed) {
             running.abort();
@@ -112,7 +114,7 @@ impl BucketedStore {
     }
 
     /// What keeps partitions in pieces by samples; from now on what has grown is cut.
-    async fn pieces(&self) -> Result<&PieceStore, StoreError> {
+    pub(crate) async fn pieces(&self) -> Result<&PieceStore, StoreError> {
         let shared = &self.shared;
         let Engine::Pieces(pieces) = &shared.engine else {
             let message = "this store moves rows by transactions, and samples none";

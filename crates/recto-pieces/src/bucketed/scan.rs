@@ -9,6 +9,7 @@ use recto_store::{ReadOptions, RowsRead, ScanPosition, ScanRead, StoreError, Sto
 
 use super::snapshot::BucketedSnapshot;
 use super::tables::Bucketed;
+use crate::bytes::{read_bytes, read_cells, read_length, take, write_bytes, write_cells};
 use crate::limits::MAX_SCANNED_PARTITIONS;
 use crate::shards;
 
@@ -209,43 +210,6 @@ impl Position {
         };
         from.is_empty().then_some(Self { waiting, behind, met })
     }
-}
-
-fn write_bytes(bytes: &[u8], to: &mut Vec<u8>) {
-    to.extend((bytes.len() as u32).to_be_bytes());
-    to.extend(bytes);
-}
-
-/// Cells of keys: none is null.
-fn write_cells(cells: &Cells, to: &mut Vec<u8>) {
-    to.extend((cells.len() as u32).to_be_bytes());
-    cells
-        .iter()
-        .for_each(|cell| write_bytes(cell.unwrap_or_default(), to));
-}
-
-fn take<'b>(from: &mut &'b [u8], count: usize) -> Option<&'b [u8]> {
-    let (taken, rest) = from.split_at_checked(count)?;
-    *from = rest;
-    Some(taken)
-}
-
-fn read_length(from: &mut &[u8]) -> Option<usize> {
-    let length = take(from, 4)?.try_into().ok()?;
-    usize::try_from(u32::from_be_bytes(length)).ok()
-}
-
-fn read_bytes<'b>(from: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let length = read_length(from)?;
-    take(from, length)
-}
-
-fn read_cells(from: &mut &[u8]) -> Option<Cells> {
-    let mut cells = Cells::new();
-    for _ in 0..read_length(from)? {
-        cells.push(Some(read_bytes(from)?));
-    }
-    Some(cells)
 }
 
 #[cold]

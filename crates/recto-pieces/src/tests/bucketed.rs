@@ -1,9 +1,11 @@
 //! A store that shows nothing of its buckets: over one without transactions, and over those that have them, in memory and embedded.
 
+mod checks;
 mod counted;
 mod lists;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -18,6 +20,10 @@ use recto_store::{
     TableOutcome, TableState, TokenRange, WriteOptions, WriteOutcome,
 };
 
+use self::checks::{
+    a_directory_that_is_damaged_is_made_anew, a_partition_that_no_scan_meets_is_marked,
+    rows_that_lie_astray_are_taken_home, what_ordinary_writes_leave_is_well,
+};
 use self::lists::{
     partitions_and_their_buckets_are_listed, what_is_mended_by_hand_has_no_bucket_that_is_too_large,
 };
@@ -35,6 +41,7 @@ struct Shown {
     store: BucketedStore,
     stamps: Stamps,
     table: Arc<Table>,
+    environment: Environment,
 }
 
 fn embedded(directory: &tempfile::TempDir, options: EmbeddedOptions) -> Arc<dyn Store> {
@@ -84,6 +91,11 @@ over_each_store! {
     what_tables_in_buckets_cannot_do_is_refused
     partitions_and_their_buckets_are_listed
     what_is_mended_by_hand_has_no_bucket_that_is_too_large
+    a_scan_lists_each_row_once_while_buckets_are_cut
+    what_ordinary_writes_leave_is_well
+    rows_that_lie_astray_are_taken_home
+    a_directory_that_is_damaged_is_made_anew
+    a_partition_that_no_scan_meets_is_marked
 }
 
 impl Shown {
@@ -111,7 +123,7 @@ impl Shown {
 
     async fn over(inner: Arc<dyn Store>, environment: Environment, table: Table) -> Self {
         let stamps = stamps(&environment);
-        let store = BucketedStore::over(Arc::clone(&inner), environment, Arc::clone(&stamps));
+        let store = BucketedStore::over(Arc::clone(&inner), environment.clone(), Arc::clone(&stamps));
         let table = Arc::new(table);
         let made = store.create_table(&table).await.expect("it is made");
         assert!(matches!(made, TableOutcome::Done));
@@ -120,6 +132,7 @@ impl Shown {
             store,
             stamps,
             table,
+            environment,
         }
     }
 
@@ -344,6 +357,51 @@ async fn a_table_in_buckets_is_as_any_other(shown: Shown) {
             (usize::from(is_there), usize::from(is_there))
         );
     }
+}
+
+async fn a_scan_lists_each_row_once_while_buckets_are_cut(shown: Shown) {
+    let is_new = |at: i64| at % 4 != 0;
+    for stream in ["s", "t"] {
+        shown.put(stream, (0..ROWS).filter(|at| at % 4 == 0)).await;
+    }
+    let next = Arc::new(AtomicI64::new(0));
+    let writer = tokio::spawn({
+        let (shown, next) = (shown.clone(), Arc::clone(&next));
+        async move {
+            for first in (0..ROWS).step_by(20) {
+                for stream in ["s", "t"] {
+                    shown
+                        .put(stream, (first..first + 20).filter(|at| at % 4 != 0))
+                        .await;
+                }
+                next.store(first + 20, Ordering::SeqCst);
+                shown.pass().await;
+            }
+        }
+    });
+    let (mut scans, mut is_written) = (0, false);
+    // Where cuts take their time they go on for long after the last write.
+    while !is_written || (scans < 80 && !shown.inner.limits().transactions) {
+        is_written = writer.is_finished();
+        let before = next.load(Ordering::SeqCst);
+        let rows = shown.scan([97, 500, 1_000][scans % 3]).await;
+        let mut once = rows.clone();
+        once.dedup();
+        assert_eq!(once.len(), rows.len(), "each row once");
+        let old = rows.iter().filter(|(_, at)| !is_new(*at)).count();
+        assert_eq!(old as i64, ROWS / 2, "what was there before is there");
+        let new = rows.iter().filter(|(_, at)| is_new(*at) && *at < before).count();
+        let least = (0..before).filter(|at| is_new(*at)).count() * 2;
+        assert_eq!(new, least, "what was acknowledged before is there");
+        scans += 1;
+        for _ in 0..4 {
+            shown.pass().await;
+        }
+    }
+    writer.await.expect("it writes all");
+    shown.settle().await;
+    assert!(shown.buckets().await > 10);
+    assert_eq!(shown.scan(500).await.len() as i64, 2 * ROWS);
 }
 
 async fn a_part_of_a_partition_is_read_between_its_bounds(shown: Shown) {

@@ -133,9 +133,10 @@ async fn what_is_no_directory_is_named() {
         .expect_err("it has a bucket that was never made");
     assert_eq!(error.kind(), PiecesErrorKind::Corrupt);
     assert!(
-        error.to_string().contains('7') && error.hint().is_some(),
+        error.to_string().contains("partition 0x730000 of table events: ") && error.to_string().contains('7'),
         "{error}"
     );
+    assert!(error.hint().is_some_and(|hint| hint.contains("recto repair")));
     let written = stream.put(1, "a", "x").await.expect_err("it is not gone by");
     assert_eq!(
         written.kind(),

@@ -101,6 +101,39 @@ impl Transacted {
         *alone.torn = None;
         Err(error)
     }
+
+    /// Does that, whatever it makes of the directory, which is read again. Whether it was done: else a condition did not hold.
+    pub(super) async fn commit_as_is(
+        &self,
+        alone: &mut Alone,
+        place: &Arc<Place>,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        deadline: Deadline,
+    ) -> Result<bool> {
+        let options = WriteOptions {
+            timeout: self.request_time(deadline)?,
+            ..WriteOptions::default()
+        };
+        let durable = self.relaxed_cuts(&options);
+        *alone.torn = Some(Arc::clone(place));
+        self.known.begin(&place.id);
+        let outcome = self.store.transact(conditional, plain, options).await;
+        if let Ok(TransactionOutcome::Unknown(error)) = outcome {
+            self.settle(alone, place, deadline).await?;
+            return Err(error.into());
+        }
+        self.known.forget(&place.id);
+        *alone.torn = None;
+        match outcome? {
+            TransactionOutcome::Applied => {
+                self.are_durable(durable);
+                Ok(true)
+            }
+            TransactionOutcome::NotApplied { .. } | TransactionOutcome::Conflict(_) => Ok(false),
+            TransactionOutcome::Unknown(error) | TransactionOutcome::Refused(error) => Err(error.into()),
+        }
+    }
 }
 
 fn conflict() -> PiecesError {

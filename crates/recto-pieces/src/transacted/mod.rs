@@ -21,6 +21,7 @@
 //! | `room` | room for rows before they are written |
 //! | `cutting` | buckets are looked at, and cut |
 //! | `list` | buckets as who looks after the store sees them |
+//! | `mending` | what is wrong is put right |
 //! | `forgetting` | what goes with a table |
 
 mod ahead;
@@ -31,6 +32,7 @@ mod forgetting;
 mod known;
 mod list;
 mod locks;
+mod mending;
 mod moment;
 mod moving;
 mod parts;

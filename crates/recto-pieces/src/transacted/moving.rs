@@ -548,7 +548,7 @@ fn counts_after(found: &Found<'_>, moved: PartitionCount, is_all: bool) -> [Part
 }
 
 /// A table as it is stored, with columns that were added to it, so that rows are moved whole.
-async fn stored(store: &dyn Store, table: &Arc<Table>) -> Result<Arc<Table>> {
+pub(super) async fn stored(store: &dyn Store, table: &Arc<Table>) -> Result<Arc<Table>> {
     let tables = store.list_tables().await?;
     let found = tables.into_iter().find(|there| there.name() == table.name());
     Ok(found.map_or_else(|| Arc::clone(table), Arc::new))

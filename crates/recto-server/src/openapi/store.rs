@@ -172,7 +172,8 @@ const COMPARED: &str = "It stops if its client goes away, who goes on by asking 
                         progress told last; if the schema was changed since, that is refused. The result has the `views` \
                         that were compared, each with its `records`, its `entries`, how many are `missing`, `orphan` or \
                         `differing`, and `examples` of them, and those that were `left_out`, since they are not read yet \
-                        or any more; if it went on, `begun_seconds_ago`: what was found before is told as it was found.";
+                        or any more; and before them `buckets`, what is kept in buckets: each with its `rows`, its `buckets`, \
+                        how much is wrong of each kind as `found`, how many are `too_large`, and `examples`. If it went on, `begun_seconds_ago`: what was found before is told as it was found.";
 
 fn compare(id: &str, summary: &str, about: &str) -> Json {
     let mut compare = work(id, summary, &format!("{about} {COMPARED}"), &["413", "415"]);
@@ -181,13 +182,14 @@ fn compare(id: &str, summary: &str, about: &str) -> Json {
 }
 
 fn verify() -> Json {
-    let about = "Reads records and entries of views whole, and compares them. Nothing is changed.";
+    let about = "Reads records and entries of views whole, and compares them; of what is kept in buckets it looks whether rows, \
+                 directories and samples are as they should be. Nothing is changed.";
     compare("verify_views", "Compare views with their records", about)
 }
 
 fn repair() -> Json {
-    let about = "Compares views with their records as `:verify`, and makes them as the records are, while others write: \
-                 `mended` says of each view how many. Whoever repairs may write records.";
+    let about = "Compares views with their records as `:verify`, and makes them as the records are, while others write, and \
+                 buckets as they should be: `mended` says of each how many. Whoever repairs may write records.";
     compare("repair_views", "Mend views", about)
 }
 

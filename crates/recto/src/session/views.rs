@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::VerifiedBuckets;
+
 /// A view of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ViewStatus {
@@ -54,7 +56,8 @@ pub struct ViewProgress {
     pub collection: String,
     /// The view; several that are filled or compared at once with commas between.
     pub view: String,
-    /// What is done: `waiting`, `filling`, `verifying`, `dropping`.
+    /// What is done: `waiting`, `filling`, `verifying`, `dropping`; `checking_buckets` of a view or, as `primary`, of a collection's own
+    /// arrangement.
     pub step: String,
     /// Rows done in this step.
     pub rows: u64,
@@ -83,7 +86,7 @@ impl ViewProgress {
     }
 }
 
-/// Which views to compare with their records.
+/// Which views to compare with their records, and which buckets to look at: those of the same collections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyRequest {
     /// The collections; none for all.
@@ -104,6 +107,9 @@ pub struct VerifyRequest {
 pub struct VerifyReport {
     /// The views that were compared.
     pub views: Vec<VerifiedView>,
+    /// What is kept in buckets, which were looked at before.
+    #[serde(default)]
+    pub buckets: Vec<VerifiedBuckets>,
     /// Views that were not, since they are not read yet or any more, a line each.
     #[serde(default)]
     pub left_out: Vec<String>,
@@ -152,18 +158,21 @@ pub struct Drift {
 impl VerifyReport {
     /// How much is wrong.
     pub fn wrong(&self) -> u64 {
-        self.views.iter().map(VerifiedView::wrong).sum()
+        let of_buckets: u64 = self.buckets.iter().map(VerifiedBuckets::wrong).sum();
+        self.views.iter().map(VerifiedView::wrong).sum::<u64>() + of_buckets
     }
 
     /// How much is wrong still.
     pub fn left(&self) -> u64 {
-        self.views.iter().map(VerifiedView::left).sum()
+        let of_buckets: u64 = self.buckets.iter().map(VerifiedBuckets::left).sum();
+        self.views.iter().map(VerifiedView::left).sum::<u64>() + of_buckets
     }
 
     /// The JSON that `verify --json` prints of it and a server answers.
     pub fn to_json(&self) -> serde_json::Value {
         let views: Vec<_> = self.views.iter().map(VerifiedView::to_json).collect();
-        let mut json = serde_json::json!({ "views": views, "left_out": self.left_out });
+        let mut json =
+            serde_json::json!({ "views": views, "buckets": self.buckets, "left_out": self.left_out });
         if let Some(seconds) = self.begun_seconds_ago {
             json["begun_seconds_ago"] = seconds.into();
         }

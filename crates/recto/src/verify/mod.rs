@@ -1,4 +1,4 @@
-//! Whether views are as the records that they are of.
+//! Whether views are as the records that they are of, and buckets as they should be.
 //!
 //! Base table and view are read whole, in the store's own order, and compared by fingerprints of entries, in as many passes
 //! as the memory needs. What seems wrong is read again, the record after the entry, since both are written meanwhile. What is
@@ -9,6 +9,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `buckets` | buckets, before the views |
 //! | `together` | views side by side |
 //! | `comparison` | one view |
 //! | `fingerprints` | what is compared |
@@ -16,6 +17,7 @@
 //! | `suspects` | what seems wrong |
 //! | `place` | how far it is, for whoever goes on |
 
+mod buckets;
 mod comparison;
 mod fingerprints;
 mod place;
@@ -75,7 +77,7 @@ impl Verification {
         let views = views
             .into_iter()
             .map(|(number, view)| untouched(&core.definition.name, number.0, &view));
-        let compared = Compared::begun(0, self.mends, shared, views.collect());
+        let compared = Compared::begun(0, self.mends, shared, (views.collect(), Vec::new()));
         let together = Together {
             how: self,
             shared,
@@ -101,7 +103,7 @@ fn untouched(collection: &str, number: u64, view: &str) -> Reached {
     }
 }
 
-/// Compares views that are read with their records, as is asked.
+/// Looks at buckets, and compares views that are read with their records, as is asked.
 ///
 /// # Errors
 /// There is no such collection. The place to go on from is of another comparison. The store cannot be read, or written; a row
@@ -126,11 +128,14 @@ pub(crate) async fn verify(
         rows_per_second: request.rows_per_second,
     };
     let (mut report, mut cores, mut views) = (VerifyReport::default(), Vec::new(), Vec::new());
+    let (mut all, mut looked) = (Vec::new(), Vec::new());
     let asked = |name: &String| request.collections.is_empty() || request.collections.contains(name);
     for collection in schema.collections.iter().filter(|one| asked(&one.name)) {
         held.check_table(&collection.name)?;
         let core = CollectionCore::new(Arc::clone(shared), &held, Arc::clone(collection));
         let core = Arc::new(core);
+        looked.extend(buckets::untouched(&core));
+        all.push(Arc::clone(&core));
         for kept in held.recorded.views.of(&collection.name) {
             let (view, state) = (&kept.view.name, state_text(kept.state));
             if kept.state == ViewState::Ready {
@@ -142,12 +147,16 @@ pub(crate) async fn verify(
             }
         }
     }
-    let mut compared = Compared::begun(held.recorded.generation, how.mends, shared, views);
+    let mut compared = Compared::begun(held.recorded.generation, how.mends, shared, (views, looked));
     let mut begun_at_seconds = None;
     if let Some(resume) = &request.resume {
         compared = compared.gone_on_from(resume, shared).await?;
         begun_at_seconds = Some(compared.begun_at_seconds);
     }
+    let core_of = |name: &str| all.iter().find(|core| core.definition.name == name);
+    let core_of = |name: &str| core_of(name).map(|core| &**core);
+    buckets::look(&how, shared, core_of, &mut compared, progress).await?;
+    report.buckets = compared.buckets.iter().map(|one| one.found.clone()).collect();
     let together = Together {
         how: &how,
         shared,

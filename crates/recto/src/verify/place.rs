@@ -1,15 +1,18 @@
 //! How far a comparison is, as text for whoever goes on with it later.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto_plan::place_token;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
+use super::buckets::Looked;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::VerifiedView;
+use crate::session::{VerifiedBuckets, VerifiedView};
 use crate::shared::Shared;
 
-/// The version of what is sealed.
-const PLACE_VERSION: u64 = 1;
+/// The version of what is sealed. Of version 1 nothing was said of buckets.
+const PLACE_VERSION: u64 = 2;
 
 /// How far the comparison of one view is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub(super) struct Compared {
     /// When it was begun first.
     pub(super) begun_at_seconds: u64,
     pub(super) views: Vec<Reached>,
+    /// Of what is kept in buckets.
+    pub(super) buckets: Vec<Looked>,
 }
 
 /// What is sealed.
@@ -41,6 +46,15 @@ struct Sealed {
     mends: bool,
     begun_at_seconds: u64,
     views: Vec<SealedView>,
+    #[serde(default)]
+    buckets: Vec<SealedBuckets>,
+}
+
+#[derive(Deserialize)]
+struct SealedBuckets {
+    position: Option<String>,
+    over: bool,
+    found: VerifiedBuckets,
 }
 
 #[derive(Deserialize)]
@@ -52,12 +66,18 @@ struct SealedView {
 
 impl Compared {
     /// Nothing is compared yet.
-    pub(super) fn begun(generation: u64, mends: bool, shared: &Shared, views: Vec<Reached>) -> Self {
+    pub(super) fn begun(
+        generation: u64,
+        mends: bool,
+        shared: &Shared,
+        (views, buckets): (Vec<Reached>, Vec<Looked>),
+    ) -> Self {
         Self {
             generation,
             mends,
             begun_at_seconds: shared.environment.now_seconds(),
             views,
+            buckets,
         }
     }
 
@@ -78,12 +98,25 @@ impl Compared {
             }
             json!({ "number": view.number, "next": view.next.map(|next| format!("{next:x}")), "found": found })
         });
+        let buckets = self.buckets.iter().map(|looked| {
+            let mut found = json!(looked.found);
+            if !has_examples {
+                found["examples"] = json!([]);
+            }
+            let position = looked
+                .position
+                .as_deref()
+                .map(|position| URL_SAFE_NO_PAD.encode(position));
+            json!({ "position": position, "over": looked.is_over, "found": found })
+        });
+        let buckets: Vec<Json> = buckets.collect();
         json!({
             "version": PLACE_VERSION,
             "generation": self.generation,
             "mends": self.mends,
             "begun_at_seconds": self.begun_at_seconds,
             "views": views.collect::<Vec<_>>(),
+            "buckets": buckets,
         })
     }
 
@@ -103,7 +136,13 @@ impl Compared {
         }
         let numbers = |one: &Reached| (one.found.collection.clone(), one.number);
         let (ours, theirs) = (self.views.iter().map(numbers), reached.views.iter().map(numbers));
-        if reached.mends != self.mends || !ours.eq(theirs) {
+        let names = |one: &Looked| (one.found.collection.clone(), one.found.view.clone());
+        let same_buckets = self
+            .buckets
+            .iter()
+            .map(names)
+            .eq(reached.buckets.iter().map(names));
+        if reached.mends != self.mends || !ours.eq(theirs) || !same_buckets {
             return Err(refused("the place is of another comparison"));
         }
         Ok(reached)
@@ -112,13 +151,27 @@ impl Compared {
     /// What was sealed; none if it is not of this release.
     fn read(place: &[u8]) -> Option<Self> {
         let sealed: Option<Sealed> = serde_json::from_slice(place).ok();
-        let sealed = sealed.filter(|sealed| sealed.version == PLACE_VERSION)?;
+        let sealed = sealed.filter(|sealed| (1..=PLACE_VERSION).contains(&sealed.version))?;
         let views = sealed.views.into_iter().map(SealedView::reached);
+        let buckets = sealed.buckets.into_iter().map(SealedBuckets::looked);
         Some(Self {
             generation: sealed.generation,
             mends: sealed.mends,
             begun_at_seconds: sealed.begun_at_seconds,
             views: views.collect::<Option<_>>()?,
+            buckets: buckets.collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl SealedBuckets {
+    /// None if it is not of this release.
+    fn looked(self) -> Option<Looked> {
+        let position = self.position.map(|text| URL_SAFE_NO_PAD.decode(text));
+        Some(Looked {
+            position: position.transpose().ok()?,
+            is_over: self.over,
+            found: self.found,
         })
     }
 }
@@ -160,6 +213,9 @@ pub fn place(sealed: &[u8]) {
     for view in &mut compared.views {
         view.found.examples.clear();
     }
+    for looked in &mut compared.buckets {
+        looked.found.examples.clear();
+    }
     assert_eq!(without_examples, Some(compared));
 }
 
@@ -169,13 +225,28 @@ mod tests {
 
     #[test]
     fn places_of_before_are_read() {
-        let golden = include_str!("golden/place-v1.json").trim();
+        let golden = include_str!("golden/place-v2.json").trim();
         let compared = Compared::read(golden.as_bytes()).expect("it is of this release");
         assert_eq!(compared.views[1].next, Some(1 << 127));
         assert_eq!(compared.views[0].found.examples.len(), 1);
-        let golden: Json = serde_json::from_str(golden).expect("it is JSON");
-        assert_eq!(compared.to_json(true), golden);
-        let newer = include_str!("golden/place-v1.json").replace("\"version\":1", "\"version\":2");
+        assert_eq!(compared.buckets[0].position, Some(vec![1, 2, 0]));
+        assert_eq!(
+            (
+                compared.buckets[0].found.wrong(),
+                compared.buckets[0].found.left()
+            ),
+            (3, 1)
+        );
+        let json: Json = serde_json::from_str(golden).expect("it is JSON");
+        assert_eq!(compared.to_json(true), json);
+        let newer = golden.replace("\"version\":2", "\"version\":3");
         assert_eq!(Compared::read(newer.as_bytes()), None);
+        // Nothing was known of buckets.
+        let before = Compared::read(include_bytes!("golden/place-v1.json")).expect("it is read");
+        let without = Compared {
+            buckets: Vec::new(),
+            ..compared
+        };
+        assert_eq!(before, without);
     }
 }

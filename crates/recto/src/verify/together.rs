@@ -112,7 +112,7 @@ impl Together<'_> {
     /// Where to go on; none if that is the beginning.
     fn resume(&self) -> Option<String> {
         let is_begun = self.compared.views.iter().any(|view| view.next != Some(0));
-        if !self.tells_places || !is_begun {
+        if !self.tells_places || !(is_begun || self.compared.buckets.iter().any(|one| one.is_over)) {
             return None;
         }
         self.compared.seal(self.shared)

@@ -9,6 +9,7 @@ mod common;
 
 mod buckets;
 mod budgets;
+mod checked_buckets;
 mod closing;
 mod cursors;
 mod edges;
@@ -164,6 +165,9 @@ on_both_stores! { crate::SCHEMA;
         of_shards_take_fewer_sources,
         may_hold_a_whole_collection,
         say_how_many_rows_there_are,
+    }
+    checked_buckets {
+        what_is_planted_is_found_and_mended,
     }
     plain_views {
         appended_records_come_and_go_with_their_entries,

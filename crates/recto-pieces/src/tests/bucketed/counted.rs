@@ -1,7 +1,5 @@
 //! What is so where transactions move rows.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use recto_store::{Cas, CasCondition, CasOutcome, RowAddress, StoreErrorKind, TransactionOutcome};
 
 use super::*;
@@ -253,46 +251,6 @@ async fn a_column_of_conditional_writes_is_changed_where_its_row_lies() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scan_lists_each_row_once_while_buckets_are_cut() {
-    let directory = directory();
-    let shown = on_disk(&directory, BucketBound::Rows(20)).await;
-    for stream in 0..8 {
-        shown.put(&stream.to_string(), (0..400).step_by(4)).await;
-    }
-    let next = Arc::new(AtomicI64::new(0));
-    let writer = tokio::spawn({
-        let (shown, next) = (shown.clone(), Arc::clone(&next));
-        async move {
-            for at in (0..400).filter(|at| at % 4 != 0) {
-                for stream in 0..8 {
-                    shown.put(&stream.to_string(), at..=at).await;
-                }
-                next.store(at, Ordering::SeqCst);
-            }
-        }
-    });
-    let mut scans = 0;
-    while !writer.is_finished() {
-        let is_new = |at: i64| at % 4 != 0;
-        let before = next.load(Ordering::SeqCst);
-        let rows = shown.scan([7, 100, 1_000][scans % 3]).await;
-        let mut once = rows.clone();
-        once.dedup();
-        assert_eq!(once.len(), rows.len(), "each row once");
-        let old = rows.iter().filter(|(_, at)| !is_new(*at)).count();
-        assert_eq!(old, 800, "what was there before is there");
-        let new = rows.iter().filter(|(_, at)| is_new(*at) && *at < before).count();
-        let least = (0..before).filter(|at| is_new(*at)).count() * 8;
-        assert_eq!(new, least, "what was acknowledged before is there");
-        scans += 1;
-    }
-    writer.await.expect("it writes all");
-    assert!(scans > 2);
-    shown.settle().await;
-    assert_eq!(shown.scan(50).await.len(), 3_200);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_opened_again_knows_where_rows_lie() {
     let directory = directory();
     let shown = on_disk(&directory, BucketBound::Rows(20)).await;
@@ -335,6 +293,7 @@ async fn a_store_that_is_only_read_is_left_as_it_is() {
         let environment = Environment::system();
         let store = BucketedStore::over(Arc::clone(&inner), environment.clone(), stamps(&environment));
         let shown = Shown {
+            environment: Environment::system(),
             store,
             stamps: stamps(&environment),
             table: Arc::new(table_with(BucketBound::Rows(20))),

@@ -1,0 +1,336 @@
+//! The stages of directories, and of the buckets that there are: of these a directory is made anew that is damaged or gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto_buckets::limits::MAX_NUMBER;
+use recto_buckets::{Bucket, Decision, Directory, HeldBucket, Key};
+use recto_model::Cells;
+use recto_store::TokenRange;
+
+use super::fault::{Fault, FaultKind, FaultOutcome};
+use super::position::Next;
+use super::remains::{Stored, encoded_of};
+use super::{BucketCheck, CheckStep, Engine, parted};
+use crate::error::Result;
+use crate::limits::{
+    HALF_DONE_AGE, MAX_LISTED_PARTITIONS, MAX_REBUILT_PIECES, MAX_REQUEST_TIME, MAX_RUIN_BUCKETS, MAX_RUINS,
+};
+use crate::place::Place;
+
+/// A partition without a directory that can be gone by.
+pub(super) struct Ruin {
+    place: Arc<Place>,
+    kind: FaultKind,
+    detail: String,
+    /// The buckets that it has.
+    buckets: Vec<Bucket>,
+    /// Whether there are more than are known.
+    is_cut_off: bool,
+}
+
+const TOO_MANY: &str = "there is too much of it to be looked at now: repair again when the others are mended";
+const TOO_LARGE: &str =
+    "it has too many pieces to be made anew at once: restore this partition of recto_buckets from a backup";
+
+impl BucketCheck {
+    /// Partitions of the table of directories.
+    pub(super) async fn directories(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
+        if let Engine::Transacted(engine) = &self.engine
+            && !engine.has_directories().await?
+        {
+            return Ok(None);
+        }
+        let own = Arc::clone(&self.engine.tables().directories);
+        let after = self.position.after.take().map(|next| next.scan);
+        let limit = rows.min(MAX_LISTED_PARTITIONS as u32);
+        let read = self.ask(|snapshot, options| {
+            let (own, after) = (Arc::clone(&own), after.clone());
+            async move {
+                let range = TokenRange::whole();
+                snapshot
+                    .scan_partitions(&own, &range, after.as_ref(), limit, &options)
+                    .await
+            }
+        });
+        let read = read.await?;
+        step.read = read.rows.len() as u64;
+        let name = self.table().name().to_owned();
+        let ours = read.rows.iter().filter_map(|row| encoded_of(row, &name));
+        let ours: Vec<Vec<u8>> = ours.map(<[u8]>::to_vec).collect();
+        for encoded in ours {
+            match self.bucketed.pieced.partition_of(&encoded) {
+                Ok(partition) => {
+                    let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
+                    self.directory(&place).await?;
+                }
+                Err(error) => {
+                    let why = "its partition is none of the table's: delete it from recto_buckets";
+                    let fault = Fault {
+                        kind: FaultKind::Damaged,
+                        partition: Cells::new(),
+                        bucket: None,
+                        clustering: None,
+                        detail: error.to_string(),
+                        outcome: FaultOutcome::Stays(why.to_owned()),
+                    };
+                    self.fault(fault);
+                }
+            }
+        }
+        Ok(read.next.map(|scan| Next { scan, open: None }))
+    }
+
+    async fn directory(&mut self, place: &Arc<Place>) -> Result<()> {
+        let Some(stored) = self.engine.stored(&self.inner, place).await? else {
+            return Ok(());
+        };
+        let directory = match stored.directory(place) {
+            Ok(directory) => directory,
+            Err(error) => {
+                self.ruin(place, FaultKind::Damaged, error.to_string());
+                return Ok(());
+            }
+        };
+        if !self.is_marked(place).await? {
+            let marked = self.mark(place).await?;
+            self.fault(of_partition(place, FaultKind::Unmarked, String::new(), marked));
+        }
+        let now = self.now_micros();
+        let old = |stamp: &i64| Duration::from_micros(now.saturating_sub(*stamp).max(0).unsigned_abs());
+        let being_cut = directory.pieces.iter().zip(&stored.stamps);
+        let being_cut = being_cut.filter(|(piece, _)| !piece.roles.is_at_rest());
+        let youngest = being_cut.map(|(piece, stamp)| (old(stamp), &piece.start)).min();
+        if let Some((age, start)) = youngest.filter(|(age, _)| *age > HALF_DONE_AGE) {
+            let outcome = self.go_on(place, start).await?;
+            let detail = format!("for {} minutes", age.as_secs() / 60);
+            self.fault(of_partition(place, FaultKind::HalfDone, detail, outcome));
+        }
+        Ok(())
+    }
+
+    fn now_micros(&self) -> i64 {
+        match &self.engine {
+            Engine::Pieces(pieces) => pieces.environment.now_micros(),
+            Engine::Transacted(engine) => engine.now_micros(),
+        }
+    }
+
+    /// Whether scans meet a partition.
+    async fn is_marked(&self, place: &Place) -> Result<bool> {
+        let (table, root) = (&place.pieced.table, &place.bucket_partition(Bucket(0)));
+        let statics =
+            self.ask(|snapshot, options| async move { snapshot.get_statics(table, root, &options).await });
+        let statics = statics.await?;
+        Ok(statics.rows.iter().any(|row| place.pieced.is_mark(row)))
+    }
+
+    async fn mark(&self, place: &Arc<Place>) -> Result<FaultOutcome> {
+        if !self.mends {
+            return Ok(FaultOutcome::Left);
+        }
+        match &self.engine {
+            Engine::Pieces(pieces) => {
+                let mark = place.pieced.mark_root(&place.partition, (pieces.stamps)());
+                pieces.write_step(mark).await?;
+            }
+            Engine::Transacted(engine) => engine.mark(place).await?,
+        }
+        Ok(FaultOutcome::Mended)
+    }
+
+    /// Goes on with a cut.
+    async fn go_on(&self, place: &Arc<Place>, key: &Key) -> Result<FaultOutcome> {
+        let Engine::Pieces(pieces) = &self.engine else {
+            return Ok(FaultOutcome::Left);
+        };
+        if !self.mends {
+            return Ok(FaultOutcome::Left);
+        }
+        Ok(match pieces.at_rest(place, key).await? {
+            Some(_) => FaultOutcome::Mended,
+            None => FaultOutcome::Stays("others are at it, and do not come to an end".to_owned()),
+        })
+    }
+
+    /// The buckets that there are, of partitions without a directory.
+    pub(super) async fn buckets(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
+        let table = Arc::clone(self.table());
+        let after = self.position.after.take().map(|next| next.scan);
+        let limit = rows.clamp(1, MAX_LISTED_PARTITIONS as u32);
+        let read = self.ask(|snapshot, options| {
+            let (table, after) = (Arc::clone(&table), after.clone());
+            async move {
+                let range = TokenRange::whole();
+                snapshot
+                    .scan_partitions(&table, &range, after.as_ref(), limit, &options)
+                    .await
+            }
+        });
+        let read = read.await?;
+        step.read = read.rows.len() as u64;
+        let keys = table.partition().len();
+        for row in read.rows.iter() {
+            let cells: Cells = (0..keys).map(|column| row.get(column)).collect();
+            let (partition, bucket) = parted(&cells);
+            if bucket == Bucket(0) {
+                continue;
+            }
+            let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
+            if !self.ruins.contains_key(&place.id.1) {
+                let known = self.known.of(&self.engine, &place, false).await?;
+                if known.is_some_and(|known| known.version > 0) {
+                    continue;
+                }
+                self.ruin(&place, FaultKind::Lost, String::new());
+            }
+            self.stands(&place, bucket);
+        }
+        Ok(read.next.map(|scan| Next { scan, open: None }))
+    }
+
+    fn ruin(&mut self, place: &Arc<Place>, kind: FaultKind, detail: String) {
+        if self.ruins.len() >= MAX_RUINS {
+            let outcome = if self.mends {
+                FaultOutcome::Stays(TOO_MANY.to_owned())
+            } else {
+                FaultOutcome::Left
+            };
+            self.fault(of_partition(place, kind, detail, outcome));
+            return;
+        }
+        let ruin = Ruin {
+            place: Arc::clone(place),
+            kind,
+            detail,
+            // Nobody marks in it that it is there, if it has no rows.
+            buckets: vec![Bucket(0)],
+            is_cut_off: false,
+        };
+        self.ruins.insert(place.id.1.clone(), ruin);
+    }
+
+    fn stands(&mut self, place: &Place, bucket: Bucket) {
+        let known: usize = self.ruins.values().map(|ruin| ruin.buckets.len()).sum();
+        if let Some(ruin) = self.ruins.get_mut(&place.id.1) {
+            // Rows of what is no bucket's number are strays.
+            if known >= MAX_RUIN_BUCKETS {
+                ruin.is_cut_off = true;
+            } else if bucket.0 < MAX_NUMBER {
+                ruin.buckets.push(bucket);
+            }
+        }
+    }
+
+    /// Tells of directories that are damaged or gone, and makes them anew.
+    pub(super) async fn rebuild_all(&mut self) -> Result<()> {
+        let ruins = std::mem::take(&mut self.ruins);
+        let mut is_mended = false;
+        for ruin in ruins.into_values() {
+            let place = &ruin.place;
+            let stored = self.engine.stored(&self.inner, place).await?;
+            if stored
+                .as_ref()
+                .is_some_and(|stored| stored.directory(place).is_ok())
+            {
+                // Others were faster.
+                continue;
+            }
+            let outcome = if self.mends {
+                self.rebuild(&ruin, stored.unwrap_or_default()).await?
+            } else {
+                FaultOutcome::Left
+            };
+            is_mended |= outcome == FaultOutcome::Mended;
+            self.fault(of_partition(place, ruin.kind, ruin.detail.clone(), outcome));
+        }
+        if is_mended {
+            self.known.forget();
+            self.wait_for_copies().await;
+        }
+        Ok(())
+    }
+
+    async fn rebuild(&self, ruin: &Ruin, stored: Stored) -> Result<FaultOutcome> {
+        let stays = |why: &str| Ok(FaultOutcome::Stays(why.to_owned()));
+        if ruin.is_cut_off {
+            return stays(TOO_LARGE);
+        }
+        let place = &ruin.place;
+        let mut held: Vec<HeldBucket> = Vec::new();
+        for bucket in &ruin.buckets {
+            held.extend(self.engine.held(&self.inner, place, *bucket).await?);
+        }
+        let (remains, gone) = stored.with_edges_of(place);
+        let protocol = self.engine.protocol();
+        let version = u64::try_from(self.now_micros()).unwrap_or(1).max(1);
+        let rebuilt = match remains.rebuilt(&held, place.pieced.sampling, version, protocol) {
+            Ok(rebuilt) => rebuilt,
+            Err(error) => return stays(&format!("{error}: {}", error.hint())),
+        };
+        let (cas, changed) = stored.change(self.engine.tables(), place, &rebuilt, &gone);
+        if changed > MAX_REBUILT_PIECES as usize {
+            return stays(TOO_LARGE);
+        }
+        // First the mark: who scans meets what can be read.
+        self.mark(place).await?;
+        match self.engine.decide(place, cas).await {
+            Ok(true) => Ok(FaultOutcome::Mended),
+            Ok(false) => stays("somebody else changed it meanwhile: repair again"),
+            Err(error) if error.is_passing() => Err(error),
+            Err(error) => stays(&error.to_string()),
+        }
+    }
+
+    /// Nobody goes by what was before any more.
+    async fn wait_for_copies(&self) {
+        if matches!(self.engine, Engine::Pieces(_)) {
+            let protocol = self.engine.protocol();
+            let wait_ms = protocol.long_life_ms + protocol.standstill_ms;
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        }
+    }
+}
+
+impl Stored {
+    /// The directory, if nothing is wrong with it.
+    fn directory(&self, place: &Place) -> Result<Directory> {
+        let directory = self.remains.directory()?;
+        for piece in &directory.pieces {
+            place.pieced.bound(&piece.start)?;
+        }
+        Ok(directory)
+    }
+}
+
+impl Engine {
+    fn protocol(&self) -> recto_buckets::Protocol {
+        match self {
+            Self::Pieces(pieces) => pieces.protocol,
+            Self::Transacted(engine) => engine.protocol(),
+        }
+    }
+
+    /// Changes a directory: whether it was still as it was read.
+    async fn decide(&self, place: &Arc<Place>, cas: recto_store::Cas) -> Result<bool> {
+        match self {
+            Self::Pieces(pieces) => {
+                let decision = pieces.decided(cas, MAX_REQUEST_TIME).await?;
+                Ok(decision == Decision::Applied)
+            }
+            Self::Transacted(engine) => engine.put_right(place, vec![cas], Vec::new()).await,
+        }
+    }
+}
+
+/// A fault of a partition as a whole.
+fn of_partition(place: &Place, kind: FaultKind, detail: String, outcome: FaultOutcome) -> Fault {
+    Fault {
+        kind,
+        partition: place.partition.clone(),
+        bucket: None,
+        clustering: None,
+        detail,
+        outcome,
+    }
+}

@@ -1,0 +1,188 @@
+//! What there is: directories, and all of one key, read at once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recto_buckets::{Bucket, Directory, Key};
+use recto_model::Cells;
+use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError};
+
+use super::Engine;
+use super::judge::SeenRow;
+use crate::directory::Seek;
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::limits::{MAX_COPIED_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
+use crate::place::{Place, PlaceId};
+use crate::samples::Dated;
+
+/// Directories that were read, whole.
+#[derive(Default)]
+pub(super) struct Known {
+    inner: Mutex<BTreeMap<PlaceId, Arc<Directory>>>,
+}
+
+/// What there is of one key in a bucket.
+pub(super) struct Look {
+    pub(super) directory: Arc<Directory>,
+    pub(super) row: Option<SeenRow>,
+    pub(super) sample: Option<Dated>,
+    /// Whether the bucket that is read for it has a row of it.
+    pub(super) is_at_home: bool,
+}
+
+/// Asks a store, once more if it does not answer.
+pub(super) async fn asked<T, F>(
+    engine: &Engine,
+    inner: &Arc<dyn Store>,
+    ask: impl Fn(Arc<dyn Snapshot>, ReadOptions) -> F,
+) -> Result<T>
+where
+    F: Future<Output = std::result::Result<T, StoreError>>,
+{
+    let options = ReadOptions {
+        stamps: true,
+        ..ReadOptions::default()
+    };
+    match engine {
+        Engine::Pieces(pieces) => {
+            let ask = &ask;
+            let again = |timeout| async move {
+                let options = ReadOptions { timeout, ..options };
+                Ok(ask(inner.snapshot()?, options).await?)
+            };
+            pieces.again(pieces.deadline(MAX_STEP_TIME), again).await
+        }
+        Engine::Transacted(_) => Ok(ask(inner.snapshot()?, options).await?),
+    }
+}
+
+impl Known {
+    /// The directory of a partition, as it was at some time since the check was begun, or as it is. None: it is damaged, which is told where
+    /// directories are looked at.
+    pub(super) async fn of(
+        &self,
+        engine: &Engine,
+        place: &Place,
+        is_fresh: bool,
+    ) -> Result<Option<Arc<Directory>>> {
+        let known = self.lock().get(&place.id).cloned();
+        if let Some(known) = known.filter(|_| !is_fresh) {
+            return Ok(Some(known));
+        }
+        let directory = match engine.directory(place, is_fresh).await {
+            Ok(directory) => Arc::new(directory),
+            Err(error) if error.kind() == PiecesErrorKind::Corrupt => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut inner = self.lock();
+        let pieces: usize = inner.values().map(|known| known.pieces.len()).sum();
+        if pieces + directory.pieces.len() > MAX_COPIED_PIECES {
+            inner.clear();
+        }
+        inner.insert(Arc::clone(&place.id), Arc::clone(&directory));
+        Ok(Some(directory))
+    }
+
+    /// They were changed here.
+    pub(super) fn forget(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<PlaceId, Arc<Directory>>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// The whole directory of a partition.
+    pub(super) async fn directory(&self, place: &Place, is_serial: bool) -> Result<Directory> {
+        match self {
+            Self::Transacted(engine) => {
+                let snapshot = engine.snapshot()?;
+                engine.whole_directory(&**snapshot.snapshot(), place).await
+            }
+            Self::Pieces(pieces) => {
+                let deadline = pieces.deadline(MAX_STEP_TIME);
+                for _ in 0..MAX_TORN_READS {
+                    let (mut whole, mut next): (Option<Directory>, _) = (None, Some(Key::new()));
+                    while let Some(key) = next {
+                        let seek = Seek::At(key.clone());
+                        let window = pieces.read_directory(place, &seek, is_serial, deadline).await?;
+                        next = window.end.clone();
+                        match &mut whole {
+                            None => whole = Some(window),
+                            Some(whole) if whole.version != window.version => {
+                                whole.end = Some(key);
+                                break;
+                            }
+                            Some(whole) => {
+                                let others = window.pieces.into_iter().filter(|piece| piece.start >= key);
+                                whole.pieces.extend(others);
+                                whole.end = window.end;
+                            }
+                        }
+                    }
+                    if let Some(whole) = whole.filter(|whole| whole.end.is_none()) {
+                        return Ok(whole);
+                    }
+                }
+                let message = "a directory of buckets changed whenever it was read";
+                Err(PiecesError::new(PiecesErrorKind::Unavailable, message))
+            }
+        }
+    }
+
+    /// All that there is of a key in a bucket; none: the directory is damaged.
+    pub(super) async fn look(
+        &self,
+        inner: &Arc<dyn Store>,
+        place: &Arc<Place>,
+        bucket: Bucket,
+        (key, clustering): (&Key, &Cells),
+    ) -> Result<Option<Look>> {
+        let get = |of: Bucket| {
+            asked(self, inner, move |snapshot, options| {
+                let read = PointRead {
+                    table: Arc::clone(&place.pieced.table),
+                    partition: place.bucket_partition(of),
+                    clustering: clustering.clone(),
+                };
+                async move { snapshot.get(&read, &options).await }
+            })
+        };
+        let is_whole = clustering.len() == place.pieced.table.clustering().len();
+        let row = if is_whole {
+            get(bucket).await?
+        } else {
+            RowsRead::default()
+        };
+        let sample = match self {
+            Self::Pieces(pieces) => pieces.sample_of(place, bucket, key).await?,
+            Self::Transacted(_) => None,
+        };
+        // Behind the row: what moved it is known by then.
+        let directory = match self.directory(place, true).await {
+            Ok(directory) => Arc::new(directory),
+            Err(error) if error.kind() == PiecesErrorKind::Corrupt => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let home = directory.piece_of(key).map(|piece| piece.roles.read);
+        let is_at_home = match home.filter(|home| *home != bucket && is_whole) {
+            Some(home) => !get(home).await?.rows.is_empty(),
+            None => false,
+        };
+        Ok(Some(Look {
+            row: seen(place, &row),
+            directory,
+            sample,
+            is_at_home,
+        }))
+    }
+}
+
+/// The row that was read, if there is one.
+fn seen(place: &Place, read: &RowsRead) -> Option<SeenRow> {
+    let row = read.rows.iter().next()?;
+    let stamp = read.stamps.first().copied().unwrap_or_default();
+    Some(SeenRow::new(&place.pieced, row, stamp))
+}

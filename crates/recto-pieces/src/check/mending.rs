@@ -1,0 +1,285 @@
+//! What seems wrong with rows and samples is looked at once more, and mended, beside whoever writes.
+//!
+//! A row that lies astray is written where the directory says, at its own stamp and with what remains of its time, by the way that all writes
+//! go; when it is seen there it is deleted where it lay, at that stamp. So whatever was written since stands, and so does what was deleted since, as
+//! long as the bucket that is for it has that deletion: one that was cut off since has none of before. Where transactions move rows
+//! there are no such deletions, but no row goes astray by what Recto does, either.
+
+use std::sync::Arc;
+
+use recto_buckets::Bucket;
+use recto_buckets::sampling::hash;
+use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, WriteOptions};
+
+use super::fault::{Fault, FaultKind, FaultOutcome};
+use super::judge::judge;
+use super::look::{Look, asked};
+use super::{Engine, Suspect};
+use crate::copying::{put_of, whole_row};
+use crate::error::{PiecesErrorKind, Result};
+use crate::holding::bytes_of;
+use crate::limits::MAX_STEP_TIME;
+use crate::place::{PieceStore, Place};
+use crate::samples::{self, Became};
+use crate::tables::mutation;
+use crate::writer::{Ended, Group, RowWrite, Since};
+
+/// Why what is wrong was not mended.
+const NEWER: &str = "what is there is newer than what was to take its place: repair again";
+const HIDDEN: &str = "where it belongs it was deleted, or something is in its way that was: it stays where it lies, and nobody reads it";
+const WITHOUT_A_STAMP: &str =
+    "nothing tells when it was written, as something else than Recto wrote it: delete it, or write it again";
+
+/// What looks, and mends.
+pub(super) struct Mender {
+    pub(super) inner: Arc<dyn Store>,
+    pub(super) engine: Engine,
+}
+
+impl Mender {
+    /// What is wrong, if something is; and whether it is mended.
+    pub(super) async fn settle(&self, suspect: &Suspect, mends: bool) -> Result<Option<Fault>> {
+        let Some(look) = self.look(suspect).await? else {
+            return Ok(None);
+        };
+        let Some(kind) = self.judged(suspect, &look) else {
+            return Ok(None);
+        };
+        let told = match kind {
+            FaultKind::Stray if look.is_at_home => FaultKind::Double,
+            kind => kind,
+        };
+        let outcome = if mends {
+            self.mend(suspect, kind, &look).await?
+        } else {
+            FaultOutcome::Left
+        };
+        let is_key = !suspect.clustering.is_empty();
+        Ok(Some(Fault {
+            kind: told,
+            partition: suspect.place.partition.clone(),
+            bucket: Some(suspect.bucket),
+            clustering: is_key.then(|| suspect.clustering.clone()),
+            detail: String::new(),
+            outcome,
+        }))
+    }
+
+    async fn look(&self, suspect: &Suspect) -> Result<Option<Look>> {
+        let Suspect {
+            place,
+            bucket,
+            key,
+            clustering,
+            ..
+        } = suspect;
+        self.engine
+            .look(&self.inner, place, *bucket, (key, clustering))
+            .await
+    }
+
+    fn judged(&self, suspect: &Suspect, look: &Look) -> Option<FaultKind> {
+        let has_samples = matches!(self.engine, Engine::Pieces(_));
+        let (bucket, key) = (suspect.bucket, &suspect.key);
+        judge(
+            &look.directory,
+            bucket,
+            key,
+            look.row,
+            look.sample.as_ref(),
+            has_samples,
+        )
+    }
+
+    async fn mend(&self, suspect: &Suspect, kind: FaultKind, look: &Look) -> Result<FaultOutcome> {
+        let is_row = matches!(kind, FaultKind::Stray | FaultKind::BelowFloor);
+        if is_row && look.row.is_none_or(|row| row.stamp == 0) {
+            return Ok(FaultOutcome::Stays(WITHOUT_A_STAMP.to_owned()));
+        }
+        let pieces = match &self.engine {
+            Engine::Transacted(engine) => {
+                let (place, bucket) = (&suspect.place, suspect.bucket);
+                engine
+                    .take_home(place, bucket, &suspect.key, &suspect.clustering)
+                    .await?;
+                return self.is_right(suspect).await;
+            }
+            Engine::Pieces(pieces) => pieces,
+        };
+        match kind {
+            FaultKind::Stray | FaultKind::BelowFloor => {
+                pieces.take_home(suspect, kind == FaultKind::Stray, look).await?;
+            }
+            _ => pieces.resample(suspect, look, None).await?,
+        }
+        let outcome = self.is_right(suspect).await?;
+        if outcome == FaultOutcome::Mended || is_row {
+            return Ok(outcome);
+        }
+        // What is there, or was deleted there, is newer than what is told of the row.
+        if let Some(look) = self.look(suspect).await? {
+            pieces.resample(suspect, &look, Some((pieces.stamps)())).await?;
+        }
+        self.is_right(suspect).await
+    }
+
+    async fn is_right(&self, suspect: &Suspect) -> Result<FaultOutcome> {
+        let look = self.look(suspect).await?;
+        let left = look.and_then(|look| self.judged(suspect, &look));
+        Ok(match left {
+            None => FaultOutcome::Mended,
+            Some(FaultKind::Stray) => FaultOutcome::Stays(HIDDEN.to_owned()),
+            Some(_) => FaultOutcome::Stays(NEWER.to_owned()),
+        })
+    }
+}
+
+impl PieceStore {
+    /// Makes the sample of a row what it should be: at the row's own stamp, or this one. What is there is newer, as a rule.
+    async fn resample(&self, suspect: &Suspect, look: &Look, at: Option<Stamp>) -> Result<()> {
+        let (place, bucket, key) = (&suspect.place, suspect.bucket, &suspect.key);
+        let sampling = look.directory.piece_of(key).map(|piece| piece.sampling);
+        let sampling = sampling.unwrap_or(place.pieced.sampling);
+        let there = look.sample.as_ref().map(|dated| dated.stamp);
+        let row = look.row.filter(|row| sampling.is_sampled(hash(key), row.bytes));
+        let mutations: Vec<Mutation> = match row {
+            None => there.map(|there| unsampled(suspect, there)).into_iter().collect(),
+            Some(row) => {
+                let above = there.map_or(Stamp(row.stamp), |there| Stamp(row.stamp.max(there.0 + 1)));
+                let stamp = at.map_or(above, |at| at.max(above));
+                let ends = self.ends_in_seconds(suspect).await?;
+                let sample = samples::change(key, Became::Put(row.bytes), sampling, stamp, ends);
+                sample.into_iter().collect()
+            }
+        };
+        if mutations.is_empty() {
+            return Ok(());
+        }
+        self.write_step(self.samples_write(place, bucket, mutations))
+            .await
+    }
+
+    /// For how long a row lives.
+    async fn ends_in_seconds(&self, suspect: &Suspect) -> Result<Option<u32>> {
+        let read = self.row_of(&suspect.place, suspect).await?;
+        Ok(read.ends_in_seconds.first().copied().flatten())
+    }
+
+    async fn row_of(&self, place: &Place, suspect: &Suspect) -> Result<recto_store::RowsRead> {
+        let read = &PointRead {
+            table: Arc::clone(&place.pieced.table),
+            partition: place.bucket_partition(suspect.bucket),
+            clustering: suspect.clustering.clone(),
+        };
+        let engine = Engine::Pieces(self.clone());
+        asked(&engine, &self.store, |snapshot, options| async move {
+            snapshot.get(read, &options).await
+        })
+        .await
+    }
+
+    /// Takes a row where the directory says, if it `is_kept`, and deletes it where it lay.
+    async fn take_home(&self, suspect: &Suspect, is_kept: bool, look: &Look) -> Result<()> {
+        let bucket = suspect.bucket;
+        let place = Arc::new(self.as_stored(&suspect.place).await?);
+        let read = self.row_of(&place, suspect).await?;
+        let Some((row, stamp)) = read.rows.iter().next().zip(read.stamps.first()) else {
+            return Ok(());
+        };
+        let (stamp, ends) = (Stamp(*stamp), read.ends_in_seconds.first().copied().flatten());
+        if is_kept {
+            let (clustering, cells) = whole_row(&place.pieced.table, row, stamp)?;
+            let partition = self.partition(&place.pieced, place.partition.clone())?;
+            let write = RowWrite {
+                key: suspect.key.clone(),
+                operation: put_of(clustering, cells, stamp, ends).operation,
+                became: Became::Put(bytes_of(&place.pieced, row)),
+                stamp,
+                ttl_seconds: ends,
+                number: 0,
+                partition,
+            };
+            if !self.written_home(write).await? {
+                return Ok(());
+            }
+            // Nobody reads it there, and nobody will: a bucket's pieces only shrink. But it may be that it was none's for a moment only.
+            let directory = Engine::Pieces(self.clone()).directory(&place, true).await?;
+            let piece = directory.piece_of(&suspect.key);
+            let is_named = piece.is_none_or(|piece| {
+                let roles = &piece.roles;
+                let further = [&roles.writes, &roles.deletes, &roles.old];
+                roles.read == bucket || further.iter().any(|others| others.contains(&bucket))
+            });
+            let is_below = directory
+                .floor
+                .as_ref()
+                .is_some_and(|floor| floor.hides(&suspect.key));
+            let home = piece.map(|piece| piece.roles.read);
+            if is_named || !(is_below || self.stands_at(&place, suspect, home, stamp).await?) {
+                return Ok(());
+            }
+        }
+        let clustering = suspect.clustering.clone();
+        let delete = PartitionWrite {
+            table: Arc::clone(&place.pieced.table),
+            partition: place.bucket_partition(bucket),
+            mutations: vec![mutation(Operation::DeleteRow { clustering }, stamp, None)],
+        };
+        self.write_step(delete).await?;
+        match look.sample.as_ref().map(|dated| dated.stamp) {
+            None => Ok(()),
+            Some(there) => {
+                let sample = vec![unsampled(suspect, there)];
+                self.write_step(self.samples_write(&place, bucket, sample)).await
+            }
+        }
+    }
+
+    /// Whether a row is seen in this bucket now, or was deleted there by who deletes rows, who left a mark of that. Else a deletion hides it that was
+    /// of what lay there before, as where a directory does not say what it once did: then what there is of it is not given away.
+    async fn stands_at(
+        &self,
+        place: &Arc<Place>,
+        suspect: &Suspect,
+        home: Option<Bucket>,
+        stamp: Stamp,
+    ) -> Result<bool> {
+        let Some(home) = home else { return Ok(false) };
+        let there = Suspect {
+            bucket: home,
+            ..suspect.clone()
+        };
+        if !self.row_of(place, &there).await?.rows.is_empty() {
+            return Ok(true);
+        }
+        let sample = self.sample_of(place, home, &suspect.key).await?;
+        Ok(sample.is_some_and(|dated| dated.sample.is_gone && dated.stamp >= stamp))
+    }
+
+    /// Writes a row to all buckets that take it, at its stamp. Whether it is there, and may go elsewhere; what is below the floor is so
+    /// without.
+    async fn written_home(&self, write: RowWrite) -> Result<bool> {
+        let group = Group {
+            rows: vec![write],
+            others: Vec::new(),
+            atomicity: Atomicity::Each,
+            since: Since::Sent,
+            options: WriteOptions::default(),
+        };
+        let deadline = self.deadline(MAX_STEP_TIME);
+        loop {
+            match self.write_group(&group, deadline).await {
+                Ok(Ended::Done) => return Ok(true),
+                Ok(Ended::Moved { .. }) => {}
+                Err(error) if error.kind() == PiecesErrorKind::BelowFloor => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What deletes the sample of a key, of this stamp.
+fn unsampled(suspect: &Suspect, stamp: Stamp) -> Mutation {
+    let clustering = std::iter::once(Some(&suspect.key[..])).collect();
+    mutation(Operation::DeleteRow { clustering }, stamp, None)
+}

@@ -1,0 +1,205 @@
+//! How far a check is, as bytes for whoever goes on with it: `docs/format.md`, "Buckets".
+
+use recto_buckets::Key;
+use recto_model::Cells;
+use recto_store::{ScanPosition, StoreError, StoreErrorKind};
+
+use crate::bytes::{read_bytes, read_cells, take, write_bytes, write_cells};
+
+/// The version of the form of positions.
+const POSITION_VERSION: u8 = 1;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// Directories.
+    #[default]
+    Directories,
+    /// Which buckets there are.
+    Buckets,
+    /// Rows.
+    Rows,
+    /// Samples of buckets without rows.
+    Samples,
+    /// Nothing more.
+    Over,
+}
+
+/// How far a check is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Position {
+    pub(super) stage: Stage,
+    /// Behind what; none: from the beginning of the stage.
+    pub(super) after: Option<Next>,
+}
+
+/// Where a stage goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Next {
+    pub(super) scan: ScanPosition,
+    /// The bucket whose rows were being read.
+    pub(super) open: Option<Open>,
+}
+
+/// A bucket whose rows are being read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Open {
+    /// Its key in the store.
+    pub(super) partition: Cells,
+    /// The key of the row that was read last.
+    pub(super) last: Key,
+    /// How many rows it has so far that are read there, and their bytes.
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
+impl Stage {
+    /// What comes behind it.
+    pub(super) fn next(self, has_samples: bool) -> Self {
+        match self {
+            Self::Directories => Self::Buckets,
+            Self::Buckets => Self::Rows,
+            Self::Rows if has_samples => Self::Samples,
+            Self::Rows | Self::Samples | Self::Over => Self::Over,
+        }
+    }
+
+    /// Its beginning.
+    pub(super) fn begun(self) -> Position {
+        Position {
+            stage: self,
+            after: None,
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Self::Directories => 0,
+            Self::Buckets => 1,
+            Self::Rows => 2,
+            Self::Samples => 3,
+            Self::Over => 4,
+        }
+    }
+}
+
+impl Position {
+    /// Where who goes on with it begins: buckets are all listed at once.
+    pub(super) fn resumed(&self) -> Self {
+        let mut resumed = self.clone();
+        resumed.after = resumed.after.filter(|_| self.stage != Stage::Buckets);
+        resumed
+    }
+
+    pub(super) fn written(&self) -> Vec<u8> {
+        let mut to = vec![POSITION_VERSION, self.stage.number()];
+        let Some(next) = &self.after else {
+            to.push(0);
+            return to;
+        };
+        to.push(if next.open.is_some() { 2 } else { 1 });
+        write_bytes(&next.scan.0, &mut to);
+        if let Some(open) = &next.open {
+            write_cells(&open.partition, &mut to);
+            write_bytes(&open.last, &mut to);
+            to.extend(open.rows.to_be_bytes());
+            to.extend(open.bytes.to_be_bytes());
+        }
+        to
+    }
+
+    /// None: it is not of this release.
+    pub(super) fn read(mut from: &[u8]) -> Option<Self> {
+        let from = &mut from;
+        if take(from, 1)? != [POSITION_VERSION] {
+            return None;
+        }
+        let stage = match take(from, 1)? {
+            [0] => Stage::Directories,
+            [1] => Stage::Buckets,
+            [2] => Stage::Rows,
+            [3] => Stage::Samples,
+            [4] => Stage::Over,
+            _ => return None,
+        };
+        let has_open = match take(from, 1)? {
+            [0] => return from.is_empty().then_some(Self { stage, after: None }),
+            [1] => false,
+            [2] => true,
+            _ => return None,
+        };
+        let mut next = Next {
+            scan: ScanPosition(read_bytes(from)?.to_vec()),
+            open: None,
+        };
+        if has_open {
+            next.open = Some(Open {
+                partition: read_cells(from)?,
+                last: read_bytes(from)?.to_vec(),
+                rows: u64::from_be_bytes(take(from, 8)?.try_into().ok()?),
+                bytes: u64::from_be_bytes(take(from, 8)?.try_into().ok()?),
+            });
+        }
+        let after = Some(next);
+        from.is_empty().then_some(Self { stage, after })
+    }
+}
+
+#[cold]
+pub(super) fn damaged() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Invalid,
+        "the position of a check of buckets is damaged",
+    )
+    .with_hint("begin the check again")
+}
+
+#[cfg(test)]
+mod tests {
+    use recto_model::golden::bytes_of_hex;
+
+    use super::*;
+
+    #[test]
+    fn positions_are_written_as_ever() {
+        let cells: Cells = [Some(&b"s"[..]), Some(&[0, 0, 0, 0, 0, 0, 0, 7])]
+            .into_iter()
+            .collect();
+        let scan = ScanPosition(vec![9, 8]);
+        let open = Open {
+            partition: cells,
+            last: b"key".to_vec(),
+            rows: 3,
+            bytes: 500,
+        };
+        let next = |open| {
+            Some(Next {
+                scan: scan.clone(),
+                open,
+            })
+        };
+        let positions = [
+            Stage::Directories.begun(),
+            Stage::Buckets.begun(),
+            Position {
+                stage: Stage::Rows,
+                after: next(Some(open)),
+            },
+            Position {
+                stage: Stage::Samples,
+                after: next(None),
+            },
+            Stage::Over.begun(),
+        ];
+        let lines = include_str!("golden/position-v1.txt").lines();
+        let lines: Vec<Vec<u8>> = lines.map(bytes_of_hex).collect();
+        assert_eq!(positions.each_ref().map(Position::written).to_vec(), lines);
+        for (position, bytes) in positions.into_iter().zip(lines) {
+            assert_eq!(Position::read(&bytes), Some(position));
+            for end in 0..bytes.len() {
+                assert_eq!(Position::read(&bytes[..end]), None);
+            }
+        }
+        assert_eq!(Position::read(&[2, 0, 0]), None, "a newer release's");
+    }
+}

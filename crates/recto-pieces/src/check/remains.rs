@@ -1,0 +1,212 @@
+//! A directory as it is stored, damaged or not; and what makes another one of it.
+
+use std::sync::Arc;
+
+use recto_buckets::{Bucket, Directory, HeldBucket, Key, PieceRemains, Remains};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, RowRef, Slice};
+use recto_store::{Cas, CasCondition, Mutation, Operation, ReadOptions, RowAddress, Store};
+
+use super::{Engine, look};
+use crate::copying::clustering_of;
+use crate::directory::{
+    COMPARED, REGULAR, START, STATICS, piece_cells, piece_of, remove_piece, shared_cells, undated,
+};
+use crate::error::Result;
+use crate::limits::{MAX_REBUILT_PIECES, MAX_STEP_TIME, MAX_TORN_READS};
+use crate::place::Place;
+use crate::tables::Tables;
+
+/// What is stored of a directory.
+#[derive(Default)]
+pub(super) struct Stored {
+    pub(super) remains: Remains,
+    /// When each piece was changed last, in microseconds.
+    pub(super) stamps: Vec<i64>,
+}
+
+impl Engine {
+    pub(super) fn tables(&self) -> &Tables {
+        match self {
+            Self::Pieces(pieces) => &pieces.tables,
+            Self::Transacted(engine) => engine.tables(),
+        }
+    }
+
+    /// What is stored of a directory, as it was last decided. None: nothing is.
+    pub(super) async fn stored(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
+        'anew: for _ in 0..MAX_TORN_READS {
+            let mut stored: Option<Stored> = None;
+            let mut slice = Slice::from_start(
+                &self.tables().directories,
+                place.directory_partition(),
+                MAX_REBUILT_PIECES,
+            );
+            loop {
+                let asked = &slice;
+                let read = look::asked(self, inner, |snapshot, options| {
+                    let serial = match self {
+                        Self::Pieces(pieces) => pieces.directory_options(true, MAX_STEP_TIME).consistency,
+                        Self::Transacted(_) => None,
+                    };
+                    let options = ReadOptions {
+                        consistency: serial,
+                        ..options
+                    };
+                    async move { snapshot.slice(asked, &options).await }
+                });
+                let read = read.await?;
+                for (row, stamp) in read.rows.iter().zip(&read.stamps) {
+                    let version = number(row, STATICS + usize::from(COMPARED));
+                    let stored = stored.get_or_insert_with(|| Stored::begun(row, STATICS));
+                    if stored.remains.version != version {
+                        continue 'anew;
+                    }
+                    stored.add(row, *stamp);
+                }
+                match read.rows.iter().next_back().filter(|_| !read.exhausted) {
+                    Some(last) => slice.from = Bound::After(clustering_of(&slice.table, last)),
+                    None if stored.is_some() => return Ok(stored),
+                    None => return self.without_pieces(inner, place).await,
+                }
+            }
+        }
+        // Who changes it all the time has one.
+        Ok(None)
+    }
+
+    /// What is stored of a directory that has no pieces.
+    async fn without_pieces(&self, inner: &Arc<dyn Store>, place: &Place) -> Result<Option<Stored>> {
+        let (own, partition) = (&self.tables().directories, &place.directory_partition());
+        let statics = look::asked(self, inner, |snapshot, options| async move {
+            snapshot.get_statics(own, partition, &options).await
+        });
+        let statics = statics.await?;
+        let row = statics.rows.iter().next();
+        Ok(row.map(|row| Stored::begun(row, 0)))
+    }
+
+    /// The keys of the first and the last row of a bucket; none: it has no rows.
+    pub(super) async fn held(
+        &self,
+        inner: &Arc<dyn Store>,
+        place: &Place,
+        bucket: Bucket,
+    ) -> Result<Option<HeldBucket>> {
+        let mut ends = Vec::new();
+        for direction in [ReadDirection::Forward, ReadDirection::Backward] {
+            let slice = Slice {
+                direction,
+                ..Slice::from_start(&place.pieced.table, place.bucket_partition(bucket), 1)
+            };
+            let slice = &slice;
+            let read = look::asked(self, inner, |snapshot, options| async move {
+                snapshot.slice(slice, &options).await
+            });
+            let read = read.await?;
+            let Some(row) = read.rows.iter().next() else {
+                return Ok(None);
+            };
+            ends.push(
+                place
+                    .pieced
+                    .key(clustering_of(&place.pieced.table, row).as_row())?,
+            );
+        }
+        let last = ends.pop().unwrap_or_default();
+        let first = ends.pop().unwrap_or_default();
+        Ok(Some(HeldBucket { bucket, first, last }))
+    }
+}
+
+impl Stored {
+    /// Of a row whose static cells stand there.
+    fn begun(row: RowRef<'_>, statics: usize) -> Self {
+        let remains = Remains {
+            floor: row.get(statics).map(<[u8]>::to_vec),
+            life_ms: number(row, statics + 1),
+            longest_ms: number(row, statics + 2),
+            next_bucket: number(row, statics + 3),
+            version: number(row, statics + usize::from(COMPARED)),
+            pieces: Vec::new(),
+        };
+        Self {
+            remains,
+            stamps: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, row: RowRef<'_>, stamp: i64) {
+        // Where nothing but static cells is there is no piece.
+        let Some(start) = row.get(START) else { return };
+        self.stamps.push(stamp);
+        self.remains.pieces.push(PieceRemains {
+            start: start.to_vec(),
+            bucket: number(row, REGULAR),
+            columns: piece_of(row),
+        });
+    }
+
+    /// Without the pieces that begin at what is no key of the table; and where those were.
+    pub(super) fn with_edges_of(&self, place: &Place) -> (Remains, Vec<Key>) {
+        let mut remains = self.remains.clone();
+        let is_edge = |piece: &PieceRemains| place.pieced.bound(&piece.start).is_ok();
+        let gone = remains.pieces.iter().filter(|piece| !is_edge(piece));
+        let gone = gone.map(|piece| piece.start.clone()).collect();
+        remains.pieces.retain(is_edge);
+        (remains, gone)
+    }
+
+    /// What makes this directory of it, if it is still what it was. How many pieces are changed by that.
+    pub(super) fn change(
+        &self,
+        tables: &Tables,
+        place: &Place,
+        put: &Directory,
+        gone: &[Key],
+    ) -> (Cas, usize) {
+        let (now, before) = (Remains::from(put), &self.remains.pieces);
+        let is_as_it_was = |new: &PieceRemains| {
+            let index = before.binary_search_by(|one| one.start.cmp(&new.start));
+            index.is_ok_and(|index| before[index] == *new)
+        };
+        let pieces = put.pieces.iter().zip(&now.pieces);
+        let pieces = pieces.filter(|(_, new)| !is_as_it_was(new));
+        let mut mutations: Vec<Mutation> = pieces
+            .map(|(piece, _)| {
+                undated(Operation::Patch {
+                    clustering: std::iter::once(Some(&piece.start[..])).collect(),
+                    columns: (0..10).collect(),
+                    cells: piece_cells(piece).iter().map(Option::as_deref).collect(),
+                })
+            })
+            .collect();
+        mutations.extend(gone.iter().map(remove_piece));
+        let changed = mutations.len();
+        mutations.push(undated(Operation::PatchStatic {
+            columns: (0..5).collect(),
+            cells: shared_cells(put).iter().map(Option::as_deref).collect(),
+        }));
+        let version = self.remains.version.map(|version| version.to_be_bytes().to_vec());
+        let cas = Cas {
+            table: Arc::clone(&tables.directories),
+            partition: place.directory_partition(),
+            conditions: vec![CasCondition {
+                row: RowAddress::Static,
+                column: COMPARED,
+                expected: version,
+            }],
+            mutations,
+        };
+        (cas, changed)
+    }
+}
+
+fn number(row: RowRef<'_>, column: usize) -> Option<i64> {
+    Some(i64::from_be_bytes(row.get(column)?.try_into().ok()?))
+}
+
+/// The key of a partition of the table of directories that is of a table of rows.
+pub(super) fn encoded_of<'r>(row: RowRef<'r>, table: &str) -> Option<&'r [u8]> {
+    (row.get(0) == Some(table.as_bytes())).then(|| row.get(1))?
+}

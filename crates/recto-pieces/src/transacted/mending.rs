@@ -1,0 +1,163 @@
+//! What is wrong with buckets is put right, in transactions.
+
+use std::sync::Arc;
+
+use recto_buckets::{Bucket, Directory, Key, Protocol};
+use recto_model::Cells;
+use recto_store::{Cas, Operation, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Stamp};
+
+use super::Transacted;
+use super::moving::stored;
+use crate::copying::{put_of, whole_row};
+use crate::error::Result;
+use crate::limits::MAX_STEP_TIME;
+use crate::notices::Notice;
+use crate::place::Place;
+use crate::tables::{Tables, mutation};
+
+impl Transacted {
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    pub(crate) fn now_micros(&self) -> i64 {
+        self.environment.now_micros()
+    }
+
+    pub(crate) fn monotonic_nanos(&self) -> u64 {
+        self.environment.monotonic_nanos()
+    }
+
+    /// Whether anything was ever cut here.
+    pub(crate) async fn has_directories(&self) -> Result<bool> {
+        self.is_there().await
+    }
+
+    /// The whole directory of a partition, as it is stored.
+    pub(crate) async fn whole_directory(&self, snapshot: &dyn Snapshot, place: &Place) -> Result<Directory> {
+        let whole = self
+            .read_whole(snapshot, place, self.deadline(MAX_STEP_TIME))
+            .await?;
+        Ok(Directory {
+            pieces: whole.all().cloned().collect(),
+            ..whole.shared()
+        })
+    }
+
+    /// Marks in bucket 0 that there is the partition.
+    pub(crate) async fn mark(&self, place: &Arc<Place>) -> Result<()> {
+        // Later than what made it null.
+        let stamp = Stamp(self.newest().0.saturating_add(1));
+        let mark = place.pieced.mark_root(&place.partition, stamp);
+        self.put_right(place, Vec::new(), vec![mark]).await.map(drop)
+    }
+
+    /// Does that while nobody writes to the partition, or cuts it; what is known of its directory is read again. Whether it was done: else a
+    /// condition did not hold.
+    pub(crate) async fn put_right(
+        &self,
+        place: &Arc<Place>,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+    ) -> Result<bool> {
+        self.make().await?;
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let mut alone = self.alone(place, deadline).await?;
+        // What is known of it may not be what is stored: else nothing would have to be put right.
+        self.known.forget(&place.id);
+        self.commit_as_is(&mut alone, place, conditional, plain, deadline)
+            .await
+    }
+
+    /// Takes a row that lies astray where the directory says, if none is there that is as new; and deletes it where it lay. What is not kept any
+    /// more only goes.
+    pub(crate) async fn take_home(
+        &self,
+        place: &Arc<Place>,
+        bucket: Bucket,
+        key: &Key,
+        clustering: &Cells,
+    ) -> Result<()> {
+        self.make().await?;
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let mut alone = self.alone(place, deadline).await?;
+        self.known.forget(&place.id);
+        let whole = self.entry(place, deadline).await?.whole;
+        let is_below = whole.shared().floor.is_some_and(|floor| floor.hides(key));
+        let home = match whole.piece_at(key).map(|(_, piece)| piece.roles.read) {
+            _ if is_below => None,
+            Some(home) if home != bucket => Some(home),
+            Some(_) | None => return Ok(()),
+        };
+        let table = stored(&*self.store, &place.pieced.table).await?;
+        let options = ReadOptions {
+            timeout: self.request_time(deadline)?,
+            stamps: true,
+            ..ReadOptions::default()
+        };
+        let read = |of: Bucket| PointRead {
+            table: Arc::clone(&table),
+            partition: place.bucket_partition(of),
+            clustering: clustering.clone(),
+        };
+        let snapshot = self.store.snapshot()?;
+        let astray = snapshot.get(&read(bucket), &options).await?;
+        let Some(row) = astray.rows.iter().next() else {
+            return Ok(());
+        };
+        let stamp = stamp_of(&astray);
+        let write = |of: Bucket, mutation| PartitionWrite {
+            table: Arc::clone(&table),
+            partition: place.bucket_partition(of),
+            mutations: vec![mutation],
+        };
+        let delete = Operation::DeleteRow {
+            clustering: clustering.clone(),
+        };
+        if let Some(home) = home {
+            let (clustering, cells) = whole_row(&table, row, stamp)?;
+            let ends = astray.ends_in_seconds.first().copied().flatten();
+            // At its own stamp, unless a deletion hides it there that was of what lay there before.
+            for at in [stamp, Stamp(self.newest().0.saturating_add(1))] {
+                let there = self.store.snapshot()?.get(&read(home), &options).await?;
+                if !there.rows.is_empty() && stamp_of(&there) >= stamp {
+                    break;
+                }
+                let put = write(home, put_of(clustering.clone(), cells.clone(), at, ends));
+                let as_it_is = self.tables.only_if(place, whole.version, Vec::new());
+                let conditional = vec![as_it_is];
+                self.commit_as_is(&mut alone, place, conditional, vec![put], deadline)
+                    .await?;
+            }
+            if self
+                .store
+                .snapshot()?
+                .get(&read(home), &options)
+                .await?
+                .rows
+                .is_empty()
+            {
+                return Ok(());
+            }
+        }
+        // Whatever it has goes, nulls that are newer than all that is read of it included.
+        let plain = vec![write(bucket, mutation(delete, self.newest().max(stamp), None))];
+        let as_it_is = self.tables.only_if(place, whole.version, Vec::new());
+        let conditional = vec![as_it_is];
+        let is_done = self
+            .commit_as_is(&mut alone, place, conditional, plain, deadline)
+            .await?;
+        if let Some(home) = home.filter(|_| is_done) {
+            self.notices.add(place, Notice::Grown(home), key);
+        }
+        Ok(())
+    }
+}
+
+fn stamp_of(read: &RowsRead) -> Stamp {
+    Stamp(read.stamps.first().copied().unwrap_or_default())
+}

@@ -1,0 +1,140 @@
+//! Buckets are looked at, before views are compared: a row that nobody finds in its bucket would be missed there.
+
+use recto_model::table::BucketBound;
+use recto_pieces::{Fault, FaultKind, FaultOutcome};
+use recto_plan::Arrangement;
+
+use super::Verification;
+use super::place::Compared;
+use crate::bucketed;
+use crate::core::CollectionCore;
+use crate::error::Result;
+use crate::pace::Pace;
+use crate::session::{BucketFault, Progress, VerifiedBuckets, ViewProgress};
+use crate::shared::Shared;
+
+/// Rows read at a time.
+const STEP_ROWS: u32 = 1_000;
+/// The most examples of what is wrong with the buckets of an arrangement.
+const MAX_EXAMPLES: usize = 20;
+
+/// How far the look at one arrangement's buckets is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Looked {
+    /// Where it goes on; none: at the beginning.
+    pub(super) position: Option<Vec<u8>>,
+    pub(super) is_over: bool,
+    /// What was found before that.
+    pub(super) found: VerifiedBuckets,
+}
+
+/// The arrangements of a collection that are kept in buckets, none of which was looked at yet.
+pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
+    let is_known = core.shared.buckets.is_some();
+    let has_directories = |arrangement: &Arrangement| {
+        let bound = arrangement.table.options().buckets.map(|buckets| buckets.bound);
+        matches!(bound, Some(BucketBound::Bytes(_) | BucketBound::Rows(_)))
+    };
+    let in_buckets = core.arrangements.iter();
+    let in_buckets = in_buckets.filter(|one| is_known && has_directories(one));
+    let untouched = in_buckets.map(|arrangement| Looked {
+        position: None,
+        is_over: false,
+        found: VerifiedBuckets {
+            collection: core.definition.name.clone(),
+            view: arrangement.name.clone(),
+            ..VerifiedBuckets::default()
+        },
+    });
+    untouched.collect()
+}
+
+/// Looks at what was not looked at yet. `core_of` tells the collections.
+///
+/// # Errors
+/// The store cannot be read, or written.
+pub(super) async fn look<'c>(
+    how: &Verification,
+    shared: &Shared,
+    core_of: impl Fn(&str) -> Option<&'c CollectionCore>,
+    compared: &mut Compared,
+    progress: Progress<'_, ViewProgress>,
+) -> Result<()> {
+    let Some(store) = &shared.buckets else {
+        return Ok(());
+    };
+    let mut pace = Pace::new(how.rows_per_second, &shared.environment);
+    let mut rows = 0;
+    for index in 0..compared.buckets.len() {
+        let looked = compared.buckets[index].clone();
+        let of = core_of(&looked.found.collection).and_then(|core| {
+            let arrangement = core
+                .arrangements
+                .iter()
+                .find(|one| one.name == looked.found.view)?;
+            Some((core, arrangement))
+        });
+        let Some((core, arrangement)) = of.filter(|_| !looked.is_over) else {
+            continue;
+        };
+        let mut found = looked.found;
+        let mut check = store
+            .check_buckets(&arrangement.table, how.mends, looked.position.as_deref())
+            .await?;
+        loop {
+            let step = check.step(pace.step_rows(STEP_ROWS)).await?;
+            found.rows += step.rows;
+            found.buckets += step.buckets;
+            for fault in &step.faults {
+                note(&mut found, fault, core, arrangement);
+            }
+            if step.position.is_some() || step.is_over {
+                compared.buckets[index] = Looked {
+                    position: step.position,
+                    is_over: step.is_over,
+                    found: found.clone(),
+                };
+            }
+            rows += step.rows;
+            progress(ViewProgress {
+                collection: found.collection.clone(),
+                view: found.view.clone(),
+                step: "checking_buckets".to_owned(),
+                rows,
+                total: None,
+                resume: compared.seal(shared),
+            });
+            if step.is_over {
+                break;
+            }
+            let wait = pace.after(step.read, &shared.environment);
+            tokio::time::sleep(wait).await;
+        }
+    }
+    Ok(())
+}
+
+fn note(found: &mut VerifiedBuckets, fault: &Fault, core: &CollectionCore, arrangement: &Arrangement) {
+    if fault.kind == FaultKind::TooLarge {
+        found.too_large += 1;
+        return;
+    }
+    *found.found.entry(fault.kind.word().to_owned()).or_default() += 1;
+    found.mended += u64::from(fault.outcome == FaultOutcome::Mended);
+    if found.examples.len() < MAX_EXAMPLES {
+        let (partition, key) =
+            bucketed::place(core, arrangement, &fault.partition, fault.clustering.as_ref());
+        found.examples.push(BucketFault {
+            kind: fault.kind.word().to_owned(),
+            partition,
+            bucket: fault.bucket.map(|bucket| bucket.0),
+            key,
+            detail: fault.detail.clone(),
+            outcome: match &fault.outcome {
+                FaultOutcome::Left => String::new(),
+                FaultOutcome::Mended => "mended".to_owned(),
+                FaultOutcome::Stays(why) => why.clone(),
+            },
+        });
+    }
+}
