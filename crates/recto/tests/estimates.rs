@@ -153,14 +153,14 @@ impl Log {
 #[derive(Default)]
 struct Held {
     asked: u32,
-    held: u32,
+    right: u32,
     widest: u64,
 }
 
 impl Held {
     fn add(&mut self, said: u64, error: u64, truth: u64, all: u64) {
         self.asked += 1;
-        self.held += u32::from(said.abs_diff(truth) <= error);
+        self.right += u32::from(said.abs_diff(truth) <= error);
         self.widest = self.widest.max(error * 1_000 / all.max(1));
     }
 
@@ -220,8 +220,8 @@ async fn what_is_said_of_how_many_rows_there_are_holds_in_93_of_100_cases() {
             held.add(said.total_size, said.total_size_error, truth, truth);
         }
     }
-    let Held { asked, held, widest } = held;
-    eprintln!("{held} of {asked} held, the widest off by {widest} of 1,000");
-    assert!(f64::from(held) >= 0.93 * f64::from(asked), "{held} of {asked}");
+    let Held { asked, right, widest } = held;
+    eprintln!("{right} of {asked} held, the widest off by {widest} of 1,000");
+    assert!(f64::from(right) >= 0.93 * f64::from(asked), "{right} of {asked}");
     assert!(widest < 350, "they say something: {widest} of 1,000");
 }

@@ -13,7 +13,7 @@ fn cut_ahead(directory: &Directory, at: u8) -> Option<Directory> {
         edges: vec![vec![at]],
         stays: Stays::First,
         sampling: Sampling { unit: 1, mean: 1 },
-        figures: None,
+        figures: Vec::new(),
     };
     let mut now = directory.cut(&cut, protocol)?;
     while now.is_being_cut() {

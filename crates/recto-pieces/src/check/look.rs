@@ -105,10 +105,10 @@ impl Engine {
                 let deadline = pieces.deadline(MAX_STEP_TIME);
                 for _ in 0..MAX_TORN_READS {
                     let (mut whole, mut next): (Option<Directory>, _) = (None, Some(Key::new()));
-                    while let Some(key) = next {
+                    while let Some(key) = next.take() {
                         let seek = Seek::At(key.clone());
                         let window = pieces.read_directory(place, &seek, is_serial, deadline).await?;
-                        next = window.end.clone();
+                        next.clone_from(&window.end);
                         match &mut whole {
                             None => whole = Some(window),
                             Some(whole) if whole.version != window.version => {

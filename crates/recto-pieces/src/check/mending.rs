@@ -192,6 +192,7 @@ impl PieceStore {
             let partition = self.partition(&place.pieced, place.partition.clone())?;
             let write = RowWrite {
                 key: suspect.key.clone(),
+                shard: place.pieced.shards.of(&suspect.key),
                 operation: put_of(clustering, cells, stamp, ends).operation,
                 became: Became::Put(bytes_of(&place.pieced, row)),
                 stamp,

@@ -149,14 +149,13 @@ impl BucketCheck {
         if is_stage_over || self.is_to_settle() {
             self.settle().await?;
         }
-        match next {
-            Some(next) => self.position.after = Some(next),
-            None => {
-                if self.position.stage == Stage::Buckets {
-                    self.rebuild_all().await?;
-                }
-                self.position = self.position.stage.next(self.samples_there()).begun();
+        if let Some(next) = next {
+            self.position.after = Some(next);
+        } else {
+            if self.position.stage == Stage::Buckets {
+                self.rebuild_all().await?;
             }
+            self.position = self.position.stage.next(self.samples_there()).begun();
         }
         step.is_over = self.position.stage == Stage::Over;
         let is_told = self.suspects.is_empty() && self.ruins.is_empty();

@@ -44,7 +44,7 @@ fn schema(grain: &str) -> recto::schema::Schema {
 fn seen_ms(id: i32) -> Option<i64> {
     let minute = i64::from((id / 6 + id * 5 % 7) % 6);
     let edges = [0, 1, 999, 59_999, 60_000, 30_000];
-    let part = edges[id as usize % edges.len()];
+    let part = edges[id.unsigned_abs() as usize % edges.len()];
     (id % 10 != 3).then(|| START_MS + minute * 60_000 + part)
 }
 
@@ -323,7 +323,7 @@ pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
     let at = before[30];
     let expected = sessions.expected(|seen| seen.is_some_and(|seen| seen % 60_000 == 12_345));
     assert!(expected.contains(&at) || seen_ms(at).is_none());
-    let seen = sessions.all[at as usize].1;
+    let seen = sessions.all[at.unsigned_abs() as usize].1;
     if let Some(seen) = seen {
         let filter = format!(r#"seen = "{}""#, text(seen));
         assert!(ids(&sessions.query(&filter).first(100).await.unwrap()).contains(&at));

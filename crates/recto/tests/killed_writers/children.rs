@@ -38,7 +38,7 @@ pub(crate) async fn change_until_killed() {
             Err(error) => println!("not opened: {error}"),
         }
     };
-    let tables = Tables::new();
+    let tables = Tables::new(false);
     let clients = (0..CLIENTS).map(|client| change(&recto, &tables, first + client));
     futures::future::join_all(clients).await;
 }

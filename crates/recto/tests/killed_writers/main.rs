@@ -77,7 +77,7 @@ async fn check(recto: &Recto, tables: &Tables, history: &History) {
 #[test]
 fn what_killed_processes_left_is_made_whole() {
     let fresh = Fresh::new(Kind::Cassandra);
-    let tables = Tables::new();
+    let tables = Tables::new(false);
     let recto = run(async {
         let recto = fresh.open().await;
         recto.apply(&tables.schema).await.unwrap();

@@ -83,7 +83,7 @@ fn what_is_left_under_faults_of_nodes_is_made_whole() {
     let lease = Lease::new();
     let cluster = lease.cluster();
     let store = address(cluster);
-    let tables = Tables::new();
+    let tables = Tables::new(false);
     run(async { open(&store).await.unwrap().apply(&tables.schema).await.unwrap() });
     let address = StoreAddress::Cassandra(Box::new(store));
     let (lines, said) = channel();
