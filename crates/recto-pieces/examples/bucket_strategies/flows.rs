@@ -124,10 +124,7 @@ impl Flow {
                 .for_each(|row| row.order = (random.bits() >> 20) as i64);
         }
         let last = flow.rows.last().map_or(0, |row| row.after_ms);
-        flow.bursts = (1..)
-            .map(|number| number * EVERY_MS)
-            .take_while(|at| *at <= last)
-            .collect();
+        flow.bursts = (1..=last / EVERY_MS).map(|number| number * EVERY_MS).collect();
         flow
     }
 
@@ -159,7 +156,9 @@ impl Flow {
         }
         rows.sort_by_key(|row| row.after_ms);
         let begun = rows[0].after_ms;
-        rows.iter_mut().for_each(|row| row.after_ms -= begun);
+        for row in &mut rows {
+            row.after_ms -= begun;
+        }
         Self {
             name: format!("flights by {by}"),
             target: 64 << 10,
@@ -199,7 +198,7 @@ impl Flow {
 
     /// How much all rows count for.
     pub(crate) fn bytes(&self) -> u64 {
-        self.rows.iter().map(|row| row.counted()).sum()
+        self.rows.iter().map(Coming::counted).sum()
     }
 }
 

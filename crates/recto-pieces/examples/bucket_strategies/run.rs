@@ -34,6 +34,9 @@ const CALM: Duration = Duration::from_secs(600);
 /// Of a row: the part of a bucket's target that it may be.
 const ROW_PART: u64 = 160;
 
+/// Keys, with what the row of each counts for.
+type Keys = Vec<(Vec<u8>, u64)>;
+
 struct All {
     flow: Rc<Flow>,
     store: Arc<dyn Store>,
@@ -41,7 +44,7 @@ struct All {
     table: Arc<Table>,
     processes: Vec<PieceStore>,
     /// The keys of all rows that came, by partitions, with what each counts for.
-    rows: RefCell<BTreeMap<u32, Vec<(Vec<u8>, u64)>>>,
+    rows: RefCell<BTreeMap<u32, Keys>>,
 }
 
 pub(crate) async fn run(flow: &Rc<Flow>) -> Measured {
