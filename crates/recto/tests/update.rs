@@ -80,15 +80,21 @@ behaviours! {
         records_expire_with_their_entries,
 }
 
+/// The same with a view in buckets of a few rows, and another one that is not.
+fn in_buckets() -> String {
+    let order = "order = [\"-since\"]\n";
+    SCHEMA.replace(order, &format!("{order}bucket = {{ rows = 2 }}\n"))
+}
+
 /// With transactions, or without.
 async fn in_memory(transactions: bool) -> Recto {
     let recto = common::stores::in_memory(transactions).await;
-    recto.apply(&parse(SCHEMA)).await.unwrap();
+    recto.apply(&parse(&in_buckets())).await.unwrap();
     recto
 }
 
 async fn opened(kind: Kind) -> Recto {
     let recto = Fresh::new(kind).open().await;
-    recto.apply(&parse(SCHEMA)).await.unwrap();
+    recto.apply(&parse(&in_buckets())).await.unwrap();
     recto
 }

@@ -296,7 +296,7 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
     let all = suspensions(&recto);
     let has_transactions = recto.store().limits().transactions;
     // Long enough for all that is asked before it ends, beside other tests: Cassandra ends it up to a second early.
-    let lifetime = Duration::from_secs(8);
+    let lifetime = Duration::from_secs(12);
     let put = all
         .put_for(&suspension("ada", "open", 1), lifetime)
         .await
@@ -308,7 +308,7 @@ pub(crate) async fn records_expire_with_their_entries(recto: Recto) {
         .await
         .unwrap();
     // Where several clocks decide, entries outlive their record by an hour.
-    let longest = if has_transactions { 8 } else { 8 + 3_600 };
+    let longest = if has_transactions { 12 } else { 12 + 3_600 };
     let ends = entries_end_in(&recto, "suspensions").await;
     assert_eq!(ends.len(), 6);
     let is_soon = |end: &Option<u32>| end.is_some_and(|seconds| seconds <= longest);
