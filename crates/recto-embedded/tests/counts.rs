@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_embedded::{CheckReport, EmbeddedStore, ScrubPosition};
-use recto_model::{Bound, Table};
+use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::{Bound, Column, Table, Type};
 use recto_store::{
     Mutation, Operation, PartitionCount, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
@@ -373,4 +374,52 @@ fn other_tables_are_as_they_were() {
     let transaction = database.begin_read().unwrap();
     assert!(transaction.open_table(ROWS).is_ok());
     assert!(transaction.open_table(COUNTS).is_err());
+}
+
+/// Rows are counted as they were made ready, and again when they go: by the cells that their keys say, which may be shorter than those
+/// that were given.
+#[test]
+fn rows_whose_keys_are_written_otherwise_than_they_were_given_are_counted_alike() {
+    let column = |name: &str, ty, kind| Column {
+        name: name.to_owned(),
+        ty,
+        kind,
+    };
+    let ascending = ColumnKind::Clustering(Direction::Ascending);
+    let columns = vec![
+        column("carrier", Type::Text, ColumnKind::Partition),
+        column("price", Type::Decimal, ascending),
+        column("number", Type::Varint, ascending),
+        column("note", Type::Text, ColumnKind::Regular(WriteKind::Plain)),
+    ];
+    let options = TableOptions {
+        counts_partitions: true,
+        ..TableOptions::default()
+    };
+    let table = Arc::new(Table::new("prices", columns, options).unwrap());
+    // 5.00 and 7, with digits that say nothing.
+    let row = || cells([&[0_u8, 0, 0, 2, 1, 0xF4][..], &[0, 0, 7][..]]);
+    let directory = tempfile::tempdir().unwrap();
+    runtime().block_on(async {
+        let store = open(&directory.path().join("store")).unwrap();
+        store.create_table(&table).await.unwrap();
+        let put = Operation::Put {
+            clustering: row(),
+            cells: cells(["note".as_bytes()]),
+            replace: true,
+        };
+        done(&store, vec![write(&table, "AA", vec![mutation(put, 1)])]).await;
+        let there = counts(&store, &table, &["AA"]).await.unwrap();
+        assert_eq!(there[0].rows, 1);
+        assert!(there[0].bytes < 64 + 9 + 4, "as the key says: {there:?}");
+        let report = checked(&store).await;
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        let delete = Operation::DeleteRow { clustering: row() };
+        done(&store, vec![write(&table, "AA", vec![mutation(delete, 2)])]).await;
+        assert_eq!(
+            counts(&store, &table, &["AA"]).await.unwrap(),
+            [PartitionCount::default()]
+        );
+        store.close().await.unwrap();
+    });
 }
