@@ -40,8 +40,8 @@ impl BucketSize {
 }
 
 impl Guard {
-    /// Reserves room for rows that are about to be written, until the guard goes. If there is not enough, or it is not known, nothing is: then [room is to
-    /// be made](Transacted::make_room), when the guard is gone.
+    /// Reserves room for rows that are about to be written, until the guard goes. If there is not enough, or it is not
+    /// known, nothing is: then room is to be made, when the guard is gone.
     pub fn reserve(&mut self, place: &Place, bucket: Bucket, arrived: &Arrived<'_>) -> bool {
         let Some((place, entry)) = self.places.get(&place.id) else {
             return true;

@@ -170,7 +170,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
                 "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
                 "20:10: not supported yet: bucket of so many rows of collection `timeline`",
-                "20:44: not supported yet: keep of the bucket of collection `timeline`",
+                "20:45: not supported yet: keep of the bucket of collection `timeline`",
             ]
         );
         assert!(

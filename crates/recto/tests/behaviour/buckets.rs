@@ -234,7 +234,7 @@ pub(crate) async fn of_shards_take_fewer_sources(recto: Recto) {
         .first(3)
         .await
         .unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::InvalidQuery);
+    assert_eq!(refused.kind(), ErrorKind::LimitExceeded);
     assert!(
         refused
             .to_string()
