@@ -169,7 +169,7 @@ fn numbers_that_no_cut_gives_are_damage() {
         ),
     ] {
         assert_eq!(error, StoredError::Damaged(damage));
-        assert!(error.hint().contains("backup"), "{}", error.hint());
+        assert!(error.hint().contains("recto repair"), "{}", error.hint());
     }
 }
 
