@@ -51,11 +51,15 @@ fn embedded(directory: &tempfile::TempDir, options: EmbeddedOptions) -> Arc<dyn 
 
 /// What is so wherever it lies, by the time of the clock where nothing is sampled.
 macro_rules! over_each_store {
-    ($($name:ident)*) => {
+    ($($name:ident)* ; not sharded: $($whole:ident)*) => {
         mod sampled {
             $(#[tokio::test(start_paused = true)]
             async fn $name() {
                 super::$name(super::Shown::sampled().await).await;
+            })*
+            $(#[tokio::test(start_paused = true)]
+            async fn $whole() {
+                super::$whole(super::Shown::sampled().await).await;
             })*
         }
 
@@ -71,6 +75,10 @@ macro_rules! over_each_store {
             async fn $name() {
                 super::$name(super::Shown::counted_in_memory().await).await;
             })*
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $whole() {
+                super::$whole(super::Shown::counted_in_memory().await).await;
+            })*
         }
 
         mod on_disk {
@@ -79,6 +87,12 @@ macro_rules! over_each_store {
                 let directory = tempfile::tempdir().expect("there is room");
                 let store = super::embedded(&directory, super::EmbeddedOptions::default());
                 super::$name(super::Shown::counted(store).await).await;
+            })*
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $whole() {
+                let directory = tempfile::tempdir().expect("there is room");
+                let store = super::embedded(&directory, super::EmbeddedOptions::default());
+                super::$whole(super::Shown::counted(store).await).await;
             })*
         }
     };
@@ -92,6 +106,7 @@ over_each_store! {
     partitions_and_their_buckets_are_listed
     what_is_mended_by_hand_has_no_bucket_that_is_too_large
     a_scan_lists_each_row_once_while_buckets_are_cut
+    ; not sharded:
     what_ordinary_writes_leave_is_well
     rows_that_lie_astray_are_taken_home
     a_directory_that_is_damaged_is_made_anew
