@@ -25,6 +25,7 @@
 //! | [`splitting`] | [`Splitting`]: a cut under way |
 //! | [`clearing`] | [`Clearing`]: what is left of it later |
 //! | [`rebuilding`] | [`Remains`]: a directory is made anew of what is left of it |
+//! | [`retaining`] | [`Retaining`]: what is not kept any more, on its way out |
 
 pub mod clearing;
 pub mod copy;
@@ -35,6 +36,7 @@ pub mod limits;
 pub mod names;
 pub mod reading;
 pub mod rebuilding;
+pub mod retaining;
 pub mod routing;
 pub mod sampling;
 pub mod shards;
@@ -57,6 +59,7 @@ pub use limits::Protocol;
 pub use names::{Bucket, Key, Micros, Version};
 pub use reading::{ReadAction, ReadEvent, Reading};
 pub use rebuilding::{HeldBucket, PieceRemains, Remains};
+pub use retaining::{RetainAction, RetainEvent, Retaining};
 pub use routing::{Operation, Slice, Unrouted};
 pub use sampling::{Sample, Sampling};
 pub use shards::{Shard, Shards};

@@ -67,6 +67,14 @@ pub(crate) enum Rule {
     CopiedBeforeCleared,
     /// A bucket is cleared when the directory is still as it was by which the rest was copied.
     LookedAgainBeforeClearing,
+    /// What is not kept any more is hidden by a floor before it is deleted.
+    HiddenBeforeDropped,
+    /// It is deleted when nobody reads by a directory that shows it.
+    WaitBeforeDropping,
+    /// What says of a bucket goes when the bucket is deleted.
+    DroppedBeforeForgotten,
+    /// A floor stands between pieces that have no bucket in common.
+    SharedBucketsStay,
 }
 
 /// Which rules are kept: all, outside of tests.

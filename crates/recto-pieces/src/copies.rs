@@ -190,9 +190,12 @@ fn bytes_of(directory: &Directory) -> usize {
 }
 
 impl Partition {
-    /// The copy that this process has, if it lives.
+    /// The copy that this process has, if it lives. Of buckets by time none is gone by twice: others may have made some.
     pub(crate) fn living(&self, seek: &Seek) -> Option<Taken> {
         let pieces = &self.pieces;
+        if self.place.pieced.times.is_some() {
+            return None;
+        }
         pieces.copies.living(&self.place.id, seek, pieces.clock())
     }
 
@@ -204,6 +207,9 @@ impl Partition {
         let (pieces, id) = (&self.pieces, &self.place.id);
         if let Some(copy) = self.living(seek) {
             return Ok(copy);
+        }
+        if self.place.pieced.times.is_some() {
+            return self.read_copy(seek, deadline).await;
         }
         // Of those who come at once, one reads.
         let gate = pieces.copies.gate(id);
@@ -234,7 +240,9 @@ impl Partition {
             heard_nanos: pieces.environment.monotonic_nanos(),
         };
         pieces.copies.keep(&self.place.id, &taken);
-        pieces.notices.look(&self.place, taken.directory());
+        if self.place.pieced.times.is_none() {
+            pieces.notices.look(&self.place, taken.directory());
+        }
         Ok(taken)
     }
 }

@@ -14,6 +14,8 @@ use crate::place::PlaceId;
 pub struct BucketMetrics {
     /// Buckets that its cuts made.
     pub made: u64,
+    /// Buckets that it dropped, since what they held is not kept any more.
+    pub dropped: u64,
     /// Bytes of rows that it moved from one bucket to another, or copied.
     pub moved_bytes: u64,
     /// How often it read a directory, or a window of one.
@@ -25,6 +27,7 @@ pub struct BucketMetrics {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     made: AtomicU64,
+    dropped: AtomicU64,
     moved_bytes: AtomicU64,
     directory_reads: AtomicU64,
     too_large: Mutex<BTreeSet<(PlaceId, Bucket)>>,
@@ -33,6 +36,10 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn made(&self, buckets: u64) {
         self.made.fetch_add(buckets, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dropped(&self, buckets: u64) {
+        self.dropped.fetch_add(buckets, Ordering::Relaxed);
     }
 
     pub(crate) fn moved(&self, bytes: u64) {
@@ -68,6 +75,7 @@ impl Counters {
         let too_large = self.too_large.lock().unwrap_or_else(PoisonError::into_inner);
         BucketMetrics {
             made: self.made.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
             moved_bytes: self.moved_bytes(),
             directory_reads: self.directory_reads.load(Ordering::Relaxed),
             too_large: too_large.len() as u64,

@@ -81,6 +81,9 @@ impl PieceStore {
         is_serial: bool,
         deadline: Deadline,
     ) -> Result<Directory> {
+        if let Some(times) = &place.pieced.times {
+            return self.read_registry(place, times, seek, deadline).await;
+        }
         self.again(deadline, |time| async move {
             let options = self.directory_options(is_serial, time);
             for _ in 0..MAX_TORN_READS {

@@ -25,10 +25,11 @@ impl PieceStore {
         self.copies.forget(table);
         self.counters.forget(table);
         self.roots.forget(table);
+        self.registered.forget(table);
         for directory in self.partitions_of(&self.tables.directories, table).await? {
             self.forget_directory(directory).await?;
         }
-        for own in [&self.tables.samples, &self.tables.sums] {
+        for own in [&self.tables.samples, &self.tables.sums, &self.tables.times] {
             for partition in self.partitions_of(own, table).await? {
                 let delete = PartitionWrite {
                     table: Arc::clone(own),

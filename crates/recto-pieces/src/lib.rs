@@ -23,6 +23,8 @@
 //! | `room` | room is made for rows that are to be loaded |
 //! | `loading` | who loads waits where buckets are cut too late |
 //! | `reader` | rows are read |
+//! | `times` | which bucket by time a key belongs to |
+//! | `registry` | which of those there are |
 //! | `notices` | what is noticed of partitions, for who cuts |
 //! | `growth` | whether a bucket is to be cut, and where |
 //! | `holding` | samples are held to the rows that they are of |
@@ -57,6 +59,7 @@ mod mend;
 mod notices;
 pub mod place;
 mod reader;
+mod registry;
 mod room;
 mod samples;
 mod sending;
@@ -67,6 +70,7 @@ mod survey;
 pub mod tables;
 #[cfg(test)]
 mod tests;
+mod times;
 pub mod transacted;
 pub mod writer;
 

@@ -8,6 +8,14 @@ pub const MAX_COPIED_PIECES: usize = 131_072;
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
 /// Directories that a process reads at once, of those that writes and pages go by.
 pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
+/// Buckets that one transaction drops that are not kept any more.
+pub const MAX_DROPPED_AT_ONCE: usize = 64;
+/// How often it is looked in all partitions whether some are not kept any more.
+pub const RETAIN_EVERY: Duration = Duration::from_secs(600);
+/// Buckets by time that one transaction makes.
+pub const MAX_TIMES_AT_ONCE: usize = 128;
+/// Buckets by time of which a process knows that they are registered; past that it begins anew.
+pub const MAX_REGISTERED: usize = 65_536;
 /// How many times as many bytes as it is to have a process loads into a bucket before it waits until that is cut.
 pub const LOAD_FACTOR: u64 = 2;
 /// How long who loads waits for a cut at most.

@@ -74,6 +74,10 @@ impl PieceStore {
         let mut left = (deadline.left(&self.environment) / 2).min(MAX_LOAD_WAIT);
         let mut rows = group.rows.iter().peekable();
         while let Some(row) = rows.next() {
+            // Buckets by time are never cut.
+            if row.partition.place.pieced.times.is_some() {
+                continue;
+            }
             let mut lies = self.lies(row);
             let mut bytes = bytes_of(row);
             let id = &row.partition.place.id;

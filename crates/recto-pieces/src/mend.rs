@@ -42,12 +42,14 @@ impl Partition {
             went_on: before.half_done,
             ..Mended::default()
         };
+        // Buckets by time are never cut, and none is left.
+        let is_by_time = place.pieced.times.is_some();
         for _ in 0..MAX_CUT_ROUNDS {
-            if pieces.cut_all(place).await? == 0 {
+            if is_by_time || pieces.cut_all(place).await? == 0 {
                 break;
             }
         }
-        if clears {
+        if clears && !is_by_time {
             mended.cleared = pieces.clear_all(place).await?;
         }
         let after = pieces.counted(place).await?;

@@ -17,6 +17,7 @@ use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{MAX_COPIES_AT_ONCE, MAX_DIRECTORIES_AT_ONCE, MAX_PAUSE, MAX_REQUEST_TIME};
 use crate::loading::Loads;
 use crate::notices::Notices;
+use crate::registry::Registered;
 use crate::shards::Roots;
 use crate::tables::{PiecedTable, Tables, bucket_partition};
 
@@ -36,6 +37,8 @@ pub struct PieceStore {
     pub(crate) tables: Tables,
     pub(crate) protocol: Protocol,
     pub(crate) copies: Arc<Copies>,
+    /// Buckets by time.
+    pub(crate) registered: Arc<Registered>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) loads: Arc<Loads>,
     pub(crate) roots: Arc<Roots>,
@@ -99,6 +102,7 @@ impl PieceStore {
             tables: Tables::new(),
             protocol: Protocol::default(),
             copies: Arc::default(),
+            registered: Arc::default(),
             notices: Arc::default(),
             loads: Arc::default(),
             roots: Arc::default(),
@@ -106,7 +110,12 @@ impl PieceStore {
             counters: Arc::default(),
             copying: Arc::new(Semaphore::new(MAX_COPIES_AT_ONCE)),
         };
-        let tables = [&open.tables.directories, &open.tables.samples, &open.tables.sums];
+        let tables = [
+            &open.tables.directories,
+            &open.tables.samples,
+            &open.tables.sums,
+            &open.tables.times,
+        ];
         let tables = tables.map(|table| Table::clone(table));
         let deadline = open.deadline(MAX_REQUEST_TIME);
         open.again(deadline, |_| async {

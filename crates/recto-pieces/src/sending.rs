@@ -60,7 +60,7 @@ impl PieceStore {
             let has_it = |taken: &&Taken| taken.directory().piece_of(&row.key).is_some() && taken.lives(now);
             let found = match before.filter(has_it) {
                 Some(taken) => Some(taken.clone()),
-                None => row.partition.living(&row.seek()),
+                None => row.living(),
             };
             living.push(found);
         }
@@ -204,11 +204,7 @@ impl Way<'_> {
                 // A copy of this process is as good, where it is the first one that is gone by.
                 let is_first = state.copies[row].is_none();
                 let of = &self.group.rows[row];
-                let looks = || {
-                    self.living[row]
-                        .clone()
-                        .or_else(|| of.partition.living(&of.seek()))
-                };
+                let looks = || self.living[row].clone().or_else(|| of.living());
                 let living = is_first.then(looks).flatten();
                 if let Some(taken) = living {
                     let event = WriteEvent::Copy(taken.copy.clone());
@@ -240,9 +236,7 @@ impl Way<'_> {
         for (row, is_anew) in state.waiting.drain(..) {
             let of = &self.group.rows[row];
             let id = &of.partition.place.id;
-            let last = self.pieces.copies.last(id, &of.seek());
-            let window = last.and_then(|last| Some(last.directory().pieces.first()?.start.clone()));
-            let group = (Arc::clone(id), window, is_anew);
+            let group = (Arc::clone(id), of.window(), is_anew);
             groups.entry(group).or_default().push(row);
         }
         for ((_, _, is_anew), rows) in groups {
@@ -251,12 +245,7 @@ impl Way<'_> {
     }
 
     async fn copy(&self, rows: Vec<usize>, is_anew: bool) -> Heard {
-        let first = &self.group.rows[rows[0]];
-        let copy = if is_anew {
-            first.partition.read_copy(&first.seek(), self.deadline).await
-        } else {
-            first.partition.take(&first.seek(), self.deadline).await
-        };
+        let copy = self.group.rows[rows[0]].take(is_anew, self.deadline).await;
         Heard::Copy(rows, is_anew, copy)
     }
 
@@ -350,7 +339,9 @@ impl Way<'_> {
         for ((_, bucket), row) in sending.noticed {
             let row = &self.group.rows[row];
             let place = &row.partition.place;
-            self.pieces.notices.add(place, Notice::Grown(bucket), &row.key);
+            if place.pieced.times.is_none() {
+                self.pieces.notices.add(place, Notice::Grown(bucket), &row.key);
+            }
         }
         let together = sending.first.into_values();
         let together = together.chain(self.group.others.iter().cloned()).collect();
@@ -438,7 +429,8 @@ where
     })
 }
 
-fn refused(unrouted: Unrouted) -> PiecesError {
+/// That a row has no bucket.
+pub(crate) fn refused(unrouted: Unrouted) -> PiecesError {
     match unrouted {
         Unrouted::BelowFloor => PiecesError::new(PiecesErrorKind::BelowFloor, unrouted.to_string())
             .with_hint("keep more, or write only what is kept"),

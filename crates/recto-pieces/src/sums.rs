@@ -14,7 +14,7 @@ use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions};
 
-use crate::directory::Window;
+use crate::directory::{Seek, Window};
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::limits::{
     MAX_BLOCK_PIECES, MAX_OPENED_PIECES, MAX_REQUEST_TIME, MAX_SUM_READS, MAX_SUMS_READ, MAX_TORN_READS,
@@ -136,6 +136,10 @@ impl PieceStore {
         most: usize,
         options: &ReadOptions,
     ) -> Result<recto_buckets::Directory> {
+        if let Some(times) = &place.pieced.times {
+            let deadline = self.deadline(options.timeout);
+            return self.read_registry(place, times, &Seek::At(start), deadline).await;
+        }
         let first = (!start.is_empty()).then_some(start);
         for _ in 0..MAX_TORN_READS {
             self.counters.read_directory();

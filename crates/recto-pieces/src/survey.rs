@@ -169,8 +169,14 @@ impl PieceStore {
                 ..Layout::default()
             });
         }
-        let mut blocks = self.blocks(place, span, deadline).await?;
-        if blocks.len() < FEWEST_BLOCKS {
+        // Buckets by time are not summed up: more may come between others at any time.
+        let is_by_time = place.pieced.times.is_some();
+        let mut blocks = if is_by_time {
+            Vec::new()
+        } else {
+            self.blocks(place, span, deadline).await?
+        };
+        if blocks.len() < FEWEST_BLOCKS && !is_by_time {
             // What was cut at last was not summed up.
             self.sum_up(place, std::slice::from_ref(&span.start)).await?;
             blocks = self.blocks(place, span, deadline).await?;

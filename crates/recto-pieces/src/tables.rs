@@ -5,14 +5,17 @@ use std::sync::Arc;
 use recto_buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
 use recto_buckets::{Bucket, Key, Sampling, Shard, Shards, Span, Version};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
+use recto_model::width::Width;
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
 use recto_store::{CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::times::{Keep, Times};
 
 const DIRECTORIES: &str = "recto_buckets";
 const SAMPLES: &str = "recto_samples";
 const SUMS: &str = "recto_sums";
+const TIMES: &str = "recto_times";
 /// The last column of the partition key of a table whose partitions are kept in pieces; where its buckets have shards, the one before.
 pub const BUCKET_COLUMN: &str = "recto_bucket";
 /// The last column of the partition key of a table whose buckets have shards.
@@ -24,6 +27,8 @@ pub const ROOT_COLUMN: &str = "recto_root";
 /// The version of the form of [`ROW_COLUMN`].
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
+/// More than any bucket holds.
+const UNBOUNDED_BYTES: u64 = 1 << 60;
 /// What [`ROOT_COLUMN`] holds.
 const MARK: &[u8] = &[1];
 
@@ -33,6 +38,8 @@ pub(crate) struct Tables {
     pub(crate) directories: Arc<Table>,
     pub(crate) samples: Arc<Table>,
     pub(crate) sums: Arc<Table>,
+    /// Which buckets by time there are.
+    pub(crate) times: Arc<Table>,
 }
 
 impl Tables {
@@ -77,10 +84,17 @@ impl Tables {
             column("rows", Type::BigInt, plain),
             column("rows_variance", Type::BigInt, plain),
         ];
+        let times = vec![
+            column("table_name", Type::Text, ColumnKind::Partition),
+            column("partition", Type::Blob, ColumnKind::Partition),
+            column("start", Type::Blob, ASCENDING),
+            column("bucket", Type::BigInt, plain),
+        ];
         Self {
             directories: Arc::new(made(DIRECTORIES, directories)),
             samples: Arc::new(made(SAMPLES, samples)),
             sums: Arc::new(made(SUMS, sums)),
+            times: Arc::new(made(TIMES, times)),
         }
     }
 }
@@ -124,6 +138,10 @@ pub struct PiecedTable {
     pub(crate) size: BucketSize,
     /// In how many partitions of the store each bucket is kept.
     pub(crate) shards: Shards,
+    /// By which time, where buckets are not cut by what they hold.
+    pub(crate) times: Option<Arc<Times>>,
+    /// For how long rows are kept; none: for good.
+    pub(crate) keep: Option<Arc<Keep>>,
 }
 
 impl PiecedTable {
@@ -187,6 +205,19 @@ impl PiecedTable {
         bytes.max(self.sampling.mean)
     }
 
+    /// The same with a bucket for each width of the time that its rows are ordered by first, however much it holds.
+    ///
+    /// # Errors
+    /// They are not ordered by a time first.
+    pub fn by_time(self, width: Width) -> Result<Self> {
+        let times = Times::of(&self.table, width)?;
+        Ok(Self {
+            size: BucketSize::Bytes(UNBOUNDED_BYTES),
+            times: Some(Arc::new(times)),
+            ..self
+        })
+    }
+
     /// A table with buckets of this size, for stores that have transactions and count their partitions: nothing is sampled
     /// there. A bucket has two rows at least before it is cut.
     ///
@@ -198,6 +229,18 @@ impl PiecedTable {
             BucketSize::Rows(rows) => rows.saturating_mul(ROW_BYTES),
         };
         Self::with(table, (1, unit.max(1), size), Shards::ONE)
+    }
+
+    /// The same whose rows are kept for so long, by the time that they are ordered by first.
+    ///
+    /// # Errors
+    /// They are not ordered by a time first.
+    pub fn kept_for(self, length: Width, bucket: Option<Width>) -> Result<Self> {
+        let keep = Keep::of(&self.table, length, bucket)?;
+        Ok(Self {
+            keep: Some(Arc::new(keep)),
+            ..self
+        })
     }
 
     fn with(
@@ -249,6 +292,8 @@ impl PiecedTable {
             size,
             shards,
             table,
+            times: None,
+            keep: None,
         })
     }
 
@@ -527,7 +572,7 @@ pub(crate) fn read_row_cell(cell: &[u8]) -> Option<u64> {
     (*version == ROW_FORMAT_VERSION).then(|| u64::from_be_bytes(bytes))
 }
 
-fn direction_of(column: &Column) -> Direction {
+pub(crate) fn direction_of(column: &Column) -> Direction {
     match column.kind {
         ColumnKind::Clustering(direction) => direction,
         _ => Direction::Ascending,

@@ -10,7 +10,7 @@ use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOp
 use crate::copies::Taken;
 use crate::directory::Seek;
 use crate::error::Result;
-use crate::place::Partition;
+use crate::place::{Deadline, Partition};
 use crate::samples::Became;
 use crate::tables::{PiecedTable, counted, mutation};
 
@@ -163,10 +163,58 @@ impl RowWrite {
         Seek::At(self.key.clone())
     }
 
+    /// What it may go by at once.
+    pub(crate) fn living(&self) -> Option<Taken> {
+        let place = &self.partition.place;
+        match &place.pieced.times {
+            None => self.partition.living(&self.seek()),
+            Some(times) => {
+                let known = self
+                    .partition
+                    .pieces
+                    .known_bucket(place, times, &self.key, self.kind());
+                known.ok().flatten()
+            }
+        }
+    }
+
+    /// What it may go by, read if need be; `is_anew`: in any case.
+    ///
+    /// # Errors
+    /// It cannot be read in time, or is damaged.
+    pub(crate) async fn take(&self, is_anew: bool, deadline: Deadline) -> Result<Taken> {
+        let (partition, seek) = (&self.partition, self.seek());
+        match &partition.place.pieced.times {
+            None if is_anew => partition.read_copy(&seek, deadline).await,
+            None => partition.take(&seek, deadline).await,
+            Some(times) => {
+                let pieces = &partition.pieces;
+                pieces
+                    .register(&partition.place, times, &self.key, deadline)
+                    .await
+            }
+        }
+    }
+
+    /// Where a window begins that has it, by what was known last: rows of one wait for it together.
+    pub(crate) fn window(&self) -> Option<Key> {
+        let place = &self.partition.place;
+        match &place.pieced.times {
+            None => {
+                let last = self.partition.pieces.copies.last(&place.id, &self.seek())?;
+                Some(last.directory().pieces.first()?.start.clone())
+            }
+            Some(times) => times.bucket_of(&self.key).ok().map(|bucket| bucket.start),
+        }
+    }
+
     /// The bucket that takes it, as far as it was known last, where no copy of the directory lives; and by what rows are sampled
     /// there.
     pub(crate) fn guess(&self, since: Since) -> Option<Guess> {
         let (pieces, place) = (&self.partition.pieces, &self.partition.place);
+        if place.pieced.times.is_some() {
+            return None;
+        }
         let Some(last) = pieces.copies.last(&place.id, &self.seek()) else {
             // Most partitions were never cut.
             return Some(Guess {

@@ -1,6 +1,9 @@
 //! Buckets as a session lists and mends them.
 #![allow(clippy::unwrap_used)]
 
+#[path = "bucket_lists/kept.rs"]
+mod kept;
+
 use std::time::Duration;
 
 use recto::schema::Schema;

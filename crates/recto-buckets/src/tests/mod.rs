@@ -18,6 +18,7 @@ mod growing;
 mod life;
 mod model;
 mod rebuilding;
+mod retaining;
 mod samples;
 mod shards;
 mod sizing;
@@ -61,7 +62,11 @@ fn usually(usual: u8, long: u8) -> u8 {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 2] = [include_str!("cutting.rs"), include_str!("life.rs")];
+const MODELS: [&str; 3] = [
+    include_str!("cutting.rs"),
+    include_str!("life.rs"),
+    include_str!("retaining.rs"),
+];
 
 /// Every rule is left out in some test, and the decision names every such test and no other.
 #[test]

@@ -52,6 +52,45 @@ impl Width {
         };
         time_ms.saturating_sub(time_ms.rem_euclid(count.saturating_mul(ms)))
     }
+
+    /// Where the next width begins behind the one that a time lies in; none: that is the last one that there is.
+    ///
+    /// ```
+    /// use recto_model::schema::{Width, WidthUnit};
+    ///
+    /// let month = Width { count: 1, unit: WidthUnit::Month };
+    /// // 2016-02-10T00:00:00Z, and 2016-03-01T00:00:00Z.
+    /// assert_eq!(month.next_ms(1_455_062_400_000), Some(1_456_790_400_000));
+    /// ```
+    pub fn next_ms(self, time_ms: i64) -> Option<i64> {
+        let start = self.floor_ms(time_ms);
+        // So far that it is in the next one, and not in the one behind that.
+        let longest = i128::from(self.count.max(1)) * i128::from(self.unit.longest_ms());
+        let within = (i128::from(start) + longest).min(i128::from(i64::MAX));
+        let next = self.floor_ms(i64::try_from(within).unwrap_or(i64::MAX));
+        (next > start).then_some(next)
+    }
+
+    /// How long it is at most, in milliseconds.
+    pub fn longest_ms(self) -> i64 {
+        self.unit
+            .longest_ms()
+            .saturating_mul(i64::from(self.count.max(1)))
+    }
+}
+
+impl WidthUnit {
+    fn longest_ms(self) -> i64 {
+        match self {
+            Self::Second => MS_PER_SECOND,
+            Self::Minute => 60 * MS_PER_SECOND,
+            Self::Hour => 3_600 * MS_PER_SECOND,
+            Self::Day => MS_PER_DAY,
+            Self::Week => 7 * MS_PER_DAY,
+            Self::Month => 31 * MS_PER_DAY,
+            Self::Year => 366 * MS_PER_DAY,
+        }
+    }
 }
 
 /// The year and the month, from 0 on, of a day since 1970-01-01.
@@ -146,6 +185,19 @@ mod tests {
             // The moment before a width is none of it.
             if start > i64::MIN {
                 prop_assert!(width.floor_ms(start - 1) < start);
+            }
+        }
+
+        #[test]
+        fn widths_follow_each_other(width in any_width(), time in any_time()) {
+            let start = width.floor_ms(time);
+            match width.next_ms(time) {
+                None => prop_assert_eq!(width.floor_ms(i64::MAX), start),
+                Some(next) => {
+                    prop_assert!(next > time);
+                    prop_assert_eq!(width.floor_ms(next), next);
+                    prop_assert_eq!(width.floor_ms(next - 1), start);
+                }
             }
         }
 

@@ -10,7 +10,7 @@ use recto_store::{Cas, Mutation, Operation, PartitionWrite, RowAddress, StoreErr
 use super::tables::Bucketed;
 use super::{BucketedStore, not_in_buckets};
 use crate::place::Place;
-use crate::transacted::{Arrived, Guard, Row};
+use crate::transacted::{Arrived, Guard, Missing, Row};
 
 /// A call of several writes.
 #[derive(Debug, Default)]
@@ -236,6 +236,36 @@ impl Addresses {
             in_order(rows);
         }
         sampled
+    }
+
+    /// A partition whose floor is to be raised before anything is written there.
+    pub(super) fn to_be_raised(&self, guard: &Guard, now_ms: i64) -> Result<Option<Arc<Place>>, StoreError> {
+        for (place, _) in &self.places {
+            if guard.is_to_be_raised(place, now_ms)? {
+                return Ok(Some(Arc::clone(place)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Which buckets by time are not there that rows come into, by the numbers of places; an error if a row is not kept.
+    pub(super) fn missing(&self, guard: &Guard) -> Result<BTreeMap<usize, Missing>, StoreError> {
+        let mut missing: BTreeMap<usize, Missing> = BTreeMap::new();
+        for address in self.conditional.iter().chain(&self.plain).flatten() {
+            let place = &self.places[address.place].0;
+            if place.pieced.times.is_none() && place.pieced.keep.is_none() {
+                continue;
+            }
+            for (key, _) in address.mutations.from(0).filter(|(_, put)| put.is_some()) {
+                guard.check_kept(place, key)?;
+                if let Some(times) = &place.pieced.times {
+                    let of_place = missing.entry(address.place).or_default();
+                    guard.look_for(place, times, key, of_place)?;
+                }
+            }
+        }
+        missing.retain(|_, of_place| !of_place.is_empty());
+        Ok(missing)
     }
 
     /// The rows that come into these buckets, in the order of their keys, each once.

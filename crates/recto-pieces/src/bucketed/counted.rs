@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use recto_buckets::Bucket;
+use recto_model::Environment;
 use recto_store::{
     Atomicity, Cas, CasOutcome, PartitionWrite, StoreError, TransactionOutcome, WriteOptions, WriteOutcome,
 };
@@ -14,9 +15,10 @@ use recto_store::{
 use super::BucketedStore;
 use super::addresses::{Arrival, Arrivals, Call, Coming};
 use super::routed::Routed;
+use crate::error::PiecesError;
 use crate::limits::{MAX_ROOM_ATTEMPTS, MAX_ROOMS_AT_ONCE};
 use crate::place::{Deadline, Place};
-use crate::transacted::{Guard, Row, Transacted};
+use crate::transacted::{Guard, Missing, Row, Transacted};
 
 impl BucketedStore {
     /// Writes what is in buckets to those that take it.
@@ -153,6 +155,34 @@ impl BucketedStore {
                     return Err(NotSent::Refused(error));
                 }
             };
+            let now_ms = environment.now_micros().div_euclid(1_000);
+            let raised = addresses.to_be_raised(&guard, now_ms);
+            let missing = addresses.missing(&guard);
+            let (raised, missing) = match raised.and_then(|raised| Ok((raised, missing?))) {
+                Ok(both) => both,
+                Err(error) => {
+                    guard.done();
+                    return Err(NotSent::Refused(error));
+                }
+            };
+            if let Some(place) = raised {
+                guard.done();
+                let retained = engine.retain(&place).await;
+                retained.map_err(|error| NotSent::Failed(error.into()))?;
+                continue;
+            }
+            if !missing.is_empty() {
+                guard.done();
+                make_missing(
+                    engine,
+                    &places,
+                    &missing,
+                    (deadline, environment),
+                    options.relaxed,
+                )
+                .await?;
+                continue;
+            }
             let full = reserve(&mut guard, &places, &buckets.arrivals);
             attempts += 1;
             if full.is_empty() || attempts > MAX_ROOM_ATTEMPTS {
@@ -187,6 +217,24 @@ fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTr
     };
     let full = arrivals.iter().filter(has_none);
     full.map(|(bucket, _)| *bucket).collect()
+}
+
+/// Makes buckets by time that rows are about to come into.
+async fn make_missing(
+    engine: &Transacted,
+    places: &[Arc<Place>],
+    missing: &BTreeMap<usize, Missing>,
+    (deadline, environment): (Deadline, &Environment),
+    relaxed: bool,
+) -> Result<(), NotSent> {
+    for (place, missing) in missing {
+        let made = engine.make_missing(&places[*place], missing, relaxed).await;
+        made.map_err(|error| NotSent::Failed(error.into()))?;
+    }
+    if deadline.left(environment).is_zero() {
+        return Err(NotSent::Failed(PiecesError::out_of_time(None).into()));
+    }
+    Ok(())
 }
 
 /// Rows that come into buckets of one place.

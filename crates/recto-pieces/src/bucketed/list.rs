@@ -177,6 +177,26 @@ impl BucketedStore {
         Ok(())
     }
 
+    /// Drops what is not kept any more, in all partitions of tables that this process came to.
+    pub(super) async fn retain_all(&self) -> Result<(), StoreError> {
+        let Some(engine) = self.transacted() else {
+            return Ok(());
+        };
+        for bucketed in self.shared.known.kept_for_a_time() {
+            let mut next = Some(PartitionsPosition::default());
+            while let Some(position) = next {
+                let keys = self.partition_keys(&bucketed.logical, position, MAX_LISTED_PARTITIONS);
+                let (keys, behind) = keys.await?;
+                next = behind;
+                for partition in keys {
+                    let place = Place::new(&bucketed.pieced, partition)?;
+                    engine.retain(&Arc::new(place)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     async fn summary(&self, bucketed: &Bucketed, partition: &Cells) -> Result<Summary, StoreError> {
         if let Some(engine) = self.transacted() {
             let place = Place::new(&bucketed.pieced, partition.clone())?;

@@ -21,10 +21,11 @@ mod writes;
 
 pub use tables::table_in_store;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::join;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
     Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError,
@@ -34,7 +35,7 @@ use recto_store::{
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
-use crate::limits::MAX_STEP_TIME;
+use crate::limits::{MAX_STEP_TIME, RETAIN_EVERY};
 use crate::place::{PieceStore, Stamps};
 use crate::transacted::Transacted;
 use addresses::Call;
@@ -148,7 +149,8 @@ impl BucketedStore {
         let engine = self.transacted()?;
         self.begin_work(|| {
             let engine = engine.clone();
-            tokio::spawn(async move { engine.work().await }).abort_handle()
+            let retained = retain_from_time_to_time(Arc::clone(&self.inner), Arc::downgrade(&self.shared));
+            tokio::spawn(async move { join(engine.work(), retained).await }).abort_handle()
         });
         Some(engine)
     }
@@ -239,6 +241,17 @@ impl BucketedStore {
         buckets
             .map(|buckets| in_store(table, buckets, self.inner.limits()))
             .transpose()
+    }
+}
+
+/// Drops what is not kept any more, in all partitions of tables that this process came to, for as long as the store is used.
+async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(RETAIN_EVERY).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let inner = Arc::clone(&inner);
+        // What fails is tried again next time.
+        let _ = BucketedStore { inner, shared }.retain_all().await;
     }
 }
 

@@ -65,6 +65,10 @@ impl BucketedStore {
             let Some(bucketed) = self.bucketed(&write.table)? else {
                 continue;
             };
+            // Buckets by time are where they are.
+            if bucketed.pieced.times.is_some() {
+                continue;
+            }
             let partition = self
                 .pieces()
                 .await?

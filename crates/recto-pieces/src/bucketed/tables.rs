@@ -18,6 +18,9 @@ const HIDDEN: [&str; 4] = [BUCKET_COLUMN, SHARD_COLUMN, ROOT_COLUMN, ROW_COLUMN]
 /// Of a target a row may be this part, for its bucket to be cut by samples.
 const ROW_PART: u64 = 160;
 
+/// Buckets by time are sampled as if they were to be of this size, so that it can be said how much they hold.
+const TIME_SAMPLED_BYTES: u64 = 10_000_000;
+
 /// Both forms of a table.
 #[derive(Debug)]
 pub(crate) struct Bucketed {
@@ -66,6 +69,15 @@ impl Known {
         }
         of_name.push(Arc::clone(&made));
         Ok(Some(made))
+    }
+}
+
+impl Known {
+    /// Those whose rows are kept for a time only.
+    pub(crate) fn kept_for_a_time(&self) -> Vec<Arc<Bucketed>> {
+        let known = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        let newest = known.values().filter_map(|of_name| of_name.last());
+        newest.filter(|one| one.pieced.keep.is_some()).cloned().collect()
     }
 }
 
@@ -188,24 +200,38 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
 
 /// With buckets as they become in a store with these limits.
 fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
-    let is_counted = Transacted::suits(limits);
     let shards = shards_in(buckets, limits);
-    Ok(match buckets.bound {
-        BucketBound::Bytes(bytes) if is_counted => PiecedTable::counted(table, BucketSize::Bytes(bytes))?,
-        BucketBound::Rows(rows) if is_counted => PiecedTable::counted(table, BucketSize::Rows(rows))?,
-        BucketBound::Bytes(bytes) => PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes),
+    let width = match buckets.bound {
+        BucketBound::Time(width) => Some(width),
+        BucketBound::Bytes(_) | BucketBound::Rows(_) => None,
+    };
+    let sized = match buckets.bound {
+        BucketBound::Rows(rows) if Transacted::suits(limits) => {
+            PiecedTable::counted(table, BucketSize::Rows(rows))?
+        }
         BucketBound::Rows(rows) => {
             let sizing = RowSizing::new(rows, DEFAULT_EPSILON).map_err(not_one)?;
             PiecedTable::of_rows(table, rows, sizing, shards)?
         }
-        // What cuts by time asks for no size.
-        BucketBound::Time(_) if is_counted => {
-            PiecedTable::counted(table, BucketSize::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES))?
+        BucketBound::Bytes(_) | BucketBound::Time(_) => {
+            let bytes = match buckets.bound {
+                BucketBound::Bytes(bytes) => bytes,
+                _ => TIME_SAMPLED_BYTES,
+            };
+            if Transacted::suits(limits) {
+                PiecedTable::counted(table, BucketSize::Bytes(bytes))?
+            } else {
+                PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes)
+            }
         }
-        BucketBound::Time(_) => {
-            let bytes = recto_buckets::sizing::MAX_TARGET_BYTES;
-            PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes)
-        }
+    };
+    let sized = match width {
+        Some(width) => sized.by_time(width)?,
+        None => sized,
+    };
+    Ok(match buckets.keep {
+        Some(length) => sized.kept_for(length, width)?,
+        None => sized,
     })
 }
 

@@ -3,6 +3,7 @@
 mod checks;
 mod counted;
 mod lists;
+mod times;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

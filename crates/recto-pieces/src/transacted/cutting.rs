@@ -54,6 +54,7 @@ impl Transacted {
     /// # Errors
     /// It cannot be read, or a cut fails: what was cut before that stays so.
     pub async fn mend(&self, place: &Arc<Place>) -> Result<Mended> {
+        self.retain(place).await?;
         let before = self.sizes(place).await?;
         let size = place.pieced.size;
         for (bucket, start, _) in before

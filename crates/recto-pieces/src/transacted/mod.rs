@@ -13,6 +13,8 @@
 //! | `route` | [`Guard`]: which bucket takes a row |
 //! | `moment` | [`Moment`]: a snapshot, and directories as they were then |
 //! | `arrivals` | [`Arrived`]: how rows came into a bucket |
+//! | `retaining` | what is not kept any more goes |
+//! | `times` | buckets by time are made before rows come |
 //! | `plan` | what of a bucket goes elsewhere |
 //! | `moving` | one transaction that moves rows |
 //! | `deciding` | it is done, or what is in doubt is decided |
@@ -37,8 +39,10 @@ mod moment;
 mod moving;
 mod parts;
 mod plan;
+mod retaining;
 mod room;
 mod route;
+mod times;
 mod whole;
 
 use std::sync::Arc;
@@ -59,6 +63,8 @@ pub use crate::mend::Mended;
 
 use self::known::Known;
 use self::locks::Locks;
+pub(crate) use self::times::Missing;
+
 use self::room::Wishes;
 use self::whole::Whole;
 use crate::counters::{BucketMetrics, Counters};

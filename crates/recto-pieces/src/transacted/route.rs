@@ -12,9 +12,10 @@ use super::arrivals::Arrived;
 use super::known::{Entry, Fills};
 use super::locks::Shared;
 use super::whole::{Stretch, Whole};
-use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::error::Result;
 use crate::notices::{Notice, Notices};
 use crate::place::{Deadline, Place, PlaceId};
+use crate::sending::refused;
 
 /// Partitions that are not cut while it is held: from where a write is routed until it is done. It must not be held while another one
 /// is asked for: somebody may wait to cut.
@@ -76,27 +77,32 @@ impl Transacted {
 }
 
 impl Guard {
-    /// The bucket that has a row of one of its partitions, by the row's encoded key.
+    /// The bucket that has a row of one of its partitions, by the row's encoded key, whether rows are kept there or not.
     ///
     /// # Errors
-    /// `BelowFloor`: rows there are not kept any more.
+    /// It is none of its partitions.
     pub fn bucket_of(&self, place: &Place, key: &[u8]) -> Result<Bucket> {
         Ok(self.stretch_of(place, key)?.bucket)
     }
 
-    /// From where to where keys of one of its partitions lie where this one does.
+    /// From where to where keys of one of its partitions lie where this one does, whether rows are kept there or not.
     ///
     /// # Errors
     /// As of [`bucket_of`](Self::bucket_of).
     pub(crate) fn stretch_of(&self, place: &Place, key: &[u8]) -> Result<Stretch<'_>> {
         let whole = self.whole(place).ok_or(Unrouted::OutsideWindow);
-        whole.and_then(|whole| whole.stretch_of(key)).map_err(|unrouted| {
-            let kind = match unrouted {
-                Unrouted::BelowFloor => PiecesErrorKind::BelowFloor,
-                Unrouted::OutsideWindow => PiecesErrorKind::InvalidArgument,
-            };
-            PiecesError::new(kind, unrouted.to_string())
-        })
+        whole.and_then(|whole| whole.stretch_of(key)).map_err(refused)
+    }
+
+    /// An error if rows there are not kept any more.
+    ///
+    /// # Errors
+    /// `BelowFloor`.
+    pub(crate) fn check_kept(&self, place: &Place, key: &[u8]) -> Result<()> {
+        let whole = self.whole(place);
+        whole
+            .map_or(Ok(()), |whole| whole.check_kept(key))
+            .map_err(refused)
     }
 
     /// Of which version the directory of one of its partitions is; 0: it has none.

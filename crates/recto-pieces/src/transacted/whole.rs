@@ -80,7 +80,7 @@ impl Whole {
         begun.saturating_sub(1)
     }
 
-    /// From where to where keys lie where this one does.
+    /// From where to where keys lie where this one does, whether rows are kept there or not.
     pub(super) fn stretch_of(&self, key: &[u8]) -> Result<Stretch<'_>, Unrouted> {
         let window = &self.windows[self.index(key)];
         let begun = window
@@ -89,25 +89,19 @@ impl Whole {
         let piece = begun.checked_sub(1).and_then(|index| window.pieces.get(index));
         let piece = piece.ok_or(Unrouted::OutsideWindow)?;
         let next = window.pieces.get(begun).map(|piece| &piece.start);
-        let (mut start, mut end) = (
-            piece.start.as_slice(),
-            next.or(window.end.as_ref()).map(Vec::as_slice),
-        );
-        if let Some(floor) = &self.floor {
-            if floor.hides(key) {
-                return Err(Unrouted::BelowFloor);
-            }
-            let at = floor.at.as_slice();
-            match floor.kept {
-                Kept::After => start = start.max(at),
-                Kept::Before => end = Some(end.map_or(at, |end| end.min(at))),
-            }
-        }
-        Ok(Stretch {
+                Ok(Stretch {
             bucket: piece.roles.read,
-            start,
-            end,
+            start: piece.start.as_slice(),
+            end: next.or(window.end.as_ref()).map(Vec::as_slice),
         })
+    }
+
+    /// An error if rows there are not kept any more.
+    pub(super) fn check_kept(&self, key: &[u8]) -> Result<(), Unrouted> {
+        match &self.floor {
+            Some(floor) if floor.hides(key) => Err(Unrouted::BelowFloor),
+            _ => Ok(()),
+        }
     }
 
     /// The piece that has a key, and from where to where it goes.
@@ -146,6 +140,17 @@ impl Whole {
     /// All pieces, in their order.
     pub(super) fn all(&self) -> impl Iterator<Item = &Piece> {
         self.windows.iter().flat_map(|window| &window.pieces)
+    }
+
+    /// What is not kept any more.
+    pub(super) fn floor(&self) -> Option<&Floor> {
+        self.floor.as_ref()
+    }
+
+    /// All pieces, and from where to where each goes.
+    pub(super) fn spans(&self) -> Vec<(Span, Piece)> {
+        let spans = self.windows.iter().flat_map(|window| window.spans());
+        spans.map(|(span, piece)| (span, piece.clone())).collect()
     }
 
     /// What it is with these pieces in the place of those from `from` to before `to`.

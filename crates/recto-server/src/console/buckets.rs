@@ -229,7 +229,7 @@ impl<'a> Asked<'a> {
             .iter()
             .map(|one| listed.target.measure(one.figures));
         let largest = sizes.max().unwrap_or(0) as f64;
-        let target = listed.target.most() as f64;
+        let target = listed.target.drawn() as f64;
         let full = (target * HEIGHT / TARGET_HEIGHT).max(largest).max(1.0);
         let height = |size: f64| size / full * HEIGHT;
         let width = SLOT_WIDTH * listed.buckets.len().max(1) as f64;
@@ -361,7 +361,7 @@ fn filter_of(partition: &JsonRecord) -> String {
 fn most(rows: Option<u64>, most: Option<u64>) -> String {
     match rows {
         Some(rows) => counted(rows, "row", "rows"),
-        None => bytes(most.unwrap_or_default()),
+        None => most.map_or_else(|| "none, by time".to_owned(), bytes),
     }
 }
 

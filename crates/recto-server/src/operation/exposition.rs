@@ -281,6 +281,12 @@ impl fmt::Display for BucketText {
                 metrics.made,
             ),
             (
+                "recto_buckets_dropped_total",
+                "counter",
+                "Buckets that this process dropped, since what they held is not kept any more.",
+                metrics.dropped,
+            ),
+            (
                 "recto_buckets_moved_bytes_total",
                 "counter",
                 "Bytes of rows that this process moved from bucket to bucket, or copied.",

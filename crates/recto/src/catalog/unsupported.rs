@@ -25,10 +25,11 @@ impl fmt::Display for Unsupported {
     }
 }
 
-const BY_TIME: &str = "split by size: bucket = { target = \"10MB\" }";
 const MANY_ROWS: &str =
     "Cassandra does not count rows; say 128 at most, or split by size: bucket = { target = \"10MB\" }";
-const KEEP: &str = "leave it out, and give records an expiry";
+const SHARDS_OF_TIME: &str = "leave it out, or split by size: bucket = { target = \"10MB\", shards = 8 }";
+const KEEP: &str = "leave it out, and give records an expiry; or open an embedded store";
+const KEEP_BESIDE: &str = "leave it out, and give records an expiry: entries of views would stay";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str = "leave it out; text sorts by its bytes";
 const UNIQUE: &str = "leave it out, or make the fields the key";
@@ -49,6 +50,14 @@ fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
     };
     for (what, part, hint) in of_bucket(collection.bucket.as_ref(), counts) {
         all.add(what, part, hint);
+    }
+    if collection
+        .bucket
+        .as_ref()
+        .is_some_and(|bucket| bucket.keep.is_some())
+        && !collection.views.is_empty()
+    {
+        all.add("keep of the bucket beside views", "bucket.keep", KEEP_BESIDE);
     }
     if !collection.collate.is_empty() {
         all.add("collate", "collate", COLLATE);
@@ -75,10 +84,12 @@ fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'stat
         BucketStrategy::Target { bytes } if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&bytes) => {
             all.push(("bucket of that size", "bucket", SIZE));
         }
-        BucketStrategy::Rows(_) | BucketStrategy::Target { .. } => {}
-        _ => all.push(("bucket by time", "bucket", BY_TIME)),
+        _ => {}
     }
-    if bucket.keep.is_some() {
+    if matches!(bucket.strategy, BucketStrategy::Time { .. }) && bucket.shards > 1 && !counts {
+        all.push(("shards of the bucket by time", "bucket.shards", SHARDS_OF_TIME));
+    }
+    if bucket.keep.is_some() && !counts {
         all.push(("keep of the bucket", "bucket.keep", KEEP));
     }
     all
@@ -100,7 +111,11 @@ impl Declared<'_> {
 
     fn add_view(&mut self, view: &View, counts: bool) {
         let name = &view.name;
-        for (what, part, hint) in of_bucket(view.bucket.as_ref(), counts) {
+        let mut of_bucket = of_bucket(view.bucket.as_ref(), counts);
+        if counts && view.bucket.as_ref().is_some_and(|bucket| bucket.keep.is_some()) {
+            of_bucket.push(("keep of the bucket", "bucket.keep", KEEP_BESIDE));
+        }
+        for (what, part, hint) in of_bucket {
             self.add(
                 &format!("{what} of view `{name}`"),
                 &format!("view.{name}.{part}"),
@@ -167,7 +182,6 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
             starts(&named(BEYOND, false)),
             [
                 "5:10: not supported yet: unique of collection `suspensions`",
-                "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
                 "20:10: not supported yet: bucket of so many rows of collection `timeline`",
                 "20:45: not supported yet: keep of the bucket of collection `timeline`",

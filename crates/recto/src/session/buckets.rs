@@ -22,7 +22,7 @@ pub struct BucketsRequest {
     pub at: Option<String>,
 }
 
-/// How large a bucket may be: in bytes, or in rows.
+/// How large a bucket may be: in bytes, or in rows; neither: it is by time, and may be of any size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketTarget {
     /// So many bytes: those of the cells of each row, and 64 more.
@@ -59,6 +59,11 @@ impl BucketTarget {
     /// How large it may be, in what it is measured in.
     pub fn most(self) -> u64 {
         self.rows.or(self.bytes).unwrap_or(u64::MAX)
+    }
+
+    /// The same, drawn beside what there is; 0: there is none.
+    pub fn drawn(self) -> u64 {
+        self.rows.or(self.bytes).unwrap_or(0)
     }
 
     /// How large something is, in the same.

@@ -19,6 +19,7 @@ mod plain_views;
 mod queries;
 mod refusals;
 mod schemas;
+mod times;
 mod typed;
 mod views;
 mod writes;
@@ -168,6 +169,10 @@ on_both_stores! { crate::SCHEMA;
     }
     checked_buckets {
         what_is_planted_is_found_and_mended,
+    }
+    times {
+        are_read_as_one_partition,
+        have_rows_without_a_time_in_one_of_their_own,
     }
     plain_views {
         appended_records_come_and_go_with_their_entries,

@@ -95,7 +95,10 @@ impl Subject {
             NARROW => format!("nulls = \"skip\"\nfields = {fields:?}\n"),
             NULLS => String::new(),
             NULLS_FIRST => "nulls = \"first\"\n".to_owned(),
-            BUCKETS => format!("nulls = \"skip\"\nbucket = {}\n", smallest_bucket(kind)),
+            BUCKETS => format!(
+                "nulls = \"skip\"\nbucket = {}\n",
+                smallest_bucket(definition, kind)
+            ),
             _ => "nulls = \"skip\"\n".to_owned(),
         };
         format!(
@@ -307,11 +310,19 @@ impl Subject {
     }
 }
 
-/// The buckets that are cut soonest: Cassandra does not count rows.
-fn smallest_bucket(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Embedded => "{ rows = 3 }",
-        Kind::Cassandra => "{ target = \"64KiB\" }",
+/// Buckets by time where times ascend, and else those that are cut soonest: Cassandra does not count rows.
+fn smallest_bucket(definition: &schema::Collection, kind: Kind) -> String {
+    let base = definition.base();
+    let by_time = base.order.first().filter(|column| {
+        let field = definition.field(&column.field);
+        let is_time =
+            field.is_some_and(|(_, field)| matches!(field.ty, Type::Timestamp | Type::TimeUuid | Type::Date));
+        is_time && column.direction == Direction::Ascending
+    });
+    match (by_time, kind) {
+        (Some(column), _) => format!("{{ time = \"{}\", width = \"1 day\" }}", column.field),
+        (None, Kind::Embedded) => "{ rows = 3 }".to_owned(),
+        (None, Kind::Cassandra) => "{ target = \"64KiB\" }".to_owned(),
     }
 }
 

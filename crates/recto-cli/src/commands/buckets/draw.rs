@@ -200,7 +200,7 @@ fn draw(
     let has_bars = room.is_none_or(|room| room >= MIN_TABLE_WIDTH);
     let without = || console.width().map(|width| width.saturating_sub(MARK_WIDTH));
     let width = if has_bars { room } else { without() };
-    let scale = Scale::new(target.most(), sizes.iter().copied().max().unwrap_or(0));
+    let scale = Scale::new(target.drawn(), sizes.iter().copied().max().unwrap_or(0));
     let lines = Table::of_columns(columns, width).filled().lines(console);
     for (number, line) in lines.iter().enumerate() {
         let size = number.checked_sub(2).and_then(|row| sizes.get(row));
@@ -280,9 +280,10 @@ fn size(target: BucketTarget, figures: BucketFigures) -> String {
 }
 
 fn target_of(target: BucketTarget) -> String {
-    let most = match target.rows {
-        Some(most) => rows(most),
-        None => bytes(target.most()),
+    let most = match (target.rows, target.bytes) {
+        (Some(most), _) => rows(most),
+        (None, Some(most)) => bytes(most),
+        (None, None) => return "by time, without a target".to_owned(),
     };
     let shards = target.shards.map(|shards| format!(" in {shards} shards"));
     format!("target {most}{} (│)", shards.unwrap_or_default())

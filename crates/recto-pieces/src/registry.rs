@@ -1,0 +1,269 @@
+//! Which buckets by time there are, where there are no transactions: a registry, which is only ever added to.
+//!
+//! An entry is written, plainly, before the first row of its bucket, and read with every page: so no page misses a row that was
+//! acknowledged before it. No bucket is ever cut, so nobody goes by copies that end, and a process that knows an entry knows it for good. An
+//! entry without rows does no harm. What is read is shown as a directory: each bucket is read up to where the next one that there is
+//! begins, and between them lies nothing.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use recto_buckets::limits::MAX_WINDOW_PIECES;
+use recto_buckets::{Bucket, Directory, DirectoryCopy, Key, Operation as Kind, Piece, Roles};
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_store::{Atomicity, Operation, PartitionWrite, Stamp, WriteOptions};
+
+use crate::copies::Taken;
+use crate::directory::{Seek, missing};
+use crate::error::Result;
+use crate::limits::MAX_REGISTERED;
+use crate::place::{Deadline, PieceStore, Place, PlaceId};
+use crate::tables::mutation;
+use crate::times::{TimeBucket, Times};
+
+/// Where the columns of a row of the table stand.
+const START: usize = 2;
+const BUCKET: usize = 3;
+/// Of the columns outside the key.
+const BUCKET_COLUMN: u16 = 0;
+
+/// The entries that this process wrote.
+#[derive(Debug, Default)]
+pub(crate) struct Registered(Mutex<BTreeSet<(PlaceId, Bucket)>>);
+
+impl Registered {
+    fn has(&self, place: &PlaceId, bucket: Bucket) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.contains(&(Arc::clone(place), bucket))
+    }
+
+    fn add(&self, place: &PlaceId, bucket: Bucket) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that are forgotten are written once more.
+        if known.len() >= MAX_REGISTERED {
+            known.clear();
+        }
+        known.insert((Arc::clone(place), bucket));
+    }
+
+    /// Forgets all of a table.
+    pub(crate) fn forget(&self, table: &str) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(place, _)| place.0 != table);
+    }
+}
+
+/// An entry as it was read.
+struct Entry {
+    start: Key,
+    bucket: Bucket,
+}
+
+impl PieceStore {
+    /// What a write of a key may go by at once; none: its bucket is to be registered first. Deletions need no entry: where none is
+    /// there is nothing to be seen.
+    ///
+    /// # Errors
+    /// It is none of the table's keys.
+    pub(crate) fn known_bucket(
+        &self,
+        place: &Place,
+        times: &Times,
+        key: &[u8],
+        kind: Kind,
+    ) -> Result<Option<Taken>> {
+        let bucket = times.bucket_of(key)?;
+        let is_known = kind == Kind::Delete || self.registered.has(&place.id, bucket.bucket);
+        Ok(is_known.then(|| self.taken(place, bucket)))
+    }
+
+    /// The same when its bucket has an entry.
+    ///
+    /// # Errors
+    /// It cannot be written in time.
+    pub(crate) async fn register(
+        &self,
+        place: &Place,
+        times: &Times,
+        key: &[u8],
+        deadline: Deadline,
+    ) -> Result<Taken> {
+        let bucket = times.bucket_of(key)?;
+        if !self.registered.has(&place.id, bucket.bucket) {
+            let stamp = (self.stamps)();
+            // Scans meet the partition at its bucket 0.
+            let root = place.pieced.mark_root(&place.partition, stamp);
+            let both = vec![root, self.entry_of(place, &bucket, stamp)];
+            let how = (Atomicity::Each, WriteOptions::default());
+            let written = self.write_together(both, how, deadline).await;
+            written.map_err(|undone| undone.error)?;
+            self.registered.add(&place.id, bucket.bucket);
+            self.counters.made(1);
+        }
+        Ok(self.taken(place, bucket))
+    }
+
+    fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
+        let number = bucket.bucket.0.to_be_bytes();
+        let put = Operation::Patch {
+            clustering: std::iter::once(Some(&bucket.start[..])).collect(),
+            columns: vec![BUCKET_COLUMN],
+            cells: std::iter::once(Some(&number[..])).collect(),
+        };
+        PartitionWrite {
+            table: Arc::clone(&self.tables.times),
+            partition: place.directory_partition(),
+            mutations: vec![mutation(put, stamp, None)],
+        }
+    }
+
+    /// A window that has this bucket alone. No deletion is older than it that did not go there.
+    fn taken(&self, place: &Place, bucket: TimeBucket) -> Taken {
+        let piece = piece_of(place, bucket.start, bucket.bucket);
+        let now = self.clock();
+        let window = self.window_of(vec![piece], bucket.end);
+        Taken {
+            copy: DirectoryCopy::new(window.into(), now, now, self.protocol),
+            stamp: Stamp(i64::MIN),
+            heard_nanos: 0,
+        }
+    }
+
+    /// The registry as a directory, or the window of it that is wanted.
+    ///
+    /// # Errors
+    /// It cannot be read in time, or is damaged.
+    pub(crate) async fn read_registry(
+        &self,
+        place: &Place,
+        times: &Times,
+        seek: &Seek,
+        deadline: Deadline,
+    ) -> Result<Directory> {
+        self.counters.read_directory();
+        let most = MAX_WINDOW_PIECES as u32;
+        match seek {
+            Seek::At(key) => {
+                // Of whole keys it is known where their bucket begins.
+                let begins = times.bucket_of(key).ok().map(|bucket| bucket.start);
+                let before = match begins {
+                    Some(start) => Some(start),
+                    None if key.is_empty() => None,
+                    None => {
+                        let to = Bound::After(cells_of(key));
+                        let (read, _) = self
+                            .entries(place, (Bound::start(), to), true, 1, deadline)
+                            .await?;
+                        read.into_iter().next().map(|entry| entry.start)
+                    }
+                };
+                let from = before
+                    .as_ref()
+                    .map_or_else(Bound::start, |start| Bound::Before(cells_of(start)));
+                let read = self.entries(place, (from, Bound::end()), false, most, deadline);
+                let (entries, end) = read.await?;
+                Ok(self.window_of(pieces_of(place, entries, before.unwrap_or_default()), end))
+            }
+            Seek::Before(edge) => {
+                let to = edge
+                    .as_ref()
+                    .map_or_else(Bound::end, |edge| Bound::Before(cells_of(edge)));
+                let read = self.entries(place, (Bound::start(), to), true, most, deadline);
+                let (mut entries, more) = read.await?;
+                entries.reverse();
+                let first = match more {
+                    Some(_) => entries.first().map(|entry| entry.start.clone()),
+                    None => None,
+                };
+                let pieces = pieces_of(place, entries, first.unwrap_or_default());
+                Ok(self.window_of(pieces, edge.clone()))
+            }
+        }
+    }
+
+    /// So many entries between two edges, and where the next one begins.
+    async fn entries(
+        &self,
+        place: &Place,
+        (from, to): (Bound, Bound),
+        is_backward: bool,
+        most: u32,
+        deadline: Deadline,
+    ) -> Result<(Vec<Entry>, Option<Key>)> {
+        let slice = Slice {
+            from,
+            to,
+            direction: if is_backward {
+                ReadDirection::Backward
+            } else {
+                ReadDirection::Forward
+            },
+            ..Slice::from_start(&self.tables.times, place.directory_partition(), most + 1)
+        };
+        let read = self
+            .again(deadline, |time| {
+                let slice = &slice;
+                async move {
+                    let options = self.directory_options(false, time);
+                    Ok(self.store.snapshot()?.slice(slice, &options).await?)
+                }
+            })
+            .await?;
+        let entries: Option<Vec<Entry>> = read.rows.iter().map(entry_of).collect();
+        let mut entries = entries.ok_or_else(missing)?;
+        let next = entries.get(most as usize).map(|entry| entry.start.clone());
+        entries.truncate(most as usize);
+        Ok((entries, next))
+    }
+
+    fn window_of(&self, pieces: Vec<Piece>, end: Option<Key>) -> Directory {
+        Directory {
+            // What is read later stands for what was read before.
+            version: self.clock().boot_ms.max(1),
+            next_bucket: Bucket(i64::MAX as u64),
+            life_ms: self.protocol.long_life_ms,
+            longest_ms: self.protocol.long_life_ms,
+            floor: None,
+            pieces,
+            end,
+        }
+    }
+}
+
+/// The pieces of entries, the first of which goes back to an edge before it: there is nothing between. Where there are none, bucket 0
+/// has nothing.
+fn pieces_of(place: &Place, entries: Vec<Entry>, first: Key) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = entries
+        .into_iter()
+        .map(|entry| piece_of(place, entry.start, entry.bucket))
+        .collect();
+    match pieces.first_mut() {
+        Some(piece) => piece.start = first,
+        None => pieces.push(piece_of(place, first, Bucket(0))),
+    }
+    pieces
+}
+
+fn piece_of(place: &Place, start: Key, bucket: Bucket) -> Piece {
+    Piece {
+        start,
+        roles: Roles::of(bucket),
+        sampling: place.pieced.sampling,
+        next_sampling: None,
+        figures: None,
+    }
+}
+
+fn cells_of(key: &[u8]) -> Cells {
+    std::iter::once(Some(key)).collect()
+}
+
+/// None: a cell is missing, or is not of its type.
+fn entry_of(row: RowRef<'_>) -> Option<Entry> {
+    let number = u64::from_be_bytes(row.get(BUCKET)?.try_into().ok()?);
+    Some(Entry {
+        start: row.get(START)?.to_vec(),
+        bucket: Bucket(number),
+    })
+}

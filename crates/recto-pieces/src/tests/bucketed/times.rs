@@ -1,0 +1,146 @@
+//! Buckets by time: there before their first row, whoever made them, and read in their order however many there are.
+
+use recto_model::width::{Width, WidthUnit};
+
+use super::*;
+use crate::list::Seek;
+
+/// More than a window of a directory has.
+const DAYS: i64 = 600;
+const DAY_MS: i64 = 86_400_000;
+
+fn by_day(direction: Direction) -> Table {
+    let plain = ColumnKind::Regular(WriteKind::Plain);
+    let columns = vec![
+        column("stream", Type::Text, ColumnKind::Partition),
+        column("at", Type::Timestamp, ColumnKind::Clustering(direction)),
+        column("text", Type::Text, plain),
+        column("note", Type::Text, plain),
+    ];
+    let width = Width {
+        count: 1,
+        unit: WidthUnit::Day,
+    };
+    let options = TableOptions {
+        buckets: Some(BucketBound::Time(width).into()),
+        ..TableOptions::default()
+    };
+    Table::new("events", columns, options).expect("these columns are a table")
+}
+
+/// Noons of days around 1970, in no order.
+fn noons() -> Vec<i64> {
+    let days = (0..DAYS).map(|number| number * 251 % DAYS - DAYS / 2);
+    days.map(|day| day * DAY_MS + DAY_MS / 2).collect()
+}
+
+async fn are_read_in_their_order(shown: Shown) {
+    let mut noons = noons();
+    for some in noons.chunks(60) {
+        shown.put("s", some.iter().copied()).await;
+        shown.pass().await;
+    }
+    noons.sort_unstable();
+    let ascending = shown.table.clustering_direction(0) == Direction::Ascending;
+    let (up, down) = if ascending {
+        (ReadDirection::Forward, ReadDirection::Backward)
+    } else {
+        (ReadDirection::Backward, ReadDirection::Forward)
+    };
+    assert_eq!(shown.slice("s", up).await, noons);
+    let mut reversed = shown.slice("s", down).await;
+    reversed.reverse();
+    assert_eq!(reversed, noons);
+    // From within, by few rows, as pages go on.
+    let snapshot = shown.store.snapshot().expect("it is open");
+    for index in [0, 1, 254, 255, 256, 300, 511, 599] {
+        let at = cells(&[Some(&noons[index].to_be_bytes())]);
+        let whole = Slice::from_start(&shown.table, cells(&[Some(b"s")]), 3);
+        let behind = Slice {
+            from: Bound::After(at.clone()),
+            ..whole.clone()
+        };
+        let before = Slice {
+            to: Bound::Before(at),
+            direction: ReadDirection::Backward,
+            ..whole
+        };
+        let read = async |slice: Slice| -> Vec<i64> {
+            let read = snapshot.slice(&slice, &ReadOptions::default()).await;
+            read.expect("it is read").rows.iter().map(super::at).collect()
+        };
+        let next: Vec<i64> = noons[index + 1..].iter().take(3).copied().collect();
+        let previous: Vec<i64> = noons[..index].iter().rev().take(3).copied().collect();
+        let (expected, other) = if ascending {
+            (next, previous)
+        } else {
+            (previous, next)
+        };
+        assert_eq!(read(behind).await, expected, "behind {index}");
+        assert_eq!(read(before).await, other, "before {index}");
+    }
+    let stream = cells(&[Some(b"s")]);
+    let (mut listed, mut next) = (Vec::new(), Some(Seek::At(Vec::new())));
+    while let Some(seek) = next {
+        let some = shown.store.list_buckets(&shown.table, &stream, seek, 100);
+        let some = some.await.expect("they are listed");
+        next = some.behind.map(Seek::At);
+        listed.extend(some.pieces.into_iter().map(|piece| piece.edge));
+    }
+    assert!(listed.is_sorted() && listed.windows(2).all(|pair| pair[0] != pair[1]));
+    // The embedded store begins with one that is empty.
+    let first = usize::from(shown.inner.limits().transactions);
+    assert_eq!(listed.len(), DAYS as usize + first);
+    assert_eq!(shown.scan(1_000).await.len(), DAYS as usize);
+    for at in &noons[..10] {
+        shown.delete("s", *at).await;
+    }
+    assert_eq!(shown.slice("s", up).await, noons[10..]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_counts() {
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let environment = environment();
+        let inner = Arc::new(memory(&environment));
+        are_read_in_their_order(Shown::over(inner, environment, by_day(direction)).await).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_disk() {
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let directory = tempfile::tempdir().expect("there is room");
+        let inner = embedded(&directory, EmbeddedOptions::default());
+        are_read_in_their_order(Shown::over(inner, Environment::system(), by_day(direction)).await).await;
+    }
+}
+
+/// A page misses no row that was acknowledged before it, whichever process wrote it, and no conditional write is made.
+#[tokio::test(start_paused = true)]
+async fn what_another_process_has_made_is_seen_at_once() {
+    let environment = environment();
+    let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+    let one = Shown::over(
+        Arc::clone(&inner),
+        environment.clone(),
+        by_day(Direction::Descending),
+    )
+    .await;
+    let other = Shown {
+        store: BucketedStore::over(inner, environment, Arc::clone(&one.stamps)),
+        ..one.clone()
+    };
+    let mut written = Vec::new();
+    for (number, at) in noons().into_iter().take(100).enumerate() {
+        let (writer, reader) = if number % 2 == 0 {
+            (&one, &other)
+        } else {
+            (&other, &one)
+        };
+        writer.put("s", std::iter::once(at)).await;
+        written.push(at);
+        written.sort_unstable();
+        assert_eq!(reader.slice("s", ReadDirection::Backward).await, written);
+    }
+}

@@ -1,0 +1,178 @@
+//! What is not kept any more goes, where transactions move rows: whole buckets, and what of the one at the edge is too old, together with the
+//! floor that hides them.
+
+use std::sync::Arc;
+
+use recto_buckets::{Directory, Floor, Kept, Key, Piece, Span};
+use recto_model::Bound;
+use recto_store::{Operation, PartitionWrite};
+
+use super::whole::Whole;
+use super::{Guard, Transacted};
+use crate::error::Result;
+use crate::limits::{MAX_DROPPED_AT_ONCE, MAX_STEP_TIME};
+use crate::place::Place;
+use crate::tables::mutation;
+use crate::times::is_raised;
+
+/// What one transaction does.
+struct Drop {
+    floor: Floor,
+    /// What is deleted, all of it in the bucket of its piece.
+    ranges: Vec<(Piece, Span)>,
+    /// Pieces that are no more.
+    gone: Vec<Key>,
+    /// The piece that has their keys then, and up to where it and they went.
+    heir: Piece,
+    end: Option<Key>,
+    /// How many buckets go.
+    buckets: u64,
+}
+
+impl Guard {
+    /// Whether the floor of one of its partitions is to be raised before anything is written there.
+    ///
+    /// # Errors
+    /// There can be no such floor.
+    pub(crate) fn is_to_be_raised(&self, place: &Place, now_ms: i64) -> Result<bool> {
+        let (Some(keep), Some(whole)) = (&place.pieced.keep, self.whole(place)) else {
+            return Ok(false);
+        };
+        Ok(is_raised(whole.floor(), &keep.floor(now_ms)?))
+    }
+}
+
+impl Transacted {
+    /// Raises the floor of a partition to what is kept now: how many buckets went.
+    ///
+    /// # Errors
+    /// It cannot be done in time: what went is gone as a whole, and its floor says so.
+    pub(crate) async fn retain(&self, place: &Arc<Place>) -> Result<u64> {
+        let Some(keep) = &place.pieced.keep else {
+            return Ok(0);
+        };
+        let mut buckets = 0;
+        loop {
+            let wanted = keep.floor(self.environment.now_micros().div_euclid(1_000))?;
+            self.make().await?;
+            let deadline = self.deadline(MAX_STEP_TIME);
+            let mut alone = self.alone(place, deadline).await?;
+            let whole = self.entry(place, deadline).await?.whole;
+            if !is_raised(whole.floor(), &wanted) {
+                return Ok(buckets);
+            }
+            let drop = Drop::of(&whole, wanted);
+            let shared = Directory {
+                version: whole.version + 1,
+                floor: Some(drop.floor.clone()),
+                ..whole.shared()
+            };
+            let cas = self
+                .tables
+                .put(place, whole.version, &shared, &[&drop.heir], &drop.gone);
+            let writes = self.writes_of(place, &whole, &drop)?;
+            let start = drop.heir.start.clone();
+            let after = whole.with(&shared, &start, drop.end.as_ref(), vec![drop.heir]);
+            self.commit(&mut alone, place, after, cas, writes, (deadline, false))
+                .await?;
+            self.counters.dropped(drop.buckets);
+            buckets += drop.buckets;
+        }
+    }
+
+    fn writes_of(&self, place: &Place, whole: &Whole, drop: &Drop) -> Result<Vec<PartitionWrite>> {
+        let pieced = &place.pieced;
+        // Nothing that was written is newer, and nothing there is written later.
+        let stamp = self.newest();
+        let ranges = drop.ranges.iter().map(|(piece, span)| {
+            let (from, to) = match span {
+                span if *span == Span::all() => (Bound::start(), Bound::end()),
+                span => pieced.bounds(span)?,
+            };
+            Ok(PartitionWrite {
+                table: Arc::clone(&pieced.table),
+                partition: place.bucket_partition(piece.roles.read),
+                mutations: vec![mutation(Operation::DeleteRange { from, to }, stamp, None)],
+            })
+        });
+        let mut writes = ranges.collect::<Result<Vec<_>>>()?;
+        if whole.version == 0 {
+            writes.push(pieced.mark_root(&place.partition, stamp));
+        }
+        Ok(writes)
+    }
+}
+
+impl Drop {
+    /// Of as many buckets as one transaction takes, the oldest first.
+    fn of(whole: &Whole, wanted: Floor) -> Self {
+        let pieces = whole.spans();
+        let is_below = |(span, _): &&(Span, Piece)| match wanted.kept {
+            Kept::After => span.end.as_ref().is_some_and(|end| *end <= wanted.at),
+            Kept::Before => span.start >= wanted.at,
+        };
+        let mut below: Vec<(Span, Piece)> = pieces.iter().filter(is_below).cloned().collect();
+        if wanted.kept == Kept::Before {
+            below.reverse();
+        }
+        let is_more = below.len() > MAX_DROPPED_AT_ONCE;
+        below.truncate(MAX_DROPPED_AT_ONCE);
+        let last = below.last().map(|(span, _)| span.clone());
+        let at = match (wanted.kept, last.filter(|_| is_more)) {
+            (Kept::After, Some(Span { end: Some(end), .. })) => end,
+            (Kept::Before, Some(span)) => span.start,
+            _ => wanted.at,
+        };
+        let floor = Floor {
+            at,
+            kept: wanted.kept,
+        };
+        let mut ranges: Vec<(Piece, Span)> = below
+            .iter()
+            .map(|(_, piece)| (piece.clone(), Span::all()))
+            .collect();
+        // The first piece stays, since the partition begins with it.
+        let (heir, end) = match floor.kept {
+            Kept::After => {
+                let end = below
+                    .last()
+                    .map_or_else(|| pieces[0].0.end.clone(), |(span, _)| span.end.clone());
+                (pieces[0].1.clone(), end)
+            }
+            Kept::Before => {
+                let (span, heir) = &pieces[pieces.len() - below.len() - 1];
+                let end = if below.is_empty() { span.end.clone() } else { None };
+                (heir.clone(), end)
+            }
+        };
+        let at_edge = pieces
+            .iter()
+            .find(|(span, _)| span.has(&floor.at) && span.start != floor.at);
+        if let Some((span, piece)) = at_edge {
+            let below = match floor.kept {
+                Kept::After => Span {
+                    start: span.start.clone(),
+                    end: Some(floor.at.clone()),
+                },
+                Kept::Before => Span {
+                    start: floor.at.clone(),
+                    end: span.end.clone(),
+                },
+            };
+            ranges.push((piece.clone(), below));
+        }
+        let starts = below
+            .iter()
+            .map(|(span, _)| &span.start)
+            .filter(|start| **start != heir.start);
+        let gone: Vec<Key> = starts.cloned().collect();
+        Self {
+            buckets: gone.len() as u64,
+            floor,
+            ranges,
+            gone,
+            heir,
+            end,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Buckets by time: pages of them are as of any others, wherever in time rows lie.
+
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use recto::session::{BucketsRequest, Session, VerifyRequest};
+use recto::{Collection, DynamicRecord, LocalSession, Page, PageQuery, Recto, Value};
+use serde_json::{Value as Json, json};
+
+use crate::common::Fresh;
+use crate::common::stores::{kind_of, parse};
+
+const SCHEMA: &str = r#"
+[collection.newest]
+fields = { stream = "text", at = "timestamp", id = "int", note = "text" }
+key = ["stream", "at", "id"]
+partition = ["stream"]
+order = ["-at"]
+writes = "overwrite"
+bucket = { time = "at", width = "1 month" }
+
+[collection.oldest]
+fields = { day = "date", id = "int", seen = "timestamp" }
+key = ["day", "id"]
+partition = []
+order = ["day"]
+writes = "append"
+bucket = { time = "day", width = "1 week" }
+
+[collection.oldest.view.by_seen]
+order = ["-seen"]
+nulls = "first"
+bucket = { time = "seen", width = "1 year" }
+
+[collection.oldest.view.unseen_last]
+order = ["seen"]
+bucket = { time = "seen", width = "15 minutes" }
+"#;
+
+/// Before 1970 and after 2100, on both sides of the ends of months, leap days, and the first and last times that there are.
+const TIMES: [&str; 12] = [
+    "0001-01-01T00:00:00Z",
+    "1899-12-31T23:59:59.999Z",
+    "1900-03-01T00:00:00Z",
+    "1969-12-31T23:59:59.999Z",
+    "1970-01-01T00:00:00Z",
+    "2016-02-28T10:00:00Z",
+    "2016-02-29T23:59:59.999Z",
+    "2016-03-01T00:00:00Z",
+    "2016-03-31T00:00:00Z",
+    "2024-10-27T01:30:00Z",
+    "2024-10-27T02:30:00Z",
+    "9999-12-31T23:59:59.999Z",
+];
+
+async fn opened(recto: &Recto) -> Recto {
+    let recto = Fresh::new(kind_of(recto)).open().await;
+    recto.apply(&parse(SCHEMA)).await.unwrap();
+    recto
+}
+
+fn record(of: &Collection<DynamicRecord>, json: &Json) -> DynamicRecord {
+    let definition = of.definition();
+    DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
+}
+
+fn key_of(record: &DynamicRecord) -> Vec<Value> {
+    let key = record.collection().key.iter();
+    key.map(|field| record.get(field).unwrap().clone()).collect()
+}
+
+fn numbers(items: &[DynamicRecord]) -> Vec<i64> {
+    items
+        .iter()
+        .map(|item| item.to_json()["id"].as_i64().unwrap())
+        .collect()
+}
+
+/// All rows in pages of `size`, forwards, then backwards.
+async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i64>, Vec<i64>) {
+    let (mut forwards, mut page): (_, Page<DynamicRecord>) =
+        (Vec::new(), query.clone().first(size).await.unwrap());
+    loop {
+        forwards.extend(numbers(page.items()));
+        let Some(next) = page.next_cursor() else { break };
+        page = query.clone().page_size(size).page_token(next).await.unwrap();
+    }
+    let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());
+    loop {
+        backwards.splice(0..0, numbers(page.items()));
+        let Some(previous) = page.previous_cursor() else {
+            break;
+        };
+        page = query.clone().page_size(size).page_token(previous).await.unwrap();
+    }
+    (forwards, backwards)
+}
+
+pub(crate) async fn are_read_as_one_partition(recto: Recto) {
+    let recto = opened(&recto).await;
+    let newest = recto.dynamic("newest").unwrap();
+    let row = |index: usize, note: &str| {
+        let row = json!({ "stream": "a", "at": TIMES[index], "id": index, "note": note });
+        record(&newest, &row)
+    };
+    // In no order, some of them one by one: each into buckets that others were made around.
+    let order = [7, 2, 11, 4, 0, 9, 5, 1, 10, 3, 8, 6];
+    let some: Vec<_> = order[..6].iter().map(|index| row(*index, "first")).collect();
+    newest.put_all(&some).await.unwrap();
+    let query = newest.query().filter(r#"stream = "a""#);
+    let mut there = order[..6].to_vec();
+    for index in &order[6..] {
+        newest.put(&row(*index, "first")).await.unwrap();
+        there.push(*index);
+        there.sort_unstable_by(|one, other| other.cmp(one));
+        let expected: Vec<i64> = there.iter().map(|index| *index as i64).collect();
+        assert_eq!(both_ways(&query, 100).await.0, expected);
+    }
+    let all: Vec<i64> = (0..TIMES.len() as i64).rev().collect();
+    for size in [1, 2, 5, 100] {
+        let (forwards, backwards) = both_ways(&query, size).await;
+        assert_eq!((&forwards, &backwards), (&all, &all), "by {size}");
+        let upwards = query.clone().order_by("at");
+        let ascending: Vec<i64> = all.iter().rev().copied().collect();
+        let (forwards, backwards) = both_ways(&upwards, size).await;
+        assert_eq!(
+            (&forwards, &backwards),
+            (&ascending, &ascending),
+            "upwards by {size}"
+        );
+    }
+    let within = newest
+        .query()
+        .filter(r#"stream = "a" AND at >= "2016-02-29T00:00:00Z" AND at < "2024-10-27T02:30:00Z""#);
+    assert_eq!(both_ways(&within, 2).await.0, [9, 8, 7, 6]);
+    let nobody = newest.query().filter(r#"stream = "b""#).first(5).await.unwrap();
+    assert!(nobody.items().is_empty());
+    // Replaced, deleted, and written again.
+    newest.put(&row(4, "second")).await.unwrap();
+    newest.delete(&key_of(&row(3, ""))[..]).await.unwrap();
+    assert_eq!(
+        numbers(
+            newest
+                .query()
+                .filter(r#"stream = "a" AND at <= "1970-01-01T00:00:00Z""#)
+                .first(9)
+                .await
+                .unwrap()
+                .items()
+        ),
+        [4, 2, 1, 0]
+    );
+    let found = newest.get(&key_of(&row(4, ""))[..]).await.unwrap();
+    assert_eq!(found, Some(row(4, "second")));
+    assert_eq!(newest.get(&key_of(&row(3, ""))[..]).await.unwrap(), None);
+    let scanned: Vec<DynamicRecord> = newest.scan().stream().try_collect().await.unwrap();
+    assert_eq!(scanned.len(), TIMES.len() - 1);
+    let estimate = query
+        .clone()
+        .with_estimate()
+        .first(3)
+        .await
+        .unwrap()
+        .estimate()
+        .unwrap();
+    assert_eq!(
+        (estimate.total_size, estimate.total_size_error),
+        (TIMES.len() as u64 - 1, 0)
+    );
+}
+
+pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
+    let recto = opened(&recto).await;
+    let oldest = recto.dynamic("oldest").unwrap();
+    let days = [
+        "1969-12-28",
+        "1969-12-29",
+        "2024-02-29",
+        "2024-03-03",
+        "2024-03-04",
+        "0001-01-01",
+        "9999-12-31",
+    ];
+    let row = |id: usize| {
+        let seen = (id % 2 == 0).then(|| TIMES[id]);
+        record(&oldest, &json!({ "day": days[id], "id": id, "seen": seen }))
+    };
+    let rows: Vec<DynamicRecord> = (0..days.len()).map(row).collect();
+    oldest.put_all(&rows).await.unwrap();
+    for (query, expected) in [
+        (oldest.query(), vec![5, 0, 1, 2, 3, 4, 6]),
+        (oldest.query().view("by_seen"), vec![5, 1, 3, 6, 4, 2, 0]),
+        (oldest.query().view("unseen_last"), vec![0, 2, 4, 6, 5, 1, 3]),
+    ] {
+        for size in [1, 3, 100] {
+            let (forwards, backwards) = both_ways(&query, size).await;
+            assert_eq!((&forwards, &backwards), (&expected, &expected), "by {size}");
+        }
+    }
+    let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+    assert!(
+        verified
+            .views
+            .iter()
+            .all(|view| view.entries == days.len() as u64)
+    );
+    let session = LocalSession::new(recto);
+    let listed = session
+        .tools()
+        .unwrap()
+        .buckets("oldest", &BucketsRequest::default())
+        .await
+        .unwrap();
+    let with_rows = listed.buckets.iter().filter(|bucket| bucket.figures.rows > 0);
+    // Two of each week lie in one bucket.
+    assert_eq!(with_rows.count(), 6);
+}

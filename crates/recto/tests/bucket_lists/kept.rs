@@ -1,0 +1,206 @@
+//! What is kept for a time only.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use recto::schema::Schema;
+use recto::session::{BucketsRequest, LoadRequest, MendRequest, Session};
+use recto::{DynamicRecord, Environment, LocalSession, OpenOptions, Recto, Value};
+use recto_model::environment::Source;
+use serde_json::json;
+
+const SCHEMA: &str = r#"
+[collection.newest]
+fields = { stream = "text", at = "timestamp", id = "int" }
+key = ["stream", "at", "id"]
+partition = ["stream"]
+order = ["-at"]
+writes = "append"
+bucket = { BOUND, keep = "8 days" }
+
+[collection.oldest]
+fields = { at = "timestamp", id = "int" }
+key = ["at", "id"]
+partition = []
+order = ["at"]
+writes = "overwrite"
+bucket = { BOUND, keep = "8 days" }
+"#;
+
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// 2024-02-20T00:00:00Z, so that days go over the leap day.
+const START_MS: i64 = 1_708_387_200_000;
+
+/// A clock that stands where it is put.
+struct Clock(Arc<AtomicI64>);
+
+impl Source for Clock {
+    fn now_micros(&self) -> i64 {
+        self.0.load(Ordering::Relaxed) * 1_000
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        Environment::system().monotonic_nanos()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill_with(|| Environment::system().random::<1>()[0]);
+    }
+}
+
+struct Kept {
+    recto: Recto,
+    now: Arc<AtomicI64>,
+    _folder: tempfile::TempDir,
+}
+
+impl Kept {
+    async fn new(bound: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Arc::new(AtomicI64::new(START_MS));
+        let options = OpenOptions::new()
+            .create()
+            .environment(Environment::new(Clock(Arc::clone(&now))));
+        let recto = Recto::open_with(folder.path().join("store"), options)
+            .await
+            .unwrap();
+        recto
+            .apply(&Schema::parse(&SCHEMA.replace("BOUND", bound)).unwrap())
+            .await
+            .unwrap();
+        Self {
+            recto,
+            now,
+            _folder: folder,
+        }
+    }
+
+    fn at(&self, days: i64) {
+        self.now.store(START_MS + days * DAY_MS, Ordering::Relaxed);
+    }
+
+    fn record(&self, of: &str, hours: i64, id: i64) -> DynamicRecord {
+        let collection = self.recto.dynamic(of).unwrap();
+        let definition = collection.definition();
+        let mut json = json!({ "at": time(hours), "id": id });
+        if of == "newest" {
+            json["stream"] = json!("a");
+        }
+        DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
+    }
+
+    /// The hours of all rows, oldest first; pages in the other direction say the same.
+    async fn hours(&self, of: &str) -> Vec<i64> {
+        let query = self.recto.dynamic(of).unwrap().query();
+        let query = if of == "newest" {
+            query.filter(r#"stream = "a""#)
+        } else {
+            query
+        };
+        let forwards = query.clone().order_by("at").first(1_000).await.unwrap();
+        let backwards = query.order_by("-at").first(1_000).await.unwrap();
+        let hours = |items: &[DynamicRecord]| -> Vec<i64> {
+            items
+                .iter()
+                .map(|item| item.to_json()["id"].as_i64().unwrap())
+                .collect()
+        };
+        let mut other = hours(backwards.items());
+        other.reverse();
+        assert_eq!(hours(forwards.items()), other);
+        other
+    }
+}
+
+fn key_of(record: &DynamicRecord) -> Vec<Value> {
+    let key = record.collection().key.iter();
+    key.map(|field| record.get(field).unwrap().clone()).collect()
+}
+
+fn time(hours: i64) -> String {
+    jiff::Timestamp::from_millisecond(START_MS + hours * HOUR_MS)
+        .unwrap()
+        .to_string()
+}
+
+#[tokio::test]
+async fn buckets_go_that_are_too_old() {
+    for bound in [
+        r#"time = "at", width = "1 day""#,
+        "rows = 7",
+        r#"target = "64KiB""#,
+    ] {
+        let kept = Kept::new(bound).await;
+        for of in ["newest", "oldest"] {
+            kept.at(0);
+            let collection = kept.recto.dynamic(of).unwrap();
+            for day in 0..12 {
+                kept.at(day);
+                let some: Vec<_> = (0..24)
+                    .map(|hour| kept.record(of, day * 24 + hour, day * 24 + hour))
+                    .collect();
+                collection.put_all(&some).await.unwrap();
+            }
+            // It is day 11: what is older than day 3 is gone, by whole days.
+            let expected: Vec<i64> = (3 * 24..12 * 24).collect();
+            assert_eq!(kept.hours(of).await, expected, "{bound} {of}");
+            let late = kept.record(of, 3 * 24 - 1, 1_000);
+            let refused = collection.put(&late).await.unwrap_err();
+            assert!(refused.to_string().contains("not kept any more"), "{refused}");
+            assert_eq!(refused.hint(), Some("keep more, or write only what is kept"));
+            let both = [kept.record(of, 12 * 24, 1_001), late.clone()];
+            assert!(collection.put_all(&both).await.is_err());
+            assert_eq!(collection.get(&key_of(&late)[..]).await.unwrap(), None);
+            collection.delete(&key_of(&late)[..]).await.unwrap();
+            collection.put(&kept.record(of, 3 * 24, 3 * 24)).await.unwrap();
+        }
+        // Nobody writes any more, and somebody looks after it.
+        kept.at(15);
+        let session = LocalSession::new(kept.recto.clone());
+        for of in ["newest", "oldest"] {
+            let tools = session.tools().unwrap();
+            tools
+                .mend_buckets(of, &MendRequest::default(), &|_| {})
+                .await
+                .unwrap();
+            let hours = kept.hours(of).await;
+            assert_eq!(hours.first(), Some(&(7 * 24)), "{bound} {of}");
+            let filter = if of == "newest" { r#"stream = "a""# } else { "" };
+            let request = BucketsRequest {
+                filter: filter.to_owned(),
+                ..BucketsRequest::default()
+            };
+            let listed = tools.buckets(of, &request).await.unwrap();
+            let rows: u64 = listed.buckets.iter().map(|bucket| bucket.figures.rows).sum();
+            assert_eq!(rows, hours.len() as u64);
+        }
+        // Of so few bytes there is but one bucket.
+        let dropped = session.bucket_metrics().unwrap().dropped;
+        assert_eq!(dropped > 0, !bound.contains("target"), "{bound}");
+    }
+}
+
+#[tokio::test]
+async fn late_rows_of_a_load_go_to_the_reject_file() {
+    let kept = Kept::new(r#"time = "at", width = "1 day""#).await;
+    kept.at(20);
+    let file = kept._folder.path().join("rows.csv");
+    let rejects = kept._folder.path().join("rejects.csv");
+    let mut text = "at,id\n".to_owned();
+    for day in 0..20 {
+        text += &format!("{},{day}\n", time(day * 24));
+    }
+    std::fs::write(&file, text).unwrap();
+    let session = LocalSession::new(kept.recto.clone());
+    let request = LoadRequest {
+        file,
+        collections: vec!["oldest".to_owned()],
+        rejects: Some(rejects.clone()),
+        ..LoadRequest::default()
+    };
+    session.tools().unwrap().load(&request, &|_| {}).await.unwrap();
+    assert_eq!(kept.hours("oldest").await, (12..20).collect::<Vec<_>>());
+    let rejected = std::fs::read_to_string(rejects).unwrap();
+    assert_eq!(rejected.matches("not kept any more").count(), 12, "{rejected}");
+}
