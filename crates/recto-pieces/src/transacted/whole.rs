@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recto_buckets::limits::MAX_WINDOW_PIECES;
-use recto_buckets::{Bucket, Directory, Floor, Kept, Key, Piece, Span, Unrouted, Version};
+use recto_buckets::{Bucket, Directory, Floor, Key, Piece, Span, Unrouted, Version};
 
 use crate::directory::Seek;
 
@@ -89,7 +89,7 @@ impl Whole {
         let piece = begun.checked_sub(1).and_then(|index| window.pieces.get(index));
         let piece = piece.ok_or(Unrouted::OutsideWindow)?;
         let next = window.pieces.get(begun).map(|piece| &piece.start);
-                Ok(Stretch {
+        Ok(Stretch {
             bucket: piece.roles.read,
             start: piece.start.as_slice(),
             end: next.or(window.end.as_ref()).map(Vec::as_slice),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use recto_buckets::sizing::{MAX_SAMPLED_EACH, MAX_TARGET_BYTES, MIN_TARGET_BYTES};
-use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View};
+use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View, WriteMode};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.
@@ -28,6 +28,7 @@ impl fmt::Display for Unsupported {
 const MANY_ROWS: &str =
     "Cassandra does not count rows; say 128 at most, or split by size: bucket = { target = \"10MB\" }";
 const SHARDS_OF_TIME: &str = "leave it out, or split by size: bucket = { target = \"10MB\", shards = 8 }";
+const TIME_OF_CHANGES: &str = "split by size: bucket = { target = \"10MB\" }; or open an embedded store";
 const KEEP: &str = "leave it out, and give records an expiry; or open an embedded store";
 const KEEP_BESIDE: &str = "leave it out, and give records an expiry: entries of views would stay";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
@@ -115,6 +116,13 @@ impl Declared<'_> {
         if counts && view.bucket.as_ref().is_some_and(|bucket| bucket.keep.is_some()) {
             of_bucket.push(("keep of the bucket", "bucket.keep", KEEP_BESIDE));
         }
+        let is_by_time = view
+            .bucket
+            .as_ref()
+            .is_some_and(|bucket| matches!(bucket.strategy, BucketStrategy::Time { .. }));
+        if is_by_time && !counts && self.collection.writes == WriteMode::Update {
+            of_bucket.push(("bucket by time", "bucket", TIME_OF_CHANGES));
+        }
         for (what, part, hint) in of_bucket {
             self.add(
                 &format!("{what} of view `{name}`"),
@@ -182,6 +190,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
             starts(&named(BEYOND, false)),
             [
                 "5:10: not supported yet: unique of collection `suspensions`",
+                "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
                 "20:10: not supported yet: bucket of so many rows of collection `timeline`",
                 "20:45: not supported yet: keep of the bucket of collection `timeline`",
@@ -192,6 +201,12 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
                 .iter()
                 .all(|text| !text.contains("so many rows"))
         );
+        let by_time = BEYOND.replace("rows = 20000", "time = \"post_id\", width = \"1 day\"");
+        let of_time = |counts| {
+            let all = starts(&named(&by_time, counts));
+            all.iter().filter(|text| text.contains("by time")).count()
+        };
+        assert_eq!((of_time(false), of_time(true)), (2, 0));
         let few = named(&BEYOND.replace("20000", "128"), false);
         assert!(few.iter().all(|text| !text.contains("so many rows")));
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));

@@ -1,14 +1,12 @@
 //! Buckets by time: pages of them are as of any others, wherever in time rows lie.
 
-use std::sync::Arc;
-
 use futures::TryStreamExt;
 use recto::session::{BucketsRequest, Session, VerifyRequest};
 use recto::{Collection, DynamicRecord, LocalSession, Page, PageQuery, Recto, Value};
 use serde_json::{Value as Json, json};
 
 use crate::common::Fresh;
-use crate::common::stores::{kind_of, parse};
+use crate::common::stores::{Kind, kind_of, parse};
 
 const SCHEMA: &str = r#"
 [collection.newest]
@@ -204,6 +202,7 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
             .iter()
             .all(|view| view.entries == days.len() as u64)
     );
+    let is_sampled = matches!(kind_of(&recto), Kind::Cassandra);
     let session = LocalSession::new(recto);
     let listed = session
         .tools()
@@ -211,7 +210,12 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
         .buckets("oldest", &BucketsRequest::default())
         .await
         .unwrap();
-    let with_rows = listed.buckets.iter().filter(|bucket| bucket.figures.rows > 0);
-    // Two of each week lie in one bucket.
+    // Two of these lie in one week. What a bucket holds is counted in embedded stores, where the first one is empty, and told by samples on
+    // Cassandra, where none of so few rows need be sampled, and each that is listed has some.
+    let has_some = |rows: u64| is_sampled || rows > 0;
+    let with_rows = listed
+        .buckets
+        .iter()
+        .filter(|bucket| has_some(bucket.figures.rows));
     assert_eq!(with_rows.count(), 6);
 }

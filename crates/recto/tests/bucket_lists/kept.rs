@@ -52,7 +52,7 @@ impl Source for Clock {
 struct Kept {
     recto: Recto,
     now: Arc<AtomicI64>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Kept {
@@ -69,11 +69,7 @@ impl Kept {
             .apply(&Schema::parse(&SCHEMA.replace("BOUND", bound)).unwrap())
             .await
             .unwrap();
-        Self {
-            recto,
-            now,
-            _folder: folder,
-        }
+        Self { recto, now, folder }
     }
 
     fn at(&self, days: i64) {
@@ -185,8 +181,8 @@ async fn buckets_go_that_are_too_old() {
 async fn late_rows_of_a_load_go_to_the_reject_file() {
     let kept = Kept::new(r#"time = "at", width = "1 day""#).await;
     kept.at(20);
-    let file = kept._folder.path().join("rows.csv");
-    let rejects = kept._folder.path().join("rejects.csv");
+    let file = kept.folder.path().join("rows.csv");
+    let rejects = kept.folder.path().join("rejects.csv");
     let mut text = "at,id\n".to_owned();
     for day in 0..20 {
         text += &format!("{},{day}\n", time(day * 24));
