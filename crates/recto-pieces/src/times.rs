@@ -21,6 +21,8 @@ const STEPS_OF_LENGTH: i64 = 8;
 const MS_PER_DAY: i64 = 86_400_000;
 /// The day of 1970-01-01, in cells of dates.
 const EPOCH_DAY: i64 = 1 << 31;
+/// Days of dates, counted from 1970-01-01, end here.
+const LAST_DAY: i64 = EPOCH_DAY - 1;
 /// From 1582-10-15, where UUIDs count from, to 1970-01-01.
 const UUID_EPOCH_MS: i64 = -12_219_292_800_000;
 /// UUIDs count 100 ns.
@@ -112,7 +114,7 @@ impl Times {
         let (first, behind) = match self.direction {
             Direction::Ascending => (
                 self.first_from(start_ms),
-                next_ms.map(|next| self.first_from(next)),
+                next_ms.and_then(|next| self.first_from(next)),
             ),
             // The newest keys are the first.
             Direction::Descending => {
@@ -120,11 +122,11 @@ impl Times {
                 let is_some = before < start_ms;
                 (
                     self.last_before(next_ms),
-                    is_some.then(|| self.last_before(Some(start_ms))),
+                    is_some.then(|| self.last_before(Some(start_ms))).flatten(),
                 )
             }
         };
-        let start = self.edge(&first)?;
+        let start = self.edge(&first.ok_or_else(no_such_time)?)?;
         let end = behind.map(|cell| self.edge(&cell)).transpose()?;
         let end = end.filter(|end| *end > start).or(self.end_of_times()?);
         Ok(TimeBucket { start, end, bucket })
@@ -136,10 +138,11 @@ impl Times {
     /// # Errors
     /// There can be no such key.
     fn edge_of_kept(&self, from_ms: i64) -> Result<Key> {
-        match self.direction {
-            Direction::Ascending => self.edge(&self.first_from(from_ms)),
-            Direction::Descending => self.edge(&self.last_before(Some(from_ms))),
-        }
+        let cell = match self.direction {
+            Direction::Ascending => self.first_from(from_ms),
+            Direction::Descending => self.last_before(Some(from_ms)),
+        };
+        self.edge(&cell.ok_or_else(no_such_time)?)
     }
 
     /// Whether rows without a time stand behind the others; none: each has one.
@@ -193,40 +196,54 @@ impl Times {
         }
     }
 
-    /// The first value that is not before a time.
-    fn first_from(&self, ms: i64) -> Vec<u8> {
+    /// The first value that is not before a time; none: all are before it.
+    fn first_from(&self, ms: i64) -> Option<Vec<u8>> {
         match self.ty {
             Type::Date => {
                 let day = ms.div_euclid(MS_PER_DAY) + i64::from(ms.rem_euclid(MS_PER_DAY) > 0);
-                date_cell(day)
+                (day <= LAST_DAY).then(|| date_cell(day))
             }
             Type::TimeUuid => {
-                let ticks = ms.saturating_sub(UUID_EPOCH_MS).saturating_mul(UUID_TICKS_PER_MS);
+                let ticks = uuid_ticks(ms);
                 // The other bytes are compared as numbers with a sign.
-                uuid_cell(ticks, 0x80)
+                (ticks <= LAST_UUID_TICKS).then(|| uuid_cell(ticks, 0x80))
             }
-            _ => ms.to_be_bytes().to_vec(),
+            _ => Some(ms.to_be_bytes().to_vec()),
         }
     }
 
-    /// The last value before a time; none: the last of all.
-    fn last_before(&self, ms: Option<i64>) -> Vec<u8> {
+    /// The last value before a time, or of all; none: none is before it.
+    fn last_before(&self, ms: Option<i64>) -> Option<Vec<u8>> {
+        let Some(ms) = ms else {
+            return Some(self.last());
+        };
         match self.ty {
-            Type::Date => date_cell(ms.map_or(i64::MAX, |ms| (ms.saturating_sub(1)).div_euclid(MS_PER_DAY))),
-            Type::TimeUuid => {
-                let ticks = |ms: i64| {
-                    ms.saturating_sub(UUID_EPOCH_MS)
-                        .saturating_mul(UUID_TICKS_PER_MS)
-                        .saturating_sub(1)
-                };
-                uuid_cell(ms.map_or(i64::MAX, ticks), 0x7f)
+            Type::Date => {
+                let day = ms.saturating_sub(1).div_euclid(MS_PER_DAY);
+                (day >= -EPOCH_DAY).then(|| date_cell(day))
             }
-            _ => ms
-                .map_or(i64::MAX, |ms| ms.saturating_sub(1))
-                .to_be_bytes()
-                .to_vec(),
+            Type::TimeUuid => {
+                let ticks = uuid_ticks(ms).saturating_sub(1);
+                (ticks >= 0).then(|| uuid_cell(ticks, 0x7f))
+            }
+            _ => ms.checked_sub(1).map(|ms| ms.to_be_bytes().to_vec()),
         }
     }
+
+    /// The last value that there is.
+    fn last(&self) -> Vec<u8> {
+        match self.ty {
+            Type::Date => date_cell(LAST_DAY),
+            Type::TimeUuid => uuid_cell(LAST_UUID_TICKS, 0x7f),
+            _ => i64::MAX.to_be_bytes().to_vec(),
+        }
+    }
+}
+
+fn no_such_time() -> PiecesError {
+    let message = "the order's type has no value at the edge of a bucket by time";
+    PiecesError::new(PiecesErrorKind::InvalidArgument, message)
+        .with_hint("make the buckets, or what is kept, shorter")
 }
 
 /// For how long rows are kept, by the time that they are ordered by first.
@@ -295,6 +312,11 @@ const ABSENT: &[u8] = &[1];
 fn date_cell(day: i64) -> Vec<u8> {
     let day = day.saturating_add(EPOCH_DAY).clamp(0, u32::MAX.into());
     u32::try_from(day).unwrap_or(u32::MAX).to_be_bytes().to_vec()
+}
+
+/// A time as UUIDs count it, those included that they cannot hold.
+fn uuid_ticks(ms: i64) -> i64 {
+    ms.saturating_sub(UUID_EPOCH_MS).saturating_mul(UUID_TICKS_PER_MS)
 }
 
 fn ticks_of(cell: &[u8]) -> i64 {
@@ -372,10 +394,7 @@ mod tests {
     fn cell(ty: &Type, ms: i64, other: u8) -> Vec<u8> {
         match ty {
             Type::Date => date_cell(ms.div_euclid(MS_PER_DAY)),
-            Type::TimeUuid => uuid_cell(
-                ms.saturating_sub(UUID_EPOCH_MS).saturating_mul(UUID_TICKS_PER_MS),
-                other,
-            ),
+            Type::TimeUuid => uuid_cell(uuid_ticks(ms), other),
             _ => ms.to_be_bytes().to_vec(),
         }
     }
