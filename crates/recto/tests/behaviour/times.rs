@@ -180,7 +180,7 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
         "9999-12-31",
     ];
     let row = |id: usize| {
-        let seen = (id % 2 == 0).then(|| TIMES[id]);
+        let seen = id.is_multiple_of(2).then(|| TIMES[id]);
         record(&oldest, &json!({ "day": days[id], "id": id, "seen": seen }))
     };
     let rows: Vec<DynamicRecord> = (0..days.len()).map(row).collect();
