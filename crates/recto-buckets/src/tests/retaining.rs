@@ -26,6 +26,7 @@ const WRITTEN: &[u8] = b"c";
 const FLOOR: &[u8] = b"k";
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct Drops {
     without: Option<Rule>,
     /// The newest keys are the first.
@@ -370,7 +371,7 @@ impl Model for Drops {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        fn seen<'s>(state: &'s State) -> Option<&'s BTreeSet<Key>> {
+        fn seen(state: &State) -> Option<&BTreeSet<Key>> {
             match &state.page {
                 Page::Done(seen) => Some(seen),
                 _ => None,

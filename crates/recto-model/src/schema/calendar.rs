@@ -68,6 +68,9 @@ impl Width {
         let longest = i128::from(self.count.max(1)) * i128::from(self.unit.longest_ms());
         let within = (i128::from(start) + longest).min(i128::from(i64::MAX));
         let next = self.floor_ms(i64::try_from(within).unwrap_or(i64::MAX));
+        // The first one that there is may be shorter than others, where time begins.
+        let before = self.floor_ms(next.saturating_sub(1));
+        let next = if before > start { before } else { next };
         (next > start).then_some(next)
     }
 
