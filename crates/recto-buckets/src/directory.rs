@@ -95,6 +95,50 @@ impl Floor {
             Kept::Before => key >= self.at.as_slice(),
         }
     }
+
+    /// Whether all of a span is below it.
+    pub fn hides_all(&self, span: &Span) -> bool {
+        match self.kept {
+            Kept::After => span.end.as_ref().is_some_and(|end| *end <= self.at),
+            Kept::Before => span.start >= self.at,
+        }
+    }
+
+    /// Whether one at this edge would hide more.
+    pub fn is_lower_than(&self, edge: &Key) -> bool {
+        match self.kept {
+            Kept::After => self.at < *edge,
+            Kept::Before => self.at > *edge,
+        }
+    }
+
+    /// Where rows are kept.
+    pub fn kept_span(&self) -> Span {
+        let (kept, _) = self.sides();
+        kept
+    }
+
+    /// Where they are not.
+    pub fn hidden_span(&self) -> Span {
+        let (_, hidden) = self.sides();
+        hidden
+    }
+
+    /// Where rows are kept, and where they are not.
+    fn sides(&self) -> (Span, Span) {
+        let before = Span {
+            start: Key::new(),
+            end: Some(self.at.clone()),
+        };
+        let behind = Span {
+            start: self.at.clone(),
+            end: None,
+        };
+        match self.kept {
+            Kept::After => (behind, before),
+            Kept::Before => (before, behind),
+        }
+    }
 }
 
 /// A range of keys.

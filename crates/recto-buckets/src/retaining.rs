@@ -137,10 +137,8 @@ impl Directory {
     /// higher than it was.
     fn raised(&self, wanted: &Floor, protocol: Protocol) -> Option<Self> {
         let is_higher = |edge: &Key| {
-            self.floor.as_ref().is_none_or(|floor| match wanted.kept {
-                Kept::After => floor.at < *edge,
-                Kept::Before => floor.at > *edge,
-            })
+            let floor = self.floor.as_ref();
+            floor.is_none_or(|floor| floor.is_lower_than(edge))
         };
         let is_apart = |index: usize| {
             let (one, other) = self.pieces.split_at(index);
@@ -167,11 +165,7 @@ impl Directory {
     /// How many pieces are below the floor, the oldest ones.
     fn count_below(&self) -> usize {
         let Some(floor) = &self.floor else { return 0 };
-        let is_below = |(span, _): &(crate::Span, &Piece)| match floor.kept {
-            Kept::After => span.end.as_ref().is_some_and(|end| *end <= floor.at),
-            Kept::Before => span.start >= floor.at,
-        };
-        self.spans().filter(is_below).count()
+        self.spans().filter(|(span, _)| floor.hides_all(span)).count()
     }
 
     /// The buckets of what lies below the floor.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::directory::{Directory, Kept, Roles, Span};
+use crate::directory::{Directory, Floor, Roles, Span};
 use crate::limits::Protocol;
 use crate::names::{Bucket, Key};
 use crate::rules::Rule;
@@ -129,18 +129,6 @@ impl Directory {
 
     /// Where rows are kept.
     fn kept(&self) -> Span {
-        match &self.floor {
-            None => Span::all(),
-            Some(floor) => match floor.kept {
-                Kept::After => Span {
-                    start: floor.at.clone(),
-                    end: None,
-                },
-                Kept::Before => Span {
-                    start: Key::new(),
-                    end: Some(floor.at.clone()),
-                },
-            },
-        }
+        self.floor.as_ref().map_or_else(Span::all, Floor::kept_span)
     }
 }

@@ -12,6 +12,7 @@
 //! | [`order`] | the one definition of how values compare |
 //! | [`key`] | byte-comparable keys: the order as bytes |
 //! | [`width`] | [`Width`](width::Width): lengths of time in calendar units, and the calendar they are counted in |
+//! | [`instants`] | points in time in cells |
 //! | [`table`] | wide-column tables, positions in them and slices of them |
 //! | [`schema`] | collections, views, and the TOML they are written in |
 //! | [`json`] | record JSON, one mapping for HTTP, command line and files |
@@ -31,6 +32,7 @@ pub mod environment;
 pub mod extremes;
 #[cfg(any(test, feature = "testing"))]
 pub mod golden;
+pub mod instants;
 pub mod json;
 pub mod key;
 pub mod native;

@@ -240,9 +240,7 @@ impl Partition {
             heard_nanos: pieces.environment.monotonic_nanos(),
         };
         pieces.copies.keep(&self.place.id, &taken);
-        if self.place.pieced.times.is_none() {
-            pieces.notices.look(&self.place, taken.directory());
-        }
+        pieces.notices.look(&self.place, taken.directory());
         Ok(taken)
     }
 }

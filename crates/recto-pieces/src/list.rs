@@ -179,7 +179,7 @@ impl Chosen {
                 bucket: roles.read,
                 stage: Stage::of(roles),
                 other: further.into_iter().flatten().max().copied(),
-                is_below_floor: floor.as_ref().is_some_and(|floor| hides(floor, span)),
+                is_below_floor: floor.as_ref().is_some_and(|floor| floor.hides_all(span)),
                 figures,
             })
         });
@@ -188,14 +188,6 @@ impl Chosen {
             before: self.before,
             behind: self.behind,
         })
-    }
-}
-
-/// Whether nothing of a span is kept.
-fn hides(floor: &recto_buckets::Floor, span: &Span) -> bool {
-    match floor.kept {
-        recto_buckets::Kept::After => span.end.as_ref().is_some_and(|end| *end <= floor.at),
-        recto_buckets::Kept::Before => span.start >= floor.at,
     }
 }
 

@@ -72,6 +72,10 @@ impl Notices {
     }
 
     pub(crate) fn add(&self, place: &Arc<Place>, notice: Notice, key: &[u8]) {
+        // Buckets by time are never cut.
+        if place.pieced.times.is_some() {
+            return;
+        }
         let mut inner = self.lock();
         let address = (Arc::clone(&place.id), notice.clone());
         if inner.waiting.len() >= MAX_NOTICES || inner.waiting.contains_key(&address) {

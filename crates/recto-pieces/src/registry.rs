@@ -146,22 +146,21 @@ impl PieceStore {
         match seek {
             Seek::At(key) => {
                 // Of whole keys it is known where their bucket begins.
-                let begins = times.bucket_of(key).ok().map(|bucket| bucket.start);
-                let before = match begins {
-                    Some(start) => Some(start),
-                    None if key.is_empty() => None,
-                    None => {
-                        let to = Bound::After(cells_of(key));
-                        let (read, _) = self
-                            .entries(place, (Bound::start(), to), true, 1, deadline)
-                            .await?;
+                let before = match times.bucket_of(key) {
+                    Ok(bucket) => Some(bucket.start),
+                    Err(_) if key.is_empty() => None,
+                    Err(_) => {
+                        let between = (Bound::start(), Bound::After(cells_of(key)));
+                        let read = self.entries(place, between, ReadDirection::Backward, 1, deadline);
+                        let (read, _) = read.await?;
                         read.into_iter().next().map(|entry| entry.start)
                     }
                 };
                 let from = before
                     .as_ref()
                     .map_or_else(Bound::start, |start| Bound::Before(cells_of(start)));
-                let read = self.entries(place, (from, Bound::end()), false, most, deadline);
+                let between = (from, Bound::end());
+                let read = self.entries(place, between, ReadDirection::Forward, most, deadline);
                 let (entries, end) = read.await?;
                 Ok(self.window_of(pieces_of(place, entries, before.unwrap_or_default()), end))
             }
@@ -169,13 +168,11 @@ impl PieceStore {
                 let to = edge
                     .as_ref()
                     .map_or_else(Bound::end, |edge| Bound::Before(cells_of(edge)));
-                let read = self.entries(place, (Bound::start(), to), true, most, deadline);
+                let between = (Bound::start(), to);
+                let read = self.entries(place, between, ReadDirection::Backward, most, deadline);
                 let (mut entries, more) = read.await?;
                 entries.reverse();
-                let first = match more {
-                    Some(_) => entries.first().map(|entry| entry.start.clone()),
-                    None => None,
-                };
+                let first = more.and(entries.first().map(|entry| entry.start.clone()));
                 let pieces = pieces_of(place, entries, first.unwrap_or_default());
                 Ok(self.window_of(pieces, edge.clone()))
             }
@@ -187,18 +184,14 @@ impl PieceStore {
         &self,
         place: &Place,
         (from, to): (Bound, Bound),
-        is_backward: bool,
+        direction: ReadDirection,
         most: u32,
         deadline: Deadline,
     ) -> Result<(Vec<Entry>, Option<Key>)> {
         let slice = Slice {
             from,
             to,
-            direction: if is_backward {
-                ReadDirection::Backward
-            } else {
-                ReadDirection::Forward
-            },
+            direction,
             ..Slice::from_start(&self.tables.times, place.directory_partition(), most + 1)
         };
         let read = self

@@ -339,9 +339,7 @@ impl Way<'_> {
         for ((_, bucket), row) in sending.noticed {
             let row = &self.group.rows[row];
             let place = &row.partition.place;
-            if place.pieced.times.is_none() {
-                self.pieces.notices.add(place, Notice::Grown(bucket), &row.key);
-            }
+            self.pieces.notices.add(place, Notice::Grown(bucket), &row.key);
         }
         let together = sending.first.into_values();
         let together = together.chain(self.group.others.iter().cloned()).collect();

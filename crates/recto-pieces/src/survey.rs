@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Directory, Drawn, Figures, Floor, Kept, Key, Piece, Several, Span, corrected};
+use recto_buckets::{Directory, Drawn, Figures, Floor, Key, Piece, Several, Span, corrected};
 
 use crate::directory::Seek;
 use crate::error::Result;
@@ -461,20 +461,7 @@ fn opened(pieces: &[(Span, Piece)], span: &Span) -> Vec<Opened> {
 
 /// What of a span is kept; none: nothing.
 fn kept(floor: Option<&Floor>, span: &Span) -> Option<Span> {
-    let Some(floor) = floor else {
-        return Some(span.clone());
-    };
-    let kept = match floor.kept {
-        Kept::After => Span {
-            start: floor.at.clone(),
-            end: None,
-        },
-        Kept::Before => Span {
-            start: Key::new(),
-            end: Some(floor.at.clone()),
-        },
-    };
-    kept.common(span)
+    floor.map_or_else(|| Some(span.clone()), |floor| floor.kept_span().common(span))
 }
 
 /// All parts in their order, those that were looked at as they were found.

@@ -235,8 +235,8 @@ impl PiecedTable {
     ///
     /// # Errors
     /// They are not ordered by a time first.
-    pub fn kept_for(self, length: Width, bucket: Option<Width>) -> Result<Self> {
-        let keep = Keep::of(&self.table, length, bucket)?;
+    pub fn kept_for(self, length: Width) -> Result<Self> {
+        let keep = Keep::of(&self.table, length, self.times.as_deref())?;
         Ok(Self {
             keep: Some(Arc::new(keep)),
             ..self

@@ -6,7 +6,7 @@
 use recto_buckets::{Bucket, Floor, Kept, Key};
 use recto_model::table::Direction;
 use recto_model::width::Width;
-use recto_model::{Column, Table, Type, key};
+use recto_model::{Table, Type, instants, key};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::tables::direction_of;
@@ -18,18 +18,6 @@ const EPOCH_BUCKET: i64 = 1 << 62;
 const MS_PER_SECOND: i64 = 1_000;
 /// Buckets that are not by time go by so many steps of the length that they are kept for.
 const STEPS_OF_LENGTH: i64 = 8;
-const MS_PER_DAY: i64 = 86_400_000;
-/// The day of 1970-01-01, in cells of dates.
-const EPOCH_DAY: i64 = 1 << 31;
-/// Days of dates, counted from 1970-01-01, end here.
-const LAST_DAY: i64 = EPOCH_DAY - 1;
-/// From 1582-10-15, where UUIDs count from, to 1970-01-01.
-const UUID_EPOCH_MS: i64 = -12_219_292_800_000;
-/// UUIDs count 100 ns.
-const UUID_TICKS_PER_MS: i64 = 10_000;
-/// The last time that a UUID of version 1 has.
-const LAST_UUID_TICKS: i64 = (1 << 60) - 1;
-
 /// How keys of a table are put into buckets by time.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
@@ -56,13 +44,12 @@ impl Times {
     /// # Errors
     /// It is not.
     pub(crate) fn of(table: &Table, width: Width) -> Result<Self> {
-        let is_time = |column: &&Column| matches!(column.ty, Type::Timestamp | Type::TimeUuid | Type::Date);
         let columns = table.clustering();
         let (presence, time) = match columns.first() {
             Some(first) if first.ty == Type::Boolean => (Some(direction_of(first)), columns.get(1)),
             first => (None, first),
         };
-        let Some(time) = time.filter(is_time) else {
+        let Some(time) = time.filter(|time| instants::is_time(&time.ty)) else {
             let message = format!("table {} is not ordered by a time first", table.name());
             return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message)
                 .with_hint("buckets by time need a timestamp, timeuuid or date as first order column"));
@@ -79,7 +66,7 @@ impl Times {
     ///
     /// # Errors
     /// It is none of the table's keys.
-    pub(crate) fn time_of(&self, key: &[u8]) -> Result<Option<i64>> {
+    fn time_of(&self, key: &[u8]) -> Result<Option<i64>> {
         let mut rest = key;
         if let Some(direction) = self.presence {
             let mut cell = Vec::new();
@@ -90,7 +77,7 @@ impl Times {
         }
         let mut cell = Vec::new();
         key::decode(&self.ty, self.direction, &mut rest, &mut cell).map_err(PiecesError::from)?;
-        Ok(Some(self.ms_of(&cell)))
+        Ok(Some(instants::ms_of(&self.ty, &cell)))
     }
 
     /// The bucket that a key belongs to.
@@ -113,16 +100,18 @@ impl Times {
         let bucket = Bucket(u64::try_from(number).unwrap_or(TIMELESS.0));
         let (first, behind) = match self.direction {
             Direction::Ascending => (
-                self.first_from(start_ms),
-                next_ms.and_then(|next| self.first_from(next)),
+                instants::first_from(&self.ty, start_ms),
+                next_ms.and_then(|next| instants::first_from(&self.ty, next)),
             ),
             // The newest keys are the first.
             Direction::Descending => {
                 let before = self.width.floor_ms(start_ms.saturating_sub(1));
                 let is_some = before < start_ms;
                 (
-                    self.last_before(next_ms),
-                    is_some.then(|| self.last_before(Some(start_ms))).flatten(),
+                    instants::last_before(&self.ty, next_ms),
+                    is_some
+                        .then(|| instants::last_before(&self.ty, Some(start_ms)))
+                        .flatten(),
                 )
             }
         };
@@ -139,8 +128,8 @@ impl Times {
     /// There can be no such key.
     fn edge_of_kept(&self, from_ms: i64) -> Result<Key> {
         let cell = match self.direction {
-            Direction::Ascending => self.first_from(from_ms),
-            Direction::Descending => self.last_before(Some(from_ms)),
+            Direction::Ascending => instants::first_from(&self.ty, from_ms),
+            Direction::Descending => instants::last_before(&self.ty, Some(from_ms)),
         };
         self.edge(&cell.ok_or_else(no_such_time)?)
     }
@@ -184,60 +173,6 @@ impl Times {
         key::encode(&self.ty, self.direction, cell, &mut edge)?;
         Ok(edge)
     }
-
-    fn ms_of(&self, cell: &[u8]) -> i64 {
-        match self.ty {
-            Type::Date => {
-                let day = cell.try_into().map_or(0, u32::from_be_bytes);
-                (i64::from(day) - EPOCH_DAY) * MS_PER_DAY
-            }
-            Type::TimeUuid => ticks_of(cell).div_euclid(UUID_TICKS_PER_MS) + UUID_EPOCH_MS,
-            _ => cell.try_into().map_or(0, i64::from_be_bytes),
-        }
-    }
-
-    /// The first value that is not before a time; none: all are before it.
-    fn first_from(&self, ms: i64) -> Option<Vec<u8>> {
-        match self.ty {
-            Type::Date => {
-                let day = ms.div_euclid(MS_PER_DAY) + i64::from(ms.rem_euclid(MS_PER_DAY) > 0);
-                (day <= LAST_DAY).then(|| date_cell(day))
-            }
-            Type::TimeUuid => {
-                let ticks = uuid_ticks(ms);
-                // The other bytes are compared as numbers with a sign.
-                (ticks <= LAST_UUID_TICKS).then(|| uuid_cell(ticks, 0x80))
-            }
-            _ => Some(ms.to_be_bytes().to_vec()),
-        }
-    }
-
-    /// The last value before a time, or of all; none: none is before it.
-    fn last_before(&self, ms: Option<i64>) -> Option<Vec<u8>> {
-        let Some(ms) = ms else {
-            return Some(self.last());
-        };
-        match self.ty {
-            Type::Date => {
-                let day = ms.saturating_sub(1).div_euclid(MS_PER_DAY);
-                (day >= -EPOCH_DAY).then(|| date_cell(day))
-            }
-            Type::TimeUuid => {
-                let ticks = uuid_ticks(ms).saturating_sub(1);
-                (ticks >= 0).then(|| uuid_cell(ticks, 0x7f))
-            }
-            _ => ms.checked_sub(1).map(|ms| ms.to_be_bytes().to_vec()),
-        }
-    }
-
-    /// The last value that there is.
-    fn last(&self) -> Vec<u8> {
-        match self.ty {
-            Type::Date => date_cell(LAST_DAY),
-            Type::TimeUuid => uuid_cell(LAST_UUID_TICKS, 0x7f),
-            _ => i64::MAX.to_be_bytes().to_vec(),
-        }
-    }
 }
 
 fn no_such_time() -> PiecesError {
@@ -256,16 +191,16 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// Of a table that is ordered by a time first, in buckets of a width if they are by time.
+    /// Of a table that is ordered by a time first; `by_time`: how its keys are put into buckets, if that is by time.
     ///
     /// # Errors
     /// It is not.
-    pub(crate) fn of(table: &Table, length: Width, bucket: Option<Width>) -> Result<Self> {
+    pub(crate) fn of(table: &Table, length: Width, by_time: Option<&Times>) -> Result<Self> {
         Ok(Self {
-            times: Times::of(table, bucket.unwrap_or(length))?,
+            times: by_time.map_or_else(|| Times::of(table, length), |times| Ok(times.clone()))?,
             // Months have 31 days, and years 366: what is kept is kept for no less.
             length_ms: length.longest_ms(),
-            is_by_time: bucket.is_some(),
+            is_by_time: by_time.is_some(),
         })
     }
 
@@ -296,56 +231,16 @@ impl Keep {
     }
 }
 
-/// Whether a floor is to be raised to another one.
-pub(crate) fn is_raised(floor: Option<&Floor>, to: &Floor) -> bool {
-    floor.is_none_or(|floor| match to.kept {
-        Kept::After => floor.at < to.at,
-        Kept::Before => floor.at > to.at,
-    })
-}
-
 /// What the column before a time holds where there is one, and where there is none.
 const PRESENT: &[u8] = &[0];
 const ABSENT: &[u8] = &[1];
 
-/// The nearest date that there is.
-fn date_cell(day: i64) -> Vec<u8> {
-    let day = day.saturating_add(EPOCH_DAY).clamp(0, u32::MAX.into());
-    u32::try_from(day).unwrap_or(u32::MAX).to_be_bytes().to_vec()
-}
-
-/// A time as UUIDs count it, those included that they cannot hold.
-fn uuid_ticks(ms: i64) -> i64 {
-    ms.saturating_sub(UUID_EPOCH_MS).saturating_mul(UUID_TICKS_PER_MS)
-}
-
-fn ticks_of(cell: &[u8]) -> i64 {
-    let Ok(uuid) = <[u8; 16]>::try_from(cell) else {
-        return 0;
-    };
-    let high = i64::from(u16::from_be_bytes([uuid[6] & 0x0f, uuid[7]]));
-    let middle = i64::from(u16::from_be_bytes([uuid[4], uuid[5]]));
-    let low = i64::from(u32::from_be_bytes([uuid[0], uuid[1], uuid[2], uuid[3]]));
-    high << 48 | middle << 32 | low
-}
-
-/// The UUID of version 1 of the nearest time that there is, with all other bytes the same.
-fn uuid_cell(ticks: i64, other: u8) -> Vec<u8> {
-    let ticks = ticks.clamp(0, LAST_UUID_TICKS).to_be_bytes();
-    let mut uuid = vec![other; 16];
-    uuid[..4].copy_from_slice(&ticks[4..]);
-    uuid[4..6].copy_from_slice(&ticks[2..4]);
-    uuid[6..8].copy_from_slice(&ticks[..2]);
-    uuid[6] |= 0x10;
-    uuid
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use recto_model::Cells;
     use recto_model::table::{ColumnKind, TableOptions, WriteKind};
     use recto_model::width::WidthUnit;
+    use recto_model::{Cells, Column};
 
     use super::*;
 
@@ -391,12 +286,16 @@ mod tests {
         ]
     }
 
+    /// The nearest value to a time; of a time uuid, with other bytes behind the time.
     fn cell(ty: &Type, ms: i64, other: u8) -> Vec<u8> {
-        match ty {
-            Type::Date => date_cell(ms.div_euclid(MS_PER_DAY)),
-            Type::TimeUuid => uuid_cell(uuid_ticks(ms), other),
-            _ => ms.to_be_bytes().to_vec(),
+        let (first, last) = (instants::first_from(ty, ms), instants::last_before(ty, None));
+        if *ty == Type::TimeUuid {
+            let mut uuid = first.or(last).expect("there is a last one");
+            uuid[8..].fill(other);
+            return uuid;
         }
+        let not_behind = instants::last_before(ty, ms.checked_add(1));
+        not_behind.or(first).expect("it is not behind all")
     }
 
     proptest! {
@@ -424,7 +323,7 @@ mod tests {
                 prop_assert!(bucket.end.as_ref().is_none_or(|end| key < *end));
                 prop_assert!(bucket.bucket.0 > 0 && i64::try_from(bucket.bucket.0).is_ok());
                 prop_assert_eq!(&times_of.bucket_of(&bucket.start).expect("it is a key"), &bucket);
-                let floor = ms.map(|_| width.floor_ms(times_of.ms_of(&value)));
+                let floor = ms.map(|_| width.floor_ms(instants::ms_of(&ty, &value)));
                 found.push((key, bucket, floor));
             }
             found.sort();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use stateright::{Checker, Model, Property};
 
 use super::SAMPLING;
-use super::model::told;
-use crate::rules::{Rule, Rules};
+use super::model::{by_seconds, is_broken, told};
+use crate::rules::Rule;
 use crate::{Clock, Directory, DirectoryCopy, Protocol};
 
 const OVER: &str = "nobody goes by a copy that was waited for";
@@ -74,23 +74,13 @@ impl Clocks {
         }
     }
 
-    /// One that counts seconds, of which a copy lives two and clocks stand still for one.
     fn protocol(&self) -> Protocol {
-        Protocol {
-            short_life_ms: 2,
-            long_life_ms: 2,
-            standstill_ms: 1,
-            rules: Rules::without(self.without),
-            ..Protocol::default()
-        }
+        by_seconds(self.without)
     }
 
     fn breaks(mut self, rule: Rule) {
         self.without = Some(rule);
-        let checker = self.checker().spawn_bfs().join();
-        let path = checker.discovery(OVER);
-        let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
-        eprintln!("without {rule:?}:\n{}", told(path));
+        is_broken(rule, self.checker().spawn_bfs().join().discovery(OVER));
     }
 }
 

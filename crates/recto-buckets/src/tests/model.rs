@@ -86,6 +86,23 @@ impl Config {
     }
 }
 
+/// A protocol that counts seconds, of which copies live two and clocks stand still for one.
+pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
+    Protocol {
+        short_life_ms: 2,
+        long_life_ms: 2,
+        standstill_ms: 1,
+        rules: Rules::without(without),
+        ..Protocol::default()
+    }
+}
+
+/// That without a rule there is a way to where something is broken.
+pub(crate) fn is_broken<S, A: std::fmt::Debug>(rule: Rule, path: Option<Path<S, A>>) {
+    let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
+    eprintln!("without {rule:?}:\n{}", told(path));
+}
+
 /// A way to a state as text: what happened, one a line.
 pub(crate) fn told<S, A: std::fmt::Debug>(path: Path<S, A>) -> String {
     let happenings = path.into_actions().into_iter().enumerate();

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use stateright::{Checker, Model, Property};
 
-use super::model::told;
+use super::model::{by_seconds, is_broken, told};
 use super::{directory, piece};
-use crate::rules::{Rule, Rules};
+use crate::rules::Rule;
 use crate::{
     Bucket, Clock, Decision, Directory, DirectoryCopy, Floor, Kept, Key, Operation, Protocol, ReadAction,
     ReadEvent, Reading, RetainAction, RetainEvent, Retaining, Slice, Span, WriteAction, WriteEvent, Writing,
@@ -106,13 +106,7 @@ impl Drops {
     }
 
     fn protocol(&self) -> Protocol {
-        Protocol {
-            short_life_ms: 2,
-            long_life_ms: 2,
-            standstill_ms: 1,
-            rules: Rules::without(self.without),
-            ..Protocol::default()
-        }
+        by_seconds(self.without)
     }
 
     /// A key in the order that this model has.
@@ -295,10 +289,7 @@ impl Drops {
 
     fn breaks(mut self, rule: Rule, property: &'static str) {
         self.without = Some(rule);
-        let checker = self.checker().spawn_bfs().join();
-        let path = checker.discovery(property);
-        let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
-        eprintln!("without {rule:?}:\n{}", told(path));
+        is_broken(rule, self.checker().spawn_bfs().join().discovery(property));
     }
 }
 

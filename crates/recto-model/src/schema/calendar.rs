@@ -45,10 +45,10 @@ impl Width {
                 // At most a time since the first one that there is.
                 return i64::try_from(i128::from(time_ms) - into).unwrap_or(i64::MIN);
             }
-            WidthUnit::Second => MS_PER_SECOND,
-            WidthUnit::Minute => 60 * MS_PER_SECOND,
-            WidthUnit::Hour => 3_600 * MS_PER_SECOND,
-            WidthUnit::Day => MS_PER_DAY,
+            // These are all of one length.
+            WidthUnit::Second | WidthUnit::Minute | WidthUnit::Hour | WidthUnit::Day => {
+                self.unit.longest_ms()
+            }
         };
         time_ms.saturating_sub(time_ms.rem_euclid(count.saturating_mul(ms)))
     }

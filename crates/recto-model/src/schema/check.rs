@@ -13,6 +13,7 @@ use super::problem::Problem;
 use super::type_text::check_type;
 use super::{BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW, grain};
 use crate::Type;
+use crate::instants::is_time;
 use crate::table::Direction;
 use crate::width::Width;
 
@@ -68,11 +69,6 @@ pub(super) fn name(word: &Word, what: &'static str, context: &mut Context<'_>) {
             proposed: proposed(&word.text),
         });
     }
-}
-
-/// Whether values of it are points in time.
-fn is_time(ty: &Type) -> bool {
-    matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date)
 }
 
 fn texts(words: &[Word]) -> Vec<String> {
@@ -569,7 +565,7 @@ impl<'a> Rules<'a, '_, '_> {
             PerField::Each(_) => order.to_vec(),
         };
         let before = self.context.count();
-        let values = self.per_field("grain", declared, &order, grain::takes, grain::TYPE_NAMES);
+        let values = self.per_field("grain", declared, &order, is_time, grain::TYPE_NAMES);
         if self.context.count() > before {
             return values;
         }

@@ -1,23 +1,11 @@
 //! Order fields rounded down: what of a field's value stands in the key of a view with a grain on it.
 
 use crate::Type;
+use crate::instants::{MS_PER_DAY, date, ms_of};
 use crate::width::{Width, WidthUnit};
-
-const MS_PER_DAY: i64 = 86_400_000;
-/// A date is the day since 1970-01-01 above this.
-const EPOCH_DAY: i64 = 1 << 31;
-/// Time uuids count 100 ns since the beginning of the Gregorian calendar, which are so many before 1970.
-const TICKS_TO_EPOCH: i64 = 0x01B2_1DD2_1381_4000;
-const TICKS_PER_MS: i64 = 10_000;
-const TICK_BITS: i64 = (1 << 60) - 1;
 
 /// Which types can be rounded, as messages name them.
 pub(super) const TYPE_NAMES: &str = "a timestamp, timeuuid or date";
-
-/// Whether fields of a type can be rounded.
-pub(super) fn takes(ty: &Type) -> bool {
-    matches!(ty, Type::Timestamp | Type::TimeUuid | Type::Date)
-}
 
 /// Whether rounding to a width does anything to values of a type: a date has no hours.
 pub(super) fn is_coarser(width: Width, ty: &Type) -> bool {
@@ -38,26 +26,12 @@ pub(super) fn type_of(ty: &Type) -> Type {
 
 /// A cell rounded down: of [`type_of`] its type.
 pub(super) fn rounded(width: Width, ty: &Type, cell: Option<&[u8]>) -> Vec<u8> {
-    let cell = cell.unwrap_or_default();
-    if *ty == Type::Date {
-        let day = <[u8; 4]>::try_from(cell).map_or(EPOCH_DAY, |cell| i64::from(u32::from_be_bytes(cell)));
-        let start = width.floor_ms((day - EPOCH_DAY).saturating_mul(MS_PER_DAY));
+    let start = width.floor_ms(ms_of(ty, cell.unwrap_or_default()));
+    match ty {
         // What begins before the first date that there is begins with it.
-        let day = (start.div_euclid(MS_PER_DAY) + EPOCH_DAY).max(0);
-        return u32::try_from(day).unwrap_or(u32::MAX).to_be_bytes().to_vec();
+        Type::Date => date(start.div_euclid(MS_PER_DAY)),
+        _ => start.to_be_bytes().to_vec(),
     }
-    let time_ms = match ty {
-        Type::TimeUuid => <[u8; 16]>::try_from(cell).map_or(0, time_of_uuid),
-        _ => <[u8; 8]>::try_from(cell).map_or(0, i64::from_be_bytes),
-    };
-    width.floor_ms(time_ms).to_be_bytes().to_vec()
-}
-
-/// The time of a time uuid, in milliseconds since 1970.
-fn time_of_uuid(bytes: [u8; 16]) -> i64 {
-    let [low_0, low_1, low_2, low_3, mid_0, mid_1, high_0, high_1, ..] = bytes;
-    let ticks = i64::from_be_bytes([high_0, high_1, mid_0, mid_1, low_0, low_1, low_2, low_3]) & TICK_BITS;
-    (ticks - TICKS_TO_EPOCH).div_euclid(TICKS_PER_MS)
 }
 
 #[cfg(test)]
@@ -68,6 +42,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::instants::{EPOCH_DAY, TICKS_PER_MS, TICKS_TO_EPOCH};
     use crate::order;
 
     fn cell_of(ty: &Type, bytes: [u8; 16]) -> Vec<u8> {

@@ -12,6 +12,14 @@ use super::{BucketedStore, not_in_buckets};
 use crate::place::Place;
 use crate::transacted::{Arrived, Guard, Missing, Row};
 
+/// What is to be done before a call is written.
+pub(super) enum Before {
+    /// The floor of a partition is to be raised.
+    Raise(Arc<Place>),
+    /// Buckets by time are to be made, by the numbers of places.
+    Make(BTreeMap<usize, Missing>),
+}
+
 /// A call of several writes.
 #[derive(Debug, Default)]
 pub(super) struct Call {
@@ -238,8 +246,15 @@ impl Addresses {
         sampled
     }
 
-    /// A partition whose floor is to be raised before anything is written there.
-    pub(super) fn to_be_raised(&self, guard: &Guard, now_ms: i64) -> Result<Option<Arc<Place>>, StoreError> {
+    /// What is to be done before anything is written, when the partitions are not held; an error if a row is not kept.
+    pub(super) fn before(&self, guard: &Guard, now_ms: i64) -> Result<Option<Before>, StoreError> {
+        let raised = self.to_be_raised(guard, now_ms)?;
+        let missing = self.missing(guard)?;
+        let made = (!missing.is_empty()).then_some(Before::Make(missing));
+        Ok(raised.map(Before::Raise).or(made))
+    }
+
+    fn to_be_raised(&self, guard: &Guard, now_ms: i64) -> Result<Option<Arc<Place>>, StoreError> {
         for (place, _) in &self.places {
             if guard.is_to_be_raised(place, now_ms)? {
                 return Ok(Some(Arc::clone(place)));
@@ -249,7 +264,7 @@ impl Addresses {
     }
 
     /// Which buckets by time are not there that rows come into, by the numbers of places; an error if a row is not kept.
-    pub(super) fn missing(&self, guard: &Guard) -> Result<BTreeMap<usize, Missing>, StoreError> {
+    fn missing(&self, guard: &Guard) -> Result<BTreeMap<usize, Missing>, StoreError> {
         let mut missing: BTreeMap<usize, Missing> = BTreeMap::new();
         for address in self.conditional.iter().chain(&self.plain).flatten() {
             let place = &self.places[address.place].0;

@@ -13,12 +13,12 @@ use recto_store::{
 };
 
 use super::BucketedStore;
-use super::addresses::{Arrival, Arrivals, Call, Coming};
+use super::addresses::{Arrival, Arrivals, Before, Call, Coming};
 use super::routed::Routed;
 use crate::error::PiecesError;
 use crate::limits::{MAX_ROOM_ATTEMPTS, MAX_ROOMS_AT_ONCE};
 use crate::place::{Deadline, Place};
-use crate::transacted::{Guard, Missing, Row, Transacted};
+use crate::transacted::{Guard, Row, Transacted};
 
 impl BucketedStore {
     /// Writes what is in buckets to those that take it.
@@ -148,39 +148,19 @@ impl BucketedStore {
             let left = deadline.left(environment);
             let guard = engine.route(&places, left).await;
             let mut guard = guard.map_err(|error| NotSent::Failed(error.into()))?;
-            let buckets = match addresses.buckets(&guard) {
-                Ok(buckets) => buckets,
-                Err(error) => {
-                    guard.done();
-                    return Err(NotSent::Refused(error));
-                }
-            };
             let now_ms = environment.now_micros().div_euclid(1_000);
-            let raised = addresses.to_be_raised(&guard, now_ms);
-            let missing = addresses.missing(&guard);
-            let (raised, missing) = match raised.and_then(|raised| Ok((raised, missing?))) {
-                Ok(both) => both,
+            let found = addresses.buckets(&guard);
+            let found = found.and_then(|buckets| Ok((buckets, addresses.before(&guard, now_ms)?)));
+            let (buckets, before) = match found {
+                Ok(found) => found,
                 Err(error) => {
                     guard.done();
                     return Err(NotSent::Refused(error));
                 }
             };
-            if let Some(place) = raised {
+            if let Some(before) = before {
                 guard.done();
-                let retained = engine.retain(&place).await;
-                retained.map_err(|error| NotSent::Failed(error.into()))?;
-                continue;
-            }
-            if !missing.is_empty() {
-                guard.done();
-                make_missing(
-                    engine,
-                    &places,
-                    &missing,
-                    (deadline, environment),
-                    options.relaxed,
-                )
-                .await?;
+                prepare(engine, &places, before, (deadline, environment), options.relaxed).await?;
                 continue;
             }
             let full = reserve(&mut guard, &places, &buckets.arrivals);
@@ -219,22 +199,28 @@ fn reserve(guard: &mut Guard, places: &[Arc<Place>], arrivals: &Arrivals) -> BTr
     full.map(|(bucket, _)| *bucket).collect()
 }
 
-/// Makes buckets by time that rows are about to come into.
-async fn make_missing(
+/// Does what is to be done before a call is written.
+async fn prepare(
     engine: &Transacted,
     places: &[Arc<Place>],
-    missing: &BTreeMap<usize, Missing>,
+    before: Before,
     (deadline, environment): (Deadline, &Environment),
     relaxed: bool,
 ) -> Result<(), NotSent> {
-    for (place, missing) in missing {
-        let made = engine.make_missing(&places[*place], missing, relaxed).await;
-        made.map_err(|error| NotSent::Failed(error.into()))?;
+    let failed = |error: PiecesError| NotSent::Failed(error.into());
+    match before {
+        Before::Raise(place) => engine.retain(&place).await.map_err(failed),
+        Before::Make(missing) => {
+            for (place, missing) in &missing {
+                let made = engine.make_missing(&places[*place], missing, relaxed).await;
+                made.map_err(failed)?;
+            }
+            if deadline.left(environment).is_zero() {
+                return Err(failed(PiecesError::out_of_time(None)));
+            }
+            Ok(())
+        }
     }
-    if deadline.left(environment).is_zero() {
-        return Err(NotSent::Failed(PiecesError::out_of_time(None).into()));
-    }
-    Ok(())
 }
 
 /// Rows that come into buckets of one place.

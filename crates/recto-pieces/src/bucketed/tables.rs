@@ -70,9 +70,7 @@ impl Known {
         of_name.push(Arc::clone(&made));
         Ok(Some(made))
     }
-}
 
-impl Known {
     /// Those whose rows are kept for a time only.
     pub(crate) fn kept_for_a_time(&self) -> Vec<Arc<Bucketed>> {
         let known = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
@@ -200,38 +198,26 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
 
 /// With buckets as they become in a store with these limits.
 fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedTable, StoreError> {
-    let shards = shards_in(buckets, limits);
-    let width = match buckets.bound {
-        BucketBound::Time(width) => Some(width),
-        BucketBound::Bytes(_) | BucketBound::Rows(_) => None,
+    let (is_counted, shards) = (Transacted::suits(limits), shards_in(buckets, limits));
+    let of_bytes = |table, bytes| -> Result<PiecedTable, StoreError> {
+        Ok(if is_counted {
+            PiecedTable::counted(table, BucketSize::Bytes(bytes))?
+        } else {
+            PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes)
+        })
     };
-    let sized = match buckets.bound {
-        BucketBound::Rows(rows) if Transacted::suits(limits) => {
-            PiecedTable::counted(table, BucketSize::Rows(rows))?
-        }
+    let pieced = match buckets.bound {
+        BucketBound::Bytes(bytes) => of_bytes(table, bytes)?,
+        BucketBound::Rows(rows) if is_counted => PiecedTable::counted(table, BucketSize::Rows(rows))?,
         BucketBound::Rows(rows) => {
             let sizing = RowSizing::new(rows, DEFAULT_EPSILON).map_err(not_one)?;
             PiecedTable::of_rows(table, rows, sizing, shards)?
         }
-        BucketBound::Bytes(_) | BucketBound::Time(_) => {
-            let bytes = match buckets.bound {
-                BucketBound::Bytes(bytes) => bytes,
-                _ => TIME_SAMPLED_BYTES,
-            };
-            if Transacted::suits(limits) {
-                PiecedTable::counted(table, BucketSize::Bytes(bytes))?
-            } else {
-                PiecedTable::sharded(table, sizing_of(bytes)?, shards)?.of_bytes(bytes)
-            }
-        }
-    };
-    let sized = match width {
-        Some(width) => sized.by_time(width)?,
-        None => sized,
+        BucketBound::Time(width) => of_bytes(table, TIME_SAMPLED_BYTES)?.by_time(width)?,
     };
     Ok(match buckets.keep {
-        Some(length) => sized.kept_for(length, width)?,
-        None => sized,
+        Some(length) => pieced.kept_for(length)?,
+        None => pieced,
     })
 }
 

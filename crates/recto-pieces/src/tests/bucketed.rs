@@ -43,6 +43,8 @@ struct Shown {
     stamps: Stamps,
     table: Arc<Table>,
     environment: Environment,
+    /// Where it lies, if it is on disk and goes with this.
+    _folder: Option<Arc<tempfile::TempDir>>,
 }
 
 fn embedded(directory: &tempfile::TempDir, options: EmbeddedOptions) -> Arc<dyn Store> {
@@ -50,52 +52,24 @@ fn embedded(directory: &tempfile::TempDir, options: EmbeddedOptions) -> Arc<dyn 
     opened.expect("it is opened")
 }
 
+macro_rules! over_a_store {
+    ($module:ident $runtime:tt $($name:ident)*) => {
+        mod $module {
+            $(#[tokio::test $runtime]
+            async fn $name() {
+                super::$name(super::Shown::$module().await).await;
+            })*
+        }
+    };
+}
+
 /// What is so wherever it lies, by the time of the clock where nothing is sampled.
 macro_rules! over_each_store {
     ($($name:ident)* ; not sharded: $($whole:ident)*) => {
-        mod sampled {
-            $(#[tokio::test(start_paused = true)]
-            async fn $name() {
-                super::$name(super::Shown::sampled().await).await;
-            })*
-            $(#[tokio::test(start_paused = true)]
-            async fn $whole() {
-                super::$whole(super::Shown::sampled().await).await;
-            })*
-        }
-
-        mod sharded {
-            $(#[tokio::test(start_paused = true)]
-            async fn $name() {
-                super::$name(super::Shown::sharded().await).await;
-            })*
-        }
-
-        mod in_memory {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                super::$name(super::Shown::counted_in_memory().await).await;
-            })*
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $whole() {
-                super::$whole(super::Shown::counted_in_memory().await).await;
-            })*
-        }
-
-        mod on_disk {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $name() {
-                let directory = tempfile::tempdir().expect("there is room");
-                let store = super::embedded(&directory, super::EmbeddedOptions::default());
-                super::$name(super::Shown::counted(store).await).await;
-            })*
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $whole() {
-                let directory = tempfile::tempdir().expect("there is room");
-                let store = super::embedded(&directory, super::EmbeddedOptions::default());
-                super::$whole(super::Shown::counted(store).await).await;
-            })*
-        }
+        over_a_store! { sampled (start_paused = true) $($name)* $($whole)* }
+        over_a_store! { sharded (start_paused = true) $($name)* }
+        over_a_store! { in_memory (flavor = "multi_thread", worker_threads = 2) $($name)* $($whole)* }
+        over_a_store! { on_disk (flavor = "multi_thread", worker_threads = 2) $($name)* $($whole)* }
     };
 }
 
@@ -129,8 +103,17 @@ impl Shown {
         Self::over(Arc::new(memory(&environment)), environment, table_with(buckets)).await
     }
 
-    async fn counted_in_memory() -> Self {
+    async fn in_memory() -> Self {
         Self::counted(Arc::new(MemoryStore::new(Environment::system()))).await
+    }
+
+    async fn on_disk() -> Self {
+        let folder = tempfile::tempdir().expect("there is room");
+        let shown = Self::counted(embedded(&folder, EmbeddedOptions::default())).await;
+        Self {
+            _folder: Some(Arc::new(folder)),
+            ..shown
+        }
     }
 
     async fn counted(inner: Arc<dyn Store>) -> Self {
@@ -149,6 +132,7 @@ impl Shown {
             stamps,
             table,
             environment,
+            _folder: None,
         }
     }
 

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Directory, Floor, Kept, Key, Piece, Span};
-use recto_model::Bound;
+use recto_buckets::{Bucket, Directory, Floor, Kept, Key, Piece, Span};
 use recto_store::{Operation, PartitionWrite};
 
 use super::whole::Whole;
@@ -13,13 +12,12 @@ use crate::error::Result;
 use crate::limits::{MAX_DROPPED_AT_ONCE, MAX_STEP_TIME};
 use crate::place::Place;
 use crate::tables::mutation;
-use crate::times::is_raised;
 
 /// What one transaction does.
 struct Drop {
     floor: Floor,
-    /// What is deleted, all of it in the bucket of its piece.
-    ranges: Vec<(Piece, Span)>,
+    /// What is deleted, and in which bucket.
+    ranges: Vec<(Bucket, Span)>,
     /// Pieces that are no more.
     gone: Vec<Key>,
     /// The piece that has their keys then, and up to where it and they went.
@@ -38,28 +36,27 @@ impl Guard {
         let (Some(keep), Some(whole)) = (&place.pieced.keep, self.whole(place)) else {
             return Ok(false);
         };
-        Ok(is_raised(whole.floor(), &keep.floor(now_ms)?))
+        Ok(whole.is_raised_by(&keep.floor(now_ms)?))
     }
 }
 
 impl Transacted {
-    /// Raises the floor of a partition to what is kept now: how many buckets went.
+    /// Raises the floor of a partition to what is kept now, and drops what is below it.
     ///
     /// # Errors
     /// It cannot be done in time: what went is gone as a whole, and its floor says so.
-    pub(crate) async fn retain(&self, place: &Arc<Place>) -> Result<u64> {
+    pub(crate) async fn retain(&self, place: &Arc<Place>) -> Result<()> {
         let Some(keep) = &place.pieced.keep else {
-            return Ok(0);
+            return Ok(());
         };
-        let mut buckets = 0;
         loop {
             let wanted = keep.floor(self.environment.now_micros().div_euclid(1_000))?;
             self.make().await?;
             let deadline = self.deadline(MAX_STEP_TIME);
             let mut alone = self.alone(place, deadline).await?;
             let whole = self.entry(place, deadline).await?.whole;
-            if !is_raised(whole.floor(), &wanted) {
-                return Ok(buckets);
+            if !whole.is_raised_by(&wanted) {
+                return Ok(());
             }
             let drop = Drop::of(&whole, wanted);
             let shared = Directory {
@@ -76,7 +73,6 @@ impl Transacted {
             self.commit(&mut alone, place, after, cas, writes, (deadline, false))
                 .await?;
             self.counters.dropped(drop.buckets);
-            buckets += drop.buckets;
         }
     }
 
@@ -84,14 +80,11 @@ impl Transacted {
         let pieced = &place.pieced;
         // Nothing that was written is newer, and nothing there is written later.
         let stamp = self.newest();
-        let ranges = drop.ranges.iter().map(|(piece, span)| {
-            let (from, to) = match span {
-                span if *span == Span::all() => (Bound::start(), Bound::end()),
-                span => pieced.bounds(span)?,
-            };
+        let ranges = drop.ranges.iter().map(|(bucket, span)| {
+            let (from, to) = pieced.bounds(span)?;
             Ok(PartitionWrite {
                 table: Arc::clone(&pieced.table),
-                partition: place.bucket_partition(piece.roles.read),
+                partition: place.bucket_partition(*bucket),
                 mutations: vec![mutation(Operation::DeleteRange { from, to }, stamp, None)],
             })
         });
@@ -107,11 +100,8 @@ impl Drop {
     /// Of as many buckets as one transaction takes, the oldest first.
     fn of(whole: &Whole, wanted: Floor) -> Self {
         let pieces = whole.spans();
-        let is_below = |(span, _): &&(Span, Piece)| match wanted.kept {
-            Kept::After => span.end.as_ref().is_some_and(|end| *end <= wanted.at),
-            Kept::Before => span.start >= wanted.at,
-        };
-        let mut below: Vec<(Span, Piece)> = pieces.iter().filter(is_below).cloned().collect();
+        let below = pieces.iter().filter(|(span, _)| wanted.hides_all(span));
+        let mut below: Vec<(Span, Piece)> = below.cloned().collect();
         if wanted.kept == Kept::Before {
             below.reverse();
         }
@@ -127,10 +117,14 @@ impl Drop {
             at,
             kept: wanted.kept,
         };
-        let mut ranges: Vec<(Piece, Span)> = below
+        let mut ranges: Vec<(Bucket, Span)> = below
             .iter()
-            .map(|(_, piece)| (piece.clone(), Span::all()))
+            .map(|(_, piece)| (piece.roles.read, Span::all()))
             .collect();
+        // Of the one at the edge a part.
+        let hidden = floor.hidden_span();
+        let at_edge = pieces.iter().filter(|(span, _)| !floor.hides_all(span));
+        ranges.extend(at_edge.filter_map(|(span, piece)| Some((piece.roles.read, span.common(&hidden)?))));
         // The first piece stays, since the partition begins with it.
         let (heir, end) = match floor.kept {
             Kept::After => {
@@ -145,22 +139,6 @@ impl Drop {
                 (heir.clone(), end)
             }
         };
-        let at_edge = pieces
-            .iter()
-            .find(|(span, _)| span.has(&floor.at) && span.start != floor.at);
-        if let Some((span, piece)) = at_edge {
-            let below = match floor.kept {
-                Kept::After => Span {
-                    start: span.start.clone(),
-                    end: Some(floor.at.clone()),
-                },
-                Kept::Before => Span {
-                    start: floor.at.clone(),
-                    end: span.end.clone(),
-                },
-            };
-            ranges.push((piece.clone(), below));
-        }
         let starts = below
             .iter()
             .map(|(span, _)| &span.start)

@@ -142,9 +142,11 @@ impl Whole {
         self.windows.iter().flat_map(|window| &window.pieces)
     }
 
-    /// What is not kept any more.
-    pub(super) fn floor(&self) -> Option<&Floor> {
-        self.floor.as_ref()
+    /// Whether another floor would hide more than there is hidden.
+    pub(super) fn is_raised_by(&self, to: &Floor) -> bool {
+        self.floor
+            .as_ref()
+            .is_none_or(|floor| floor.is_lower_than(&to.at))
     }
 
     /// All pieces, and from where to where each goes.

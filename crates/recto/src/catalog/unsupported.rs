@@ -52,12 +52,7 @@ fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
     for (what, part, hint) in of_bucket(collection.bucket.as_ref(), counts) {
         all.add(what, part, hint);
     }
-    if collection
-        .bucket
-        .as_ref()
-        .is_some_and(|bucket| bucket.keep.is_some())
-        && !collection.views.is_empty()
-    {
+    if is_kept_for_a_time(collection.bucket.as_ref()) && !collection.views.is_empty() {
         all.add("keep of the bucket beside views", "bucket.keep", KEEP_BESIDE);
     }
     if !collection.collate.is_empty() {
@@ -87,13 +82,21 @@ fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'stat
         }
         _ => {}
     }
-    if matches!(bucket.strategy, BucketStrategy::Time { .. }) && bucket.shards > 1 && !counts {
+    if is_by_time(bucket) && bucket.shards > 1 && !counts {
         all.push(("shards of the bucket by time", "bucket.shards", SHARDS_OF_TIME));
     }
     if bucket.keep.is_some() && !counts {
         all.push(("keep of the bucket", "bucket.keep", KEEP));
     }
     all
+}
+
+fn is_by_time(bucket: &Bucket) -> bool {
+    matches!(bucket.strategy, BucketStrategy::Time { .. })
+}
+
+fn is_kept_for_a_time(bucket: Option<&Bucket>) -> bool {
+    bucket.is_some_and(|bucket| bucket.keep.is_some())
 }
 
 struct Declared<'a> {
@@ -113,14 +116,13 @@ impl Declared<'_> {
     fn add_view(&mut self, view: &View, counts: bool) {
         let name = &view.name;
         let mut of_bucket = of_bucket(view.bucket.as_ref(), counts);
-        if counts && view.bucket.as_ref().is_some_and(|bucket| bucket.keep.is_some()) {
+        if counts && is_kept_for_a_time(view.bucket.as_ref()) {
             of_bucket.push(("keep of the bucket", "bucket.keep", KEEP_BESIDE));
         }
-        let is_by_time = view
-            .bucket
-            .as_ref()
-            .is_some_and(|bucket| matches!(bucket.strategy, BucketStrategy::Time { .. }));
-        if is_by_time && !counts && self.collection.writes == WriteMode::Update {
+        if view.bucket.as_ref().is_some_and(is_by_time)
+            && !counts
+            && self.collection.writes == WriteMode::Update
+        {
             of_bucket.push(("bucket by time", "bucket", TIME_OF_CHANGES));
         }
         for (what, part, hint) in of_bucket {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::common::stores::{kind_of, parse};
 use crate::common::{Fresh, Kind};
+use crate::listing::{both_ways, ids};
 
 const SCHEMA: &str = r#"
 [collection.posts]
@@ -93,14 +94,6 @@ impl Split {
     }
 }
 
-fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
-    let id = |record: &DynamicRecord| match record.get("id") {
-        Some(Value::Int(id)) => *id,
-        other => panic!("{other:?}"),
-    };
-    page.items().iter().map(id).collect()
-}
-
 /// The ids of some authors' posts in the order of `-score, id`, then of the authors.
 fn expected(authors: &[&str]) -> Vec<i32> {
     let posts = POSTS
@@ -112,26 +105,6 @@ fn expected(authors: &[&str]) -> Vec<i32> {
     let mut posts: Vec<(i64, i32)> = posts.map(|(id, (_, index))| (-(index / 2), id as i32)).collect();
     posts.sort_unstable();
     posts.into_iter().map(|(_, id)| id).collect()
-}
-
-/// All rows of a query in pages of `size`, forwards by cursors, then backwards, each in the query's order.
-async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
-    let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
-    loop {
-        forwards.extend(ids(&page));
-        let Some(next) = page.next_cursor() else { break };
-        page = query.clone().page_size(size).page_token(next).await.unwrap();
-    }
-    assert_eq!(page.has_next(), Some(false));
-    let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());
-    loop {
-        backwards.splice(0..0, ids(&page));
-        let Some(previous) = page.previous_cursor() else {
-            break;
-        };
-        page = query.clone().page_size(size).page_token(previous).await.unwrap();
-    }
-    (forwards, backwards)
 }
 
 pub(crate) async fn are_read_as_one_partition(recto: Recto) {

@@ -2,13 +2,14 @@
 
 use recto::schema::{Width, WidthUnit};
 use recto::session::{PageRequest, Pages, VerifyRequest};
-use recto::{DynamicRecord, Error, ErrorKind, LocalSession, Page, PageQuery, Recto, Value};
+use recto::{DynamicRecord, Error, ErrorKind, LocalSession, PageQuery, Recto, Value};
 use recto_model::{Type, json};
 use serde_json::{Value as Json, json};
 
 use crate::common::Fresh;
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::{kind_of, parse};
+use crate::listing::{both_ways, ids};
 
 const SCHEMA: &str = r#"
 [collection.sessions]
@@ -113,33 +114,6 @@ impl Sessions {
 
 fn text(ms: i64) -> String {
     json::to_text(&Type::Timestamp, &Value::Timestamp(ms))
-}
-
-fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
-    let id = |record: &DynamicRecord| match record.get("id") {
-        Some(Value::Int(id)) => *id,
-        other => panic!("{other:?}"),
-    };
-    page.items().iter().map(id).collect()
-}
-
-/// All rows of a query in pages of `size`, forwards by cursors, then backwards.
-async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
-    let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
-    loop {
-        forwards.extend(ids(&page));
-        let Some(next) = page.next_cursor() else { break };
-        page = query.clone().page_size(size).page_token(next).await.unwrap();
-    }
-    let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());
-    loop {
-        backwards.splice(0..0, ids(&page));
-        let Some(previous) = page.previous_cursor() else {
-            break;
-        };
-        page = query.clone().page_size(size).page_token(previous).await.unwrap();
-    }
-    (forwards, backwards)
 }
 
 const GRAIN: &str = r#"grain = { seen = "1 minute" }"#;

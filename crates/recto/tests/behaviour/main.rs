@@ -14,6 +14,7 @@ mod closing;
 mod cursors;
 mod edges;
 mod grain;
+mod listing;
 mod pages;
 mod plain_views;
 mod queries;

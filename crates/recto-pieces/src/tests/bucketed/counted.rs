@@ -298,6 +298,7 @@ async fn a_store_that_is_only_read_is_left_as_it_is() {
             stamps: stamps(&environment),
             table: Arc::new(table_with(BucketBound::Rows(20))),
             inner,
+            _folder: None,
         };
         let all: Vec<i64> = (0..rows).collect();
         assert_eq!(shown.slice("s", ReadDirection::Forward).await, all);

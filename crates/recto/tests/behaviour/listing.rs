@@ -1,0 +1,32 @@
+//! Whole lists, page after page.
+
+use recto::{DynamicRecord, Page, PageQuery, Value};
+
+/// The numbers by which the records of a page are told apart.
+pub(crate) fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
+    let id = |record: &DynamicRecord| match record.get("id") {
+        Some(Value::Int(id)) => *id,
+        other => panic!("{other:?}"),
+    };
+    page.items().iter().map(id).collect()
+}
+
+/// All rows of a query in pages of `size`, forwards by cursors, then backwards, each in the query's order.
+pub(crate) async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
+    let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
+    loop {
+        forwards.extend(ids(&page));
+        let Some(next) = page.next_cursor() else { break };
+        page = query.clone().page_size(size).page_token(next).await.unwrap();
+    }
+    assert_eq!(page.has_next(), Some(false));
+    let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());
+    loop {
+        backwards.splice(0..0, ids(&page));
+        let Some(previous) = page.previous_cursor() else {
+            break;
+        };
+        page = query.clone().page_size(size).page_token(previous).await.unwrap();
+    }
+    (forwards, backwards)
+}
