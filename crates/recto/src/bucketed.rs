@@ -149,6 +149,23 @@ pub(crate) async fn mend(
     Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// Cuts all buckets of a collection and its views that are too large, where the store counts: who was about to cut them may have died, and
+/// others would notice by their next write there. Elsewhere whoever reads a directory notices.
+///
+/// # Errors
+/// Something cannot be done in time: what was done before that stays so.
+pub(crate) async fn cut_what_is_left(core: &CollectionCore) -> Result<()> {
+    let Some(store) = core.shared.buckets.as_ref().filter(|store| store.counts()) else {
+        return Ok(());
+    };
+    for arrangement in &core.arrangements {
+        if arrangement.table.options().buckets.is_some() {
+            store.mend_all(&arrangement.table, false, &drop).await?;
+        }
+    }
+    Ok(())
+}
+
 /// A partition, and a row of it, for people: the values of the partition's fields, and order values. What is damaged is null.
 pub(crate) fn place(
     core: &CollectionCore,

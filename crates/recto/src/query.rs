@@ -514,6 +514,8 @@ impl<T> PageQuery<T> {
 
     /// Reads the page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
+        // The embedded store answers at once: whoever goes through a list would keep all else waiting that its thread is to do.
+        tokio::task::coop::consume_budget().await;
         let shared = self.handle.shared();
         if shared.is_old() {
             // Boxed: every page's future would hold it.

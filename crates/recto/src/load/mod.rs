@@ -57,6 +57,7 @@ use recto_store::{Limits, Stamp};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, MissedTickBehavior};
 
+use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
@@ -140,6 +141,7 @@ pub(crate) async fn load(
         return Ok(already_loaded(state, &plan, &rejects));
     }
     let made_bytes = earlier.as_ref().map(|state| state.reject_bytes);
+    let is_resumed = earlier.is_some();
     rejects.check_place(source.path(), made_bytes)?;
     let (mut state, rejects) = begin(earlier, collections, rejects).await?;
     checkpoint.write(&mut state).await?;
@@ -184,6 +186,12 @@ pub(crate) async fn load(
         bytes_done: 0,
     };
     load.run(collections, deliveries).await?;
+    if is_resumed {
+        // Whoever was killed may have left buckets that it was about to cut.
+        for collection in collections {
+            bucketed::cut_what_is_left(collection).await?;
+        }
+    }
     let path = load.finish().await?;
     Ok(load.report(rows_resumed, path))
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::format_push_string)]
 
+mod buckets;
 mod changes;
 #[path = "../common/mod.rs"]
 mod common;

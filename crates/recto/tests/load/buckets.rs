@@ -1,0 +1,424 @@
+//! Flights that are loaded into buckets by processes that are killed at random moments, beside live writers and pages: nothing is
+//! lost or there twice, no bucket is larger than it should be, and little is moved.
+//!
+//! A part of the flights, unless `RECTO_TEST_SCALE` says otherwise: with 48 all of them. On Cassandra, where each load waits for its room,
+//! it takes minutes, and is run by name: `cargo test -p recto --test load -- --ignored flights_loaded_on_cassandra`.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use recto::session::{BucketsRequest, MendRequest, Session};
+use recto::{CassandraAddress, DynamicRecord, LocalSession, OpenOptions, Recto, StoreAddress, Value};
+use recto_testkit::generate::{self, Rng};
+use recto_testkit::rig::{Cluster, Scratch};
+use tokio::task::JoinSet;
+
+use crate::common::exact::assert_views_are_exact;
+use crate::common::stores::parse;
+use crate::common::{run, seed};
+use crate::support::load_into;
+
+const SCHEMA: &str = r#"
+[collection.flights]
+fields = { year = "smallint", month = "tinyint", day = "tinyint", dep_time = "smallint", sched_dep_time = "smallint", dep_delay = "smallint", arr_time = "smallint", sched_arr_time = "smallint", arr_delay = "smallint", carrier = "text", flight = "int", tailnum = "text", origin = "text", dest = "text", air_time = "smallint", distance = "smallint", hour = "tinyint", minute = "tinyint", time_hour = "timestamp" }
+key = ["time_hour", "carrier", "flight"]
+partition = ["carrier"]
+order = ["-time_hour"]
+writes = "append"
+bucket = BUCKET
+
+[collection.flights.view.by_route]
+partition = ["origin", "dest"]
+order = ["-time_hour"]
+bucket = BUCKET
+
+[collection.flights.view.by_tailnum]
+partition = ["tailnum"]
+order = ["-time_hour"]
+bucket = BUCKET
+
+[collection.flights.view.newest]
+order = ["-time_hour"]
+bucket = BUCKET
+"#;
+
+/// Which store a process opens, where the file is, and which number its writer begins with.
+const STORE: &str = "RECTO_TEST_BUCKETS_STORE";
+const FOLDER: &str = "RECTO_TEST_BUCKETS_FOLDER";
+const FIRST: &str = "RECTO_TEST_BUCKETS_FIRST";
+/// All flights are loaded at this scale, and so many parts less else.
+const WHOLE: usize = 48;
+/// How often the process of a load is killed.
+const LIVES: i64 = 3;
+/// More than a process writes in its life.
+const WRITES_OF_A_LIFE: i64 = 1_000_000;
+/// The carrier of what is written beside the load.
+const LIVE: &str = "ZZ";
+const FIRST_LIVE_MILLIS: i64 = 1_388_534_400_000;
+
+fn scale() -> usize {
+    std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().unwrap())
+}
+
+/// Of how many bytes a buffer is, so that there are several, and how large buckets are, so that there are hundreds.
+fn sizes() -> (u64, &'static str) {
+    if scale() >= WHOLE {
+        (16 << 20, r#"{ target = "200KB" }"#)
+    } else {
+        (1 << 20, "{ rows = 60 }")
+    }
+}
+
+/// The flights, one in so many, as lines behind the names of their fields.
+fn flights() -> (String, Vec<String>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../recto-cli/data/flights.csv.zip");
+    let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut text = String::new();
+    archive.by_index(0).unwrap().read_to_string(&mut text).unwrap();
+    let mut lines = text.lines().map(str::to_owned);
+    let names = lines.next().unwrap();
+    let some = lines.step_by((WHOLE / scale()).max(1));
+    (names, some.collect())
+}
+
+fn shuffled(mut lines: Vec<String>, random: &mut Rng) -> Vec<String> {
+    for last in (1..lines.len()).rev() {
+        lines.swap(last, random.usize(0..=last));
+    }
+    lines
+}
+
+async fn open(store: &str) -> Recto {
+    let address: StoreAddress = match store.strip_prefix("cassandra ") {
+        None => store.parse().unwrap(),
+        Some(rest) => {
+            let (host, keyspace) = rest.split_once(' ').unwrap();
+            StoreAddress::Cassandra(Box::new(CassandraAddress::new(vec![host.to_owned()], keyspace)))
+        }
+    };
+    let recto = Recto::open_with(&address, OpenOptions::new().create())
+        .await
+        .unwrap();
+    let bucket = match address {
+        StoreAddress::Cassandra(_) if scale() < WHOLE => r#"{ target = "64KiB" }"#,
+        _ => sizes().1,
+    };
+    recto
+        .apply(&parse(&SCHEMA.replace("BUCKET", bucket)))
+        .await
+        .unwrap();
+    recto
+}
+
+async fn load(recto: &Recto, folder: &Path) -> u64 {
+    let all = |request: &mut recto::session::LoadRequest| {
+        request.collections = vec!["flights".to_owned()];
+        request.null = Some("NA".to_owned());
+        request.buffer_bytes = Some(sizes().0);
+    };
+    let session = LocalSession::new(recto.clone());
+    let report = load_into(&session, &folder.join("flights.csv"), all).await;
+    report.unwrap().collections[0].rows_stored
+}
+
+/// Appends flights of a carrier of its own, and says which are.
+async fn write(recto: &Recto, first: i64, last: &AtomicI64) {
+    let flights = recto.dynamic("flights").unwrap();
+    let definition = flights.definition();
+    for number in first.. {
+        let mut record = DynamicRecord::new(Arc::clone(&definition));
+        let values = [
+            ("carrier", Value::Text(LIVE.to_owned())),
+            ("time_hour", Value::Timestamp(FIRST_LIVE_MILLIS + number * 1_000)),
+            ("flight", Value::Int((number % 1_000) as i32)),
+            ("origin", Value::Text("EWR".to_owned())),
+            (
+                "dest",
+                Value::Text(["ORD", "SFO"][(number % 2) as usize].to_owned()),
+            ),
+            ("tailnum", Value::Text(format!("N{}", number % 7))),
+        ];
+        for (field, value) in values {
+            record.set(field, Some(value)).unwrap();
+        }
+        flights.put(&record).await.unwrap();
+        last.store(number, Ordering::SeqCst);
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "acknowledged {number}").unwrap();
+        out.flush().unwrap();
+    }
+}
+
+type Place = (i64, String, i32);
+
+fn place(record: &DynamicRecord) -> Place {
+    match (
+        record.get("time_hour"),
+        record.get("carrier"),
+        record.get("flight"),
+    ) {
+        (Some(Value::Timestamp(at)), Some(Value::Text(carrier)), Some(Value::Int(flight))) => {
+            (-at, carrier.clone(), *flight)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Goes through all flights, newest first: each is behind the one before, and what was written before is there.
+async fn page(recto: &Recto, first: i64, last: &AtomicI64) {
+    let query = recto.dynamic("flights").unwrap().query().view("newest");
+    loop {
+        let written = last.load(Ordering::SeqCst);
+        let (mut before, mut seen): (Option<Place>, BTreeSet<i64>) = (None, BTreeSet::new());
+        let mut next = query.clone().first(100).await.unwrap();
+        loop {
+            for record in next.items() {
+                let place = place(record);
+                assert!(
+                    before.as_ref().is_none_or(|before| *before < place),
+                    "{before:?}, {place:?}"
+                );
+                if place.1 == LIVE {
+                    seen.insert((-place.0 - FIRST_LIVE_MILLIS) / 1_000);
+                }
+                before = Some(place);
+            }
+            let Some(cursor) = next.next_cursor() else { break };
+            next = query.clone().page_size(100).page_token(cursor).await.unwrap();
+        }
+        let missing = (first..=written).find(|number| !seen.contains(number));
+        assert_eq!(missing, None, "of {written} that were written");
+    }
+}
+
+#[test]
+#[ignore = "run as a child process by the tests below"]
+fn loader_into_buckets_that_gets_killed() {
+    let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
+    let first: i64 = std::env::var(FIRST).unwrap().parse().unwrap();
+    run(async {
+        let recto = open(&std::env::var(STORE).unwrap()).await;
+        let last = Arc::new(AtomicI64::new(first - 1));
+        let (writes, pages, written) = (recto.clone(), recto.clone(), Arc::clone(&last));
+        let mut beside = JoinSet::new();
+        beside.spawn(async move { write(&writes, first, &written).await });
+        beside.spawn(async move { page(&pages, first, &last).await });
+        // Whoever writes or pages ends by a panic only.
+        tokio::select! {
+            _ = load(&recto, &folder) => {}
+            ended = beside.join_next() => ended.unwrap().unwrap(),
+        }
+        beside.shutdown().await;
+        recto.close().await.unwrap();
+    });
+}
+
+fn spawn(folder: &Path, store: &str, life: i64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--ignored",
+            "--exact",
+            "--nocapture",
+            "buckets::loader_into_buckets_that_gets_killed",
+        ])
+        .env(FOLDER, folder)
+        .env(STORE, store)
+        .env(FIRST, (life * WRITES_OF_A_LIFE).to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The numbers that a process said it had written, when it ended; and whether it ended well.
+fn ended(mut child: Child) -> (Vec<i64>, bool) {
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let numbers = said.lines().filter_map(|line| line.split("acknowledged ").nth(1));
+    // What was said last may be cut off.
+    let mut numbers: Vec<i64> = numbers.filter_map(|number| number.parse().ok()).collect();
+    if !said.ends_with('\n') {
+        numbers.pop();
+    }
+    (numbers, child.wait().unwrap().success())
+}
+
+/// How large the largest bucket of all is, of its target, how many there are, and how many bytes they have.
+async fn buckets(recto: &Recto) -> (f64, u64, u64) {
+    let (mut largest, mut count, mut bytes) = (0.0_f64, 0, 0);
+    let session = LocalSession::new(recto.clone());
+    for view in ["", "by_route", "by_tailnum", "newest"] {
+        let mut request = BucketsRequest {
+            view: view.to_owned(),
+            page_size: Some(256),
+            ..BucketsRequest::default()
+        };
+        loop {
+            let tools = session.tools().unwrap();
+            let listed = tools.bucket_partitions("flights", &request).await.unwrap();
+            for one in &listed.partitions {
+                let of_target = listed.target.measure(one.largest) as f64 / listed.target.most() as f64;
+                largest = largest.max(of_target);
+                count += one.buckets;
+                bytes += one.figures.bytes;
+            }
+            if listed.next_page_token.is_empty() {
+                break;
+            }
+            request.page_token = listed.next_page_token;
+        }
+    }
+    (largest, count, bytes)
+}
+
+/// How often it is looked, at most, whether all is cut.
+const LOOKS: usize = 600;
+/// How much larger than its target a bucket is at most that somebody was about to cut when it died.
+const MOST_LEFT: f64 = 1.5;
+
+/// The same when what was about to be cut is.
+async fn settled(recto: &Recto) -> (f64, u64, u64) {
+    let (largest, ..) = buckets(recto).await;
+    assert!(largest <= MOST_LEFT, "{largest}");
+    let session = LocalSession::new(recto.clone());
+    for view in ["", "by_route", "by_tailnum", "newest"] {
+        let request = MendRequest {
+            view: view.to_owned(),
+            ..MendRequest::default()
+        };
+        let mended = session
+            .tools()
+            .unwrap()
+            .mend_buckets("flights", &request, &|_| {});
+        assert_eq!(mended.await.unwrap().too_large, 0, "{view}");
+    }
+    buckets(recto).await
+}
+
+/// Loads these by processes that are killed, and looks at what there is then.
+fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whole): (&mut Rng, Duration)) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("flights.csv"), text).unwrap();
+    let store = store.replace("FOLDER", folder.path().to_str().unwrap());
+    let mut acknowledged = Vec::new();
+    for life in 0.. {
+        let mut child = spawn(folder.path(), &store, life);
+        if life < LIVES {
+            std::thread::sleep(whole.mul_f64(random.f64()));
+            child.kill().unwrap();
+        }
+        let (numbers, is_well) = ended(child);
+        acknowledged.extend(numbers);
+        assert!(
+            is_well || life < LIVES,
+            "{order}: the load, a write or a page failed"
+        );
+        if is_well {
+            break;
+        }
+    }
+    run(async {
+        let recto = open(&store).await;
+        assert_eq!(load(&recto, folder.path()).await, rows as u64, "{order}");
+        let (largest, count, _) = settled(&recto).await;
+        println!(
+            "{order}: {rows} flights beside {} writes in {count} buckets, the largest {largest:.2} of its target",
+            acknowledged.len()
+        );
+        assert!(largest <= 1.0, "{order}: {largest}");
+        let there = assert_views_are_exact(&recto, "flights").await;
+        let live = live(&recto).await;
+        assert_eq!(there - live.len(), rows, "{order}");
+        let lost = acknowledged.iter().find(|number| !live.contains(number));
+        assert_eq!(lost, None, "{order}: what was acknowledged is there");
+        recto.close().await.unwrap();
+    });
+}
+
+/// The numbers of what was written beside the load.
+async fn live(recto: &Recto) -> BTreeSet<i64> {
+    let query = recto.dynamic("flights").unwrap().query();
+    let query = query.filter(format!("carrier = \"{LIVE}\""));
+    let (mut live, mut page) = (BTreeSet::new(), query.clone().first(100).await.unwrap());
+    loop {
+        for record in page.items() {
+            let is_new = live.insert((-place(record).0 - FIRST_LIVE_MILLIS) / 1_000);
+            assert!(is_new, "each is there once");
+        }
+        let Some(next) = page.next_cursor() else {
+            return live;
+        };
+        page = query.clone().page_size(100).page_token(next).await.unwrap();
+    }
+}
+
+/// Loads these as they are, by nobody who is killed: how many bytes are moved per byte, and how long it takes.
+async fn load_whole(order: &str, text: &str, rows: usize, store: &str) -> Duration {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("flights.csv"), text).unwrap();
+    let recto = open(&store.replace("FOLDER", folder.path().to_str().unwrap())).await;
+    let begin = Instant::now();
+    assert_eq!(load(&recto, folder.path()).await, rows as u64, "{order}");
+    let took = begin.elapsed();
+    let (mut largest, mut count, mut bytes) = buckets(&recto).await;
+    // What the last calls made too large is about to be cut.
+    for _ in 0..LOOKS {
+        if largest <= 1.0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        (largest, count, bytes) = buckets(&recto).await;
+    }
+    let moved = LocalSession::new(recto.clone())
+        .bucket_metrics()
+        .unwrap()
+        .moved_bytes;
+    let share = moved as f64 / bytes as f64;
+    println!(
+        "{order}: {rows} flights in {took:.1?}, {share:.2} bytes moved per byte, {count} buckets, the largest {largest:.2} of its target"
+    );
+    assert!(largest <= 1.0, "{order}: {largest}");
+    assert!(share <= 0.6, "{order}: {share}");
+    recto.close().await.unwrap();
+    took
+}
+
+fn orders(random: &mut Rng) -> Vec<(&'static str, String, usize)> {
+    let (names, in_file) = flights();
+    let reversed = in_file.iter().rev().cloned().collect();
+    let shuffled = shuffled(in_file.clone(), random);
+    let all = [("file", in_file), ("shuffled", shuffled), ("reversed", reversed)];
+    let text = |lines: &[String]| format!("{names}\n{}\n", lines.join("\n"));
+    all.into_iter()
+        .map(|(order, lines)| (order, text(&lines), lines.len()))
+        .collect()
+}
+
+#[test]
+fn flights_loaded_into_buckets_are_there_once_whenever_the_load_is_killed() {
+    let mut random = generate::rng(seed());
+    for (order, text, rows) in orders(&mut random) {
+        let took = run(load_whole(order, &text, rows, "FOLDER/whole"));
+        load_and_die(order, &text, rows, "FOLDER/killed", (&mut random, took * 2));
+    }
+}
+
+#[test]
+#[ignore = "it takes minutes: each load waits for its room"]
+fn flights_loaded_on_cassandra() {
+    let cassandra = Cluster::shared().expect("tests need a Cassandra");
+    let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"));
+    let mut random = generate::rng(seed());
+    for (order, text, rows) in orders(&mut random) {
+        let store = |name: &str| {
+            let keyspace = scratch.keyspace(&format!("recto_buckets_{name}")).unwrap();
+            format!("cassandra {} {keyspace}", cassandra.address())
+        };
+        let took = run(load_whole(order, &text, rows, &store("whole")));
+        load_and_die(order, &text, rows, &store("killed"), (&mut random, took));
+    }
+}
