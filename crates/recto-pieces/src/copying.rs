@@ -118,7 +118,7 @@ impl PieceStore {
         Ok(Some(keys))
     }
 
-    async fn read_rows(&self, slice: &Slice) -> Result<RowsRead> {
+    pub(crate) async fn read_rows(&self, slice: &Slice) -> Result<RowsRead> {
         self.again(self.deadline(MAX_STEP_TIME), |timeout| async move {
             let options = ReadOptions {
                 timeout,
@@ -199,7 +199,7 @@ impl PieceStore {
 }
 
 /// What a shard of a bucket has of a span, as many rows as are read by one request.
-fn slice_of(place: &Place, (bucket, shard): (Bucket, Shard), span: &Span) -> Result<Slice> {
+pub(crate) fn slice_of(place: &Place, (bucket, shard): (Bucket, Shard), span: &Span) -> Result<Slice> {
     let (from, to) = place.pieced.bounds(span)?;
     Ok(Slice {
         from,

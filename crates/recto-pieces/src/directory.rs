@@ -84,6 +84,20 @@ impl PieceStore {
         if let Some(times) = &place.pieced.times {
             return self.read_registry(place, times, seek, deadline).await;
         }
+        self.read_stored(place, seek, is_serial, deadline).await
+    }
+
+    /// The same of what is stored as a directory.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(crate) async fn read_stored(
+        &self,
+        place: &Place,
+        seek: &Seek,
+        is_serial: bool,
+        deadline: Deadline,
+    ) -> Result<Directory> {
         self.again(deadline, |time| async move {
             let options = self.directory_options(is_serial, time);
             for _ in 0..MAX_TORN_READS {
@@ -131,7 +145,8 @@ impl PieceStore {
         self.tables.read_window(&*snapshot, place, first, options).await
     }
 
-    /// Makes one directory of the other, if it is still of that version; `before` is what it was when that was read.
+    /// Makes one directory of the other, if it is still of that version; `before` is what it was when that was read. Pieces go that begin
+    /// at `gone`.
     ///
     /// # Errors
     /// The store does not take it: nothing was sent.
@@ -139,10 +154,10 @@ impl PieceStore {
         &self,
         place: &Place,
         before: &Directory,
-        put: &Directory,
+        (put, gone): (&Directory, &[Key]),
         timeout: Duration,
     ) -> Result<Decision> {
-        self.decided(self.tables.change(place, before, put), timeout)
+        self.decided(self.tables.change(place, before, put, gone), timeout)
             .await
     }
 
@@ -261,8 +276,8 @@ impl Tables {
         Slice::from_start(&self.directories, place.directory_partition(), limit)
     }
 
-    /// What makes one directory of the other, both whole or the same window.
-    fn change(&self, place: &Place, before: &Directory, put: &Directory) -> Cas {
+    /// What makes one directory of the other, both whole or the same window, without the pieces that begin at these edges.
+    fn change(&self, place: &Place, before: &Directory, put: &Directory, gone: &[Key]) -> Cas {
         let of_before = |piece: &Piece| {
             let index = before
                 .pieces
@@ -280,6 +295,7 @@ impl Tables {
         let mut mutations = vec![put_shared(put, Some(before))];
         let pieces = pieces.into_iter().map(|piece| put_piece(piece, of_before(piece)));
         mutations.extend(pieces);
+        mutations.extend(gone.iter().map(remove_piece));
         self.only_if(place, before.version, mutations)
     }
 

@@ -25,6 +25,7 @@
 //! | `reader` | rows are read |
 //! | `times` | which bucket by time a key belongs to |
 //! | `registry` | which of those there are |
+//! | `retaining` | what is not kept any more goes |
 //! | `notices` | what is noticed of partitions, for who cuts |
 //! | `growth` | whether a bucket is to be cut, and where |
 //! | `holding` | samples are held to the rows that they are of |
@@ -60,6 +61,7 @@ mod notices;
 pub mod place;
 mod reader;
 mod registry;
+mod retaining;
 mod room;
 mod samples;
 mod sending;

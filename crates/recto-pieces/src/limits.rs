@@ -12,6 +12,12 @@ pub const MAX_DIRECTORIES_AT_ONCE: usize = 64;
 pub const MAX_DROPPED_AT_ONCE: usize = 64;
 /// How often it is looked in all partitions whether some are not kept any more.
 pub const RETAIN_EVERY: Duration = Duration::from_secs(600);
+/// How many steps somebody takes at most who drops what is not kept any more of a partition; whoever comes there next goes on.
+pub const MAX_RETAIN_STEPS: usize = 4_096;
+/// How often a bucket is deleted as a whole where rows have stamps of clocks that are ahead.
+pub const MAX_DROP_ROUNDS: usize = 64;
+/// Partitions at once in which it is looked whether some are not kept any more.
+pub const MAX_RETAINED_AT_ONCE: usize = 16;
 /// Buckets by time that one transaction makes.
 pub const MAX_TIMES_AT_ONCE: usize = 128;
 /// Buckets by time of which a process knows that they are registered; past that it begins anew.

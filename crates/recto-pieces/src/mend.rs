@@ -42,6 +42,7 @@ impl Partition {
             went_on: before.half_done,
             ..Mended::default()
         };
+        pieces.retain(place).await?;
         // Buckets by time are never cut, and none is left.
         let is_by_time = place.pieced.times.is_some();
         for _ in 0..MAX_CUT_ROUNDS {

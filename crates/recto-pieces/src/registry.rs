@@ -4,12 +4,18 @@
 //! acknowledged before it. No bucket is ever cut, so nobody goes by copies that end, and a process that knows an entry knows it for good. An
 //! entry without rows does no harm. What is read is shown as a directory: each bucket is read up to where the next one that there is
 //! begins, and between them lies nothing.
+//!
+//! Where rows are kept for a time only, entries go together with their buckets (`retaining`). So a process goes by an entry for as long as it may go by
+//! the floor, which is read beside the registry, and where it writes no more often than copies of directories end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::join;
 use recto_buckets::limits::MAX_WINDOW_PIECES;
-use recto_buckets::{Bucket, Directory, DirectoryCopy, Key, Operation as Kind, Piece, Roles};
+use recto_buckets::{
+    Bucket, Clock, Directory, DirectoryCopy, Floor, Kept, Key, Operation as Kind, Piece, Roles,
+};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
 use recto_store::{Atomicity, Operation, PartitionWrite, Stamp, WriteOptions};
@@ -30,16 +36,27 @@ const BUCKET_COLUMN: u16 = 0;
 
 /// The entries that this process wrote.
 #[derive(Debug, Default)]
-pub(crate) struct Registered(Mutex<BTreeSet<(PlaceId, Bucket)>>);
+pub(crate) struct Registered {
+    entries: Mutex<BTreeSet<(PlaceId, Bucket)>>,
+    /// What was read of floors, and when that was asked for.
+    floors: Mutex<BTreeMap<PlaceId, Low>>,
+}
+
+/// What is not kept of a partition, as it was read.
+#[derive(Debug, Clone)]
+struct Low {
+    floor: Option<Floor>,
+    asked: Clock,
+}
 
 impl Registered {
     fn has(&self, place: &PlaceId, bucket: Bucket) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         known.contains(&(Arc::clone(place), bucket))
     }
 
     fn add(&self, place: &PlaceId, bucket: Bucket) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         // Those that are forgotten are written once more.
         if known.len() >= MAX_REGISTERED {
             known.clear();
@@ -47,10 +64,27 @@ impl Registered {
         known.insert((Arc::clone(place), bucket));
     }
 
+    fn low(&self, place: &PlaceId) -> Option<Low> {
+        let known = self.floors.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(place).cloned()
+    }
+
+    fn know(&self, place: &PlaceId, low: Low) {
+        let mut known = self.floors.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that are forgotten are read once more.
+        if known.len() >= MAX_REGISTERED {
+            known.clear();
+        }
+        known.insert(Arc::clone(place), low);
+    }
+
     /// Forgets all of a table.
     pub(crate) fn forget(&self, table: &str) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(place, _)| place.0 != table);
+        drop(known);
+        let mut known = self.floors.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|place, _| place.0 != table);
     }
 }
 
@@ -74,23 +108,37 @@ impl PieceStore {
         kind: Kind,
     ) -> Result<Option<Taken>> {
         let bucket = times.bucket_of(key)?;
-        let is_known = kind == Kind::Delete || self.registered.has(&place.id, bucket.bucket);
-        Ok(is_known.then(|| self.taken(place, bucket)))
+        if kind == Kind::Put && !self.registered.has(&place.id, bucket.bucket) {
+            return Ok(None);
+        }
+        if place.pieced.keep.is_none() || kind == Kind::Delete {
+            return Ok(Some(self.taken(place, bucket, self.unfloored())));
+        }
+        let low = self.registered.low(&place.id);
+        let taken = low.map(|low| self.taken(place, bucket, low));
+        Ok(taken.filter(|taken| taken.lives(self.clock())))
     }
 
-    /// The same when its bucket has an entry.
+    /// The same when its bucket has an entry, or is not kept. `is_anew`: by the floor as it is read from now on.
     ///
     /// # Errors
-    /// It cannot be written in time.
+    /// It cannot be written, or read, in time.
     pub(crate) async fn register(
         &self,
         place: &Place,
         times: &Times,
         key: &[u8],
+        is_anew: bool,
         deadline: Deadline,
     ) -> Result<Taken> {
         let bucket = times.bucket_of(key)?;
-        if !self.registered.has(&place.id, bucket.bucket) {
+        let low = if place.pieced.keep.is_some() {
+            self.read_low(place, is_anew, deadline).await?
+        } else {
+            self.unfloored()
+        };
+        let is_below = low.floor.as_ref().is_some_and(|floor| floor.hides(key));
+        if !is_below && !self.registered.has(&place.id, bucket.bucket) {
             let stamp = (self.stamps)();
             // Scans meet the partition at its bucket 0.
             let root = place.pieced.mark_root(&place.partition, stamp);
@@ -101,7 +149,47 @@ impl PieceStore {
             self.registered.add(&place.id, bucket.bucket);
             self.counters.made(1);
         }
-        Ok(self.taken(place, bucket))
+        Ok(self.taken(place, bucket, low))
+    }
+
+    /// What is not kept, as it was read a short time ago; `is_anew`: as it is read from now on.
+    async fn read_low(&self, place: &Place, is_anew: bool, deadline: Deadline) -> Result<Low> {
+        let now = self.clock();
+        let known = self.registered.low(&place.id).filter(|_| !is_anew);
+        // Who reads it more often has more time to write by it.
+        let is_young = |low: &Low| {
+            let long = self.protocol.long_life_ms / 2;
+            now.boot_ms.saturating_sub(low.asked.boot_ms) < long
+                && now.wall_ms.abs_diff(low.asked.wall_ms) < long
+        };
+        if let Some(low) = known.filter(is_young) {
+            return Ok(low);
+        }
+        let floor = self.directory_beside(place, false, deadline).await?.floor;
+        let low = Low { floor, asked: now };
+        self.registered.know(&place.id, low.clone());
+        Ok(low)
+    }
+
+    fn unfloored(&self) -> Low {
+        Low {
+            floor: None,
+            asked: self.clock(),
+        }
+    }
+
+    /// The directory that the floor of buckets by time is decided in: of one piece, or none.
+    ///
+    /// # Errors
+    /// It cannot be read in time, or is damaged.
+    pub(crate) async fn directory_beside(
+        &self,
+        place: &Place,
+        is_serial: bool,
+        deadline: Deadline,
+    ) -> Result<Directory> {
+        self.read_stored(place, &Seek::At(Key::new()), is_serial, deadline)
+            .await
     }
 
     fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
@@ -119,12 +207,14 @@ impl PieceStore {
     }
 
     /// A window that has this bucket alone. No deletion is older than it that did not go there.
-    fn taken(&self, place: &Place, bucket: TimeBucket) -> Taken {
+    fn taken(&self, place: &Place, bucket: TimeBucket, low: Low) -> Taken {
         let piece = piece_of(place, bucket.start, bucket.bucket);
-        let now = self.clock();
-        let window = self.window_of(vec![piece], bucket.end);
+        let window = Directory {
+            floor: low.floor,
+            ..self.window_of(vec![piece], bucket.end)
+        };
         Taken {
-            copy: DirectoryCopy::new(window.into(), now, now, self.protocol),
+            copy: DirectoryCopy::new(window.into(), low.asked, self.clock(), self.protocol),
             stamp: Stamp(i64::MIN),
             heard_nanos: 0,
         }
@@ -135,6 +225,77 @@ impl PieceStore {
     /// # Errors
     /// It cannot be read in time, or is damaged.
     pub(crate) async fn read_registry(
+        &self,
+        place: &Place,
+        times: &Times,
+        seek: &Seek,
+        deadline: Deadline,
+    ) -> Result<Directory> {
+        let window = self.read_entries(place, times, seek, deadline);
+        if place.pieced.keep.is_none() {
+            return window.await;
+        }
+        let (window, beside) = join(window, self.directory_beside(place, false, deadline)).await;
+        Ok(Directory {
+            floor: beside?.floor,
+            ..window?
+        })
+    }
+
+    /// The oldest buckets that there are below an edge, as a directory: what is kept is one piece in it, of bucket 0.
+    ///
+    /// # Errors
+    /// They cannot be read in time, or are damaged.
+    pub(crate) async fn oldest_registered(
+        &self,
+        place: &Place,
+        (at, kept): (&Key, Kept),
+        deadline: Deadline,
+    ) -> Result<Directory> {
+        let edge = Bound::Before(cells_of(at));
+        let (between, direction) = match kept {
+            Kept::After => ((Bound::start(), edge), ReadDirection::Forward),
+            Kept::Before => ((edge, Bound::end()), ReadDirection::Backward),
+        };
+        let most = MAX_WINDOW_PIECES as u32 - 1;
+        let (mut entries, _) = self.entries(place, between, direction, most, deadline).await?;
+        let pieces = |entries: Vec<Entry>| {
+            let pieces = entries.into_iter();
+            pieces.map(|entry| piece_of(place, entry.start, entry.bucket))
+        };
+        let pieces = if kept == Kept::Before {
+            entries.reverse();
+            let kept = piece_of(place, Key::new(), Bucket(0));
+            std::iter::once(kept).chain(pieces(entries)).collect()
+        } else {
+            let kept = piece_of(place, at.clone(), Bucket(0));
+            pieces(entries).chain([kept]).collect()
+        };
+        Ok(self.window_of(pieces, None))
+    }
+
+    /// Deletes the entries of buckets that were deleted.
+    ///
+    /// # Errors
+    /// It cannot be done in time.
+    pub(crate) async fn unregister(&self, place: &Place, starts: &[Key]) -> Result<()> {
+        if starts.is_empty() {
+            return Ok(());
+        }
+        let stamp = (self.stamps)();
+        let delete = |start: &Key| {
+            let clustering = cells_of(start);
+            mutation(Operation::DeleteRow { clustering }, stamp, None)
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&self.tables.times),
+            partition: place.directory_partition(),
+            mutations: starts.iter().map(delete).collect(),
+        };
+        self.write_step(write).await
+    }
+
+    async fn read_entries(
         &self,
         place: &Place,
         times: &Times,

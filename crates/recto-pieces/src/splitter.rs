@@ -222,7 +222,7 @@ impl PieceStore {
                     SplitEvent::RootMarked
                 }
                 SplitAction::Cas { put, .. } => {
-                    let decision = self.decide(place, &known, &put, &mut attempts).await?;
+                    let decision = self.decide(place, &known, (&put, &[]), &mut attempts).await?;
                     if decision == Decision::Applied {
                         is_decided = true;
                         self.counters
@@ -301,7 +301,7 @@ impl PieceStore {
                     ClearEvent::Deleted
                 }
                 ClearAction::Cas { put, .. } => {
-                    ClearEvent::Decided(self.decide(place, &known, &put, &mut attempts).await?)
+                    ClearEvent::Decided(self.decide(place, &known, (&put, &[]), &mut attempts).await?)
                 }
                 ClearAction::Over => return Ok(()),
             };
@@ -310,11 +310,11 @@ impl PieceStore {
     }
 
     /// One conditional write; after one that was not applied, or may be, some time goes by.
-    async fn decide(
+    pub(crate) async fn decide(
         &self,
         place: &Place,
         before: &Directory,
-        put: &Directory,
+        put: (&Directory, &[Key]),
         attempts: &mut u32,
     ) -> Result<Decision> {
         let time = self.deadline(MAX_STEP_TIME);
@@ -368,7 +368,7 @@ impl PieceStore {
     }
 
     /// Waits so long by the clock that counts since the machine was started.
-    async fn wait(&self, time: Duration) {
+    pub(crate) async fn wait(&self, time: Duration) {
         let begun = self.environment.continuous_nanos();
         loop {
             let waited = Duration::from_nanos(self.environment.continuous_nanos().saturating_sub(begun));

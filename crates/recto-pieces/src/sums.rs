@@ -3,7 +3,7 @@
 //!
 //! A block is written plainly, beside the directory and after it, by whoever has changed that there. So it may say what was before: who
 //! goes by sums looks at some of what they sum up (`survey`). What is cut lies within a block as long as that is: a piece
-//! never goes, so an edge of a block stays one.
+//! never goes but with the sums that begin there, so an edge of a block stays one.
 
 use std::sync::Arc;
 
@@ -160,6 +160,27 @@ impl PieceStore {
         }
         let message = "pieces of a partition are not where they were when they were summed up";
         Err(PiecesError::new(PiecesErrorKind::Conflict, message))
+    }
+
+    /// Forgets the blocks that begin at edges of pieces that are no more, which lie beside each other.
+    ///
+    /// # Errors
+    /// It cannot be done in time.
+    pub(crate) async fn forget_sums(&self, place: &Place, gone: &[Key]) -> Result<()> {
+        let (Some(first), Some(last)) = (gone.first(), gone.last()) else {
+            return Ok(());
+        };
+        let range = Operation::DeleteRange {
+            from: Bound::Before(edge(first)),
+            to: Bound::After(edge(last)),
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&self.tables.sums),
+            partition: place.directory_partition(),
+            mutations: vec![mutation(range, (self.stamps)(), None)],
+        };
+        let written = self.write(write, self.deadline(MAX_REQUEST_TIME)).await;
+        written.map_err(|undone| undone.error)
     }
 
     /// The block that has a key, if there is one.

@@ -1,9 +1,10 @@
 //! The tables of directories, samples and sums, and what a table is like whose partitions are kept in pieces.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use recto_buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
-use recto_buckets::{Bucket, Key, Sampling, Shard, Shards, Span, Version};
+use recto_buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span, Version};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::width::Width;
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
@@ -27,6 +28,8 @@ pub const ROOT_COLUMN: &str = "recto_root";
 /// The version of the form of [`ROW_COLUMN`].
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
+/// How often it is looked in the time in which something becomes due.
+const RETAINS_IN_A_STEP: u64 = 4;
 /// More than any bucket holds.
 const UNBOUNDED_BYTES: u64 = 1 << 60;
 /// What [`ROOT_COLUMN`] holds.
@@ -241,6 +244,22 @@ impl PiecedTable {
             keep: Some(Arc::new(keep)),
             ..self
         })
+    }
+
+    /// How often it is looked whether some is not kept any more.
+    pub(crate) fn retain_every(&self) -> Duration {
+        let step_ms = self.keep.as_ref().map_or(0, |keep| keep.step_ms());
+        Duration::from_millis(step_ms.unsigned_abs() / RETAINS_IN_A_STEP)
+    }
+
+    /// What is not kept any more at this time; none: all is kept.
+    ///
+    /// # Errors
+    /// There can be no such floor.
+    pub(crate) fn floor(&self, now_micros: i64) -> Result<Option<Floor>> {
+        let keep = self.keep.as_ref();
+        keep.map(|keep| keep.floor(now_micros.div_euclid(1_000)))
+            .transpose()
     }
 
     fn with(

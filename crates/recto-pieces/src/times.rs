@@ -213,13 +213,51 @@ impl Keep {
         let from_ms = if self.is_by_time {
             self.times.width.floor_ms(from_ms)
         } else {
-            let step = (self.length_ms / STEPS_OF_LENGTH).max(MS_PER_SECOND);
+            let step = self.step_ms();
             from_ms.saturating_sub(from_ms.rem_euclid(step))
         };
         Ok(Floor {
             at: self.times.edge_of_kept(from_ms)?,
             kept: self.kept(),
         })
+    }
+
+    /// Where buckets end that are not by time: the steps that it moves by, of which the last one is yet to come, each with its time.
+    ///
+    /// # Errors
+    /// There is no such edge.
+    pub(crate) fn steps(&self, now_ms: i64) -> Result<Vec<(i64, Key)>> {
+        let step = self.step_ms();
+        let floored = |ms: i64| ms.saturating_sub(ms.rem_euclid(step));
+        let (mut at_ms, last) = (
+            floored(now_ms.saturating_sub(self.length_ms)),
+            floored(now_ms).saturating_add(step),
+        );
+        let mut steps = Vec::new();
+        while at_ms < last {
+            at_ms = at_ms.saturating_add(step);
+            steps.push((at_ms, self.times.edge_of_kept(at_ms)?));
+        }
+        Ok(steps)
+    }
+
+    /// How far the floor moves at a time, about: nothing is due more often.
+    pub(crate) fn step_ms(&self) -> i64 {
+        let step = if self.is_by_time {
+            self.times.width.longest_ms()
+        } else {
+            self.length_ms / STEPS_OF_LENGTH
+        };
+        step.max(MS_PER_SECOND)
+    }
+
+    /// The time of a key, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// It is none of the table's keys.
+    pub(crate) fn time_of(&self, key: &[u8]) -> Result<i64> {
+        // Keys of what is kept for a time have one.
+        Ok(self.times.time_of(key)?.unwrap_or(i64::MAX))
     }
 
     /// On which side of a floor rows are kept.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Key, Operation as Kind, Sampling, Shard};
+use recto_buckets::{Bucket, Floor, Key, Operation as Kind, Sampling, Shard};
 use recto_model::Cells;
 use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions};
 
@@ -163,6 +163,11 @@ impl RowWrite {
         Seek::At(self.key.clone())
     }
 
+    /// Whether it is put below a floor.
+    pub(crate) fn is_below(&self, floor: Option<&Floor>) -> bool {
+        self.kind() == Kind::Put && floor.is_some_and(|floor| floor.hides(&self.key))
+    }
+
     /// What it may go by at once.
     pub(crate) fn living(&self) -> Option<Taken> {
         let place = &self.partition.place;
@@ -190,7 +195,7 @@ impl RowWrite {
             Some(times) => {
                 let pieces = &partition.pieces;
                 pieces
-                    .register(&partition.place, times, &self.key, deadline)
+                    .register(&partition.place, times, &self.key, is_anew, deadline)
                     .await
             }
         }

@@ -12,6 +12,7 @@ use super::{BucketedStore, Engine};
 use crate::counters::BucketMetrics;
 use crate::limits::{
     MAX_LIST_SCANS, MAX_LISTED_AT_ONCE, MAX_LISTED_PARTITIONS, MAX_LISTED_PIECES, MAX_MENDED_AT_ONCE,
+    MAX_RETAINED_AT_ONCE,
 };
 use crate::list::{Listing, Seek, Summary};
 use crate::mend::Mended;
@@ -177,22 +178,29 @@ impl BucketedStore {
         Ok(())
     }
 
-    /// Drops what is not kept any more, in all partitions of tables that this process came to.
-    pub(super) async fn retain_all(&self) -> Result<(), StoreError> {
-        let Some(engine) = self.transacted() else {
-            return Ok(());
-        };
-        for bucketed in self.shared.known.kept_for_a_time() {
-            let mut next = Some(PartitionsPosition::default());
-            while let Some(position) = next {
-                let keys = self.partition_keys(&bucketed.logical, position, MAX_LISTED_PARTITIONS);
-                let (keys, behind) = keys.await?;
-                next = behind;
-                for partition in keys {
-                    let place = Place::new(&bucketed.pieced, partition)?;
-                    engine.retain(&Arc::new(place)).await?;
-                }
-            }
+    /// Drops what is not kept any more in all partitions of a table: in each where that can be done.
+    pub(super) async fn retain_all(&self, bucketed: &Bucketed) -> Result<(), StoreError> {
+        let mut next = Some(PartitionsPosition::default());
+        while let Some(position) = next {
+            let keys = self.partition_keys(&bucketed.logical, position, MAX_LISTED_PARTITIONS);
+            let (keys, behind) = keys.await?;
+            next = behind;
+            let retained: Vec<_> = keys
+                .into_iter()
+                .map(|partition| self.retain(bucketed, partition))
+                .collect();
+            let retained = stream::iter(retained).buffer_unordered(MAX_RETAINED_AT_ONCE);
+            // Others are not to wait for one that fails.
+            retained.for_each(|_| async {}).await;
+        }
+        Ok(())
+    }
+
+    async fn retain(&self, bucketed: &Bucketed, partition: Cells) -> Result<(), StoreError> {
+        let place = Arc::new(Place::new(&bucketed.pieced, partition)?);
+        match self.transacted() {
+            Some(engine) => engine.retain(&place).await?,
+            None => self.pieces().await?.retain(&place).await?,
         }
         Ok(())
     }

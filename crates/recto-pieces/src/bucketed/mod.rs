@@ -21,6 +21,7 @@ mod writes;
 
 pub use tables::table_in_store;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -130,8 +131,8 @@ impl BucketedStore {
         };
         let pieces = pieces.get_or_try_init(open).await?;
         self.begin_work(|| {
-            let pieces = pieces.clone();
-            tokio::spawn(async move { pieces.work().await }).abort_handle()
+            let (pieces, retained) = (pieces.clone(), self.retained());
+            tokio::spawn(async move { join(pieces.work(), retained).await }).abort_handle()
         });
         Ok(pieces)
     }
@@ -148,11 +149,15 @@ impl BucketedStore {
     fn writing(&self) -> Option<&Transacted> {
         let engine = self.transacted()?;
         self.begin_work(|| {
-            let engine = engine.clone();
-            let retained = retain_from_time_to_time(Arc::clone(&self.inner), Arc::downgrade(&self.shared));
+            let (engine, retained) = (engine.clone(), self.retained());
             tokio::spawn(async move { join(engine.work(), retained).await }).abort_handle()
         });
         Some(engine)
+    }
+
+    /// Drops what is not kept any more, from time to time, for as long as the store is used.
+    fn retained(&self) -> impl Future<Output = ()> + Send + use<> {
+        retain_from_time_to_time(Arc::clone(&self.inner), Arc::downgrade(&self.shared))
     }
 
     fn begin_work(&self, begin: impl FnOnce() -> AbortHandle) {
@@ -244,14 +249,26 @@ impl BucketedStore {
     }
 }
 
-/// Drops what is not kept any more, in all partitions of tables that this process came to, for as long as the store is used.
+/// Drops what is not kept any more, in all partitions of tables that this process came to, as often as something may be due.
 async fn retain_from_time_to_time(inner: Arc<dyn Store>, shared: Weak<Shared>) {
+    let mut looked: BTreeMap<String, u64> = BTreeMap::new();
     loop {
         tokio::time::sleep(RETAIN_EVERY).await;
         let Some(shared) = shared.upgrade() else { return };
-        let inner = Arc::clone(&inner);
-        // What fails is tried again next time.
-        let _ = BucketedStore { inner, shared }.retain_all().await;
+        let now = shared.environment.monotonic_nanos();
+        let store = BucketedStore {
+            inner: Arc::clone(&inner),
+            shared,
+        };
+        for bucketed in store.shared.known.kept_for_a_time() {
+            let name = bucketed.logical.name();
+            let since = looked.get(name).map(|last| now.saturating_sub(*last));
+            if since.is_none_or(|nanos| Duration::from_nanos(nanos) >= bucketed.pieced.retain_every()) {
+                looked.insert(name.to_owned(), now);
+                // What fails is tried again next time.
+                let _ = store.retain_all(&bucketed).await;
+            }
+        }
     }
 }
 

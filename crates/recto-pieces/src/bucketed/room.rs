@@ -77,8 +77,12 @@ impl BucketedStore {
             let (_, coming) = places
                 .entry(Arc::clone(&place.id))
                 .or_insert_with(|| (Arc::clone(place), Vec::new()));
+            let floor = bucketed.pieced.floor(self.shared.environment.now_micros())?;
             for mutation in write.mutations {
                 let row = row(&bucketed, &partition, mutation)?;
+                if floor.as_ref().is_some_and(|floor| floor.hides(&row.key)) {
+                    continue;
+                }
                 if let Became::Put(bytes) = row.became {
                     coming.push(Coming {
                         key: row.key,

@@ -1,5 +1,6 @@
 //! Writes of tables that are kept in buckets, with those of others that go with them.
 
+use recto_buckets::Unrouted;
 use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, Stamp, StoreError, StoreErrorKind, WriteOptions,
     WriteOutcome,
@@ -9,6 +10,7 @@ use super::tables::Bucketed;
 use super::{BucketedStore, not_in_buckets};
 use crate::error::{PiecesError, PiecesErrorKind};
 use crate::place::Partition;
+use crate::sending::refused;
 use crate::writer::{Change, Ended, Group, RowChange, RowWrite, Since};
 
 impl BucketedStore {
@@ -37,8 +39,13 @@ impl BucketedStore {
                 Ok(partition) => partition,
                 Err(error) => return Ok(WriteOutcome::Refused(error)),
             };
+            let floor = bucketed.pieced.floor(self.shared.environment.now_micros())?;
             for mutation in write.mutations {
                 match row(&bucketed, &partition, mutation) {
+                    // It may be that its floor is raised later.
+                    Ok(row) if row.is_below(floor.as_ref()) => {
+                        return Ok(WriteOutcome::Refused(refused(Unrouted::BelowFloor).into()));
+                    }
                     Ok(row) => rows.push(RowWrite { number, ..row }),
                     Err(error) => return Ok(WriteOutcome::Refused(error)),
                 }

@@ -59,7 +59,12 @@ pub(super) fn judge(
         return (directory.version > 0).then_some(FaultKind::Stray);
     }
     if is_read && is_below {
-        return Some(FaultKind::BelowFloor);
+        // What the floor hides as a whole is on its way out.
+        let floor = directory.floor.as_ref();
+        let mut spans = directory.spans();
+        let is_going =
+            floor.is_some_and(|floor| spans.any(|(span, _)| span.has(key) && floor.hides_all(&span)));
+        return (!is_going).then_some(FaultKind::BelowFloor);
     }
     if !has_samples || !is_counted || key.len() > MAX_EDGE_BYTES {
         return None;

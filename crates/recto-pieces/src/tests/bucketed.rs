@@ -2,6 +2,7 @@
 
 mod checks;
 mod counted;
+mod kept;
 mod lists;
 mod times;
 

@@ -213,7 +213,7 @@ pub(super) async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
             SplitAction::MarkRoot => SplitEvent::RootMarked,
             SplitAction::Cas { put, .. } => {
                 let decided = pieces
-                    .change_directory(place, &known, &put, TIME)
+                    .change_directory(place, &known, (&put, &[]), TIME)
                     .await
                     .expect("it is sent");
                 known = put;

@@ -39,7 +39,7 @@ impl Stream {
     async fn decide(&self, before: &Directory, put: &Directory) -> Decision {
         let decided = self
             .pieces
-            .change_directory(&self.partition.place, before, put, TIME)
+            .change_directory(&self.partition.place, before, (put, &[]), TIME)
             .await;
         decided.expect("it is sent")
     }

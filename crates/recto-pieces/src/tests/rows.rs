@@ -40,7 +40,7 @@ impl Stream {
     pub(super) async fn put_directory(&self, before: &Directory, put: &Directory) {
         let decided = self
             .pieces
-            .change_directory(&self.partition.place, before, put, TIME)
+            .change_directory(&self.partition.place, before, (put, &[]), TIME)
             .await;
         assert_eq!(decided.expect("it is sent"), recto_buckets::Decision::Applied);
     }

@@ -29,7 +29,6 @@ const MANY_ROWS: &str =
     "Cassandra does not count rows; say 128 at most, or split by size: bucket = { target = \"10MB\" }";
 const SHARDS_OF_TIME: &str = "leave it out, or split by size: bucket = { target = \"10MB\", shards = 8 }";
 const TIME_OF_CHANGES: &str = "split by size: bucket = { target = \"10MB\" }; or open an embedded store";
-const KEEP: &str = "leave it out, and give records an expiry; or open an embedded store";
 const KEEP_BESIDE: &str = "leave it out, and give records an expiry: entries of views would stay";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str = "leave it out; text sorts by its bytes";
@@ -85,9 +84,6 @@ fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'stat
     if is_by_time(bucket) && bucket.shards > 1 && !counts {
         all.push(("shards of the bucket by time", "bucket.shards", SHARDS_OF_TIME));
     }
-    if bucket.keep.is_some() && !counts {
-        all.push(("keep of the bucket", "bucket.keep", KEEP));
-    }
     all
 }
 
@@ -116,7 +112,7 @@ impl Declared<'_> {
     fn add_view(&mut self, view: &View, counts: bool) {
         let name = &view.name;
         let mut of_bucket = of_bucket(view.bucket.as_ref(), counts);
-        if counts && is_kept_for_a_time(view.bucket.as_ref()) {
+        if is_kept_for_a_time(view.bucket.as_ref()) {
             of_bucket.push(("keep of the bucket", "bucket.keep", KEEP_BESIDE));
         }
         if view.bucket.as_ref().is_some_and(is_by_time)
@@ -195,9 +191,17 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
                 "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
                 "20:10: not supported yet: bucket of so many rows of collection `timeline`",
-                "20:45: not supported yet: keep of the bucket of collection `timeline`",
             ]
         );
+        let view = "[collection.timeline.view.oldest]\norder = [\"post_id\"]\nbucket = { target = \"10MB\", keep = \"90 days\" }\n";
+        let beside = format!("{BEYOND}\n{view}");
+        for counts in [false, true] {
+            let all = starts(&named(&beside, counts));
+            let kept = all
+                .iter()
+                .filter(|text| text.contains("keep of the bucket of view"));
+            assert_eq!(kept.count(), 1);
+        }
         assert!(
             named(BEYOND, true)
                 .iter()

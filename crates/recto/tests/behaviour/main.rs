@@ -14,6 +14,7 @@ mod closing;
 mod cursors;
 mod edges;
 mod grain;
+mod kept;
 mod listing;
 mod pages;
 mod plain_views;
@@ -174,6 +175,10 @@ on_both_stores! { crate::SCHEMA;
     times {
         are_read_as_one_partition,
         have_rows_without_a_time_in_one_of_their_own,
+    }
+    kept {
+        old_buckets_go_and_late_records_are_refused,
+        late_rows_of_a_load_go_to_the_reject_file,
     }
     plain_views {
         appended_records_come_and_go_with_their_entries,

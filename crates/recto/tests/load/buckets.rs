@@ -3,6 +3,7 @@
 //!
 //! A part of the flights, unless `RECTO_TEST_SCALE` says otherwise: with 48 all of them. On Cassandra, where each load waits for its room,
 //! it takes minutes, and is run by name: `cargo test -p recto --test load -- --ignored flights_loaded_on_cassandra`.
+#![allow(clippy::print_stdout)]
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -139,7 +140,7 @@ async fn write(recto: &Recto, first: i64, last: &AtomicI64) {
             ("origin", Value::Text("EWR".to_owned())),
             (
                 "dest",
-                Value::Text(["ORD", "SFO"][(number % 2) as usize].to_owned()),
+                Value::Text(if number % 2 == 0 { "ORD" } else { "SFO" }.to_owned()),
             ),
             ("tailnum", Value::Text(format!("N{}", number % 7))),
         ];

@@ -50,7 +50,7 @@ impl Shown {
     }
 
     /// The same store, opened by somebody who knows nothing of its directories.
-    fn opened_anew(&self) -> Self {
+    pub(super) fn opened_anew(&self) -> Self {
         let (inner, environment) = (Arc::clone(&self.inner), self.environment.clone());
         Self {
             store: BucketedStore::over(inner, environment, Arc::clone(&self.stamps)),
@@ -91,17 +91,17 @@ impl Shown {
         told
     }
 
-    async fn is_well(&self) {
+    pub(super) async fn is_well(&self) {
         assert_eq!(self.checked(false).await, Vec::new());
     }
 
-    fn place(&self, stream: &str) -> Arc<Place> {
+    pub(super) fn place(&self, stream: &str) -> Arc<Place> {
         let bucketed = self.store.in_buckets(&self.table).expect("it is in buckets");
         let place = Place::new(&bucketed.pieced, cells(&[Some(stream.as_bytes())]));
         Arc::new(place.expect("it is one"))
     }
 
-    async fn directory(&self, stream: &str) -> RowsRead {
+    pub(super) async fn directory(&self, stream: &str) -> RowsRead {
         let partition = self.place(stream).directory_partition();
         let slice = Slice::from_start(&Tables::new().directories, partition, 10_000);
         let snapshot = self.inner.snapshot().expect("it is open");

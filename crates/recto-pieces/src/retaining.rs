@@ -1,0 +1,322 @@
+//! What is not kept any more goes, where there are no transactions: what `recto_buckets::Retaining` says is done here, whole partitions at
+//! a time.
+//!
+//! A floor is raised only to where a bucket ends. So one ends, cut ahead like any other, with each eighth of what is kept, wherever rows
+//! came since. Buckets by time end where they do: beside their registry, which is only added to, the floor is decided in the directory, which
+//! has one piece there, of the bucket that never has rows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_buckets::{
+    Bucket, Cut, Decision, Directory, Figures, Floor, Kept, Key, Piece, RetainAction, RetainEvent, Retaining,
+    Span, Stays,
+};
+use recto_model::Slice;
+use recto_model::table::ReadDirection;
+use recto_store::{Operation, PartitionWrite, Stamp};
+
+use crate::copying::{clustering_of, slice_of};
+use crate::directory::Seek;
+use crate::error::{PiecesError, PiecesErrorKind, Result};
+use crate::limits::{MAX_DROP_ROUNDS, MAX_PIECES_AT_ONCE, MAX_RETAIN_STEPS, MAX_STEP_TIME};
+use crate::place::{PieceStore, Place};
+use crate::tables::mutation;
+use crate::times::Keep;
+
+/// What is known of a partition, its oldest pieces at least.
+struct Oldest {
+    known: Directory,
+    /// Of buckets by time, the directory beside their registry.
+    beside: Option<Directory>,
+}
+
+impl PieceStore {
+    /// Raises the floor of a partition to what is kept now, drops what lies below, and sees to it that a bucket ends where it will stand
+    /// next.
+    ///
+    /// # Errors
+    /// It cannot be done in time: what went is gone as a whole, and whoever comes there next goes on.
+    pub(crate) async fn retain(&self, place: &Arc<Place>) -> Result<()> {
+        let Some(keep) = &place.pieced.keep else {
+            return Ok(());
+        };
+        let now_ms = self.clock().wall_ms;
+        self.drop_below(place, keep.floor(now_ms)?).await?;
+        if place.pieced.times.is_none() {
+            self.end_buckets(place, &keep.steps(now_ms)?).await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_below(&self, place: &Place, wanted: Floor) -> Result<()> {
+        let mut machine = Retaining::new(wanted.clone(), self.protocol);
+        let mut action = machine.step(RetainEvent::Begin);
+        let mut oldest: Option<Oldest> = None;
+        let mut attempts = 0;
+        for _ in 0..MAX_RETAIN_STEPS {
+            let event = match action {
+                RetainAction::Read => {
+                    let read = self.oldest(place, &wanted).await?;
+                    let known = read.known.clone();
+                    oldest = Some(read);
+                    RetainEvent::Read(known)
+                }
+                RetainAction::Cas { put, gone, .. } => {
+                    let Some(oldest) = &oldest else { break };
+                    let decision = self
+                        .change_oldest(place, oldest, (&put, &gone), &mut attempts)
+                        .await?;
+                    if decision == Decision::Applied {
+                        self.counters.dropped(gone.len() as u64);
+                    }
+                    RetainEvent::Decided(decision)
+                }
+                RetainAction::Wait { ms } => {
+                    self.wait(Duration::from_millis(ms)).await;
+                    RetainEvent::Waited
+                }
+                RetainAction::Delete(buckets) => {
+                    self.drop_buckets(place, &buckets).await?;
+                    RetainEvent::Deleted
+                }
+                RetainAction::Over => break,
+            };
+            action = machine.step(event);
+        }
+        Ok(())
+    }
+
+    async fn oldest(&self, place: &Place, wanted: &Floor) -> Result<Oldest> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        if place.pieced.times.is_none() {
+            let seek = match wanted.kept {
+                Kept::After => Seek::At(Key::new()),
+                Kept::Before => Seek::Before(None),
+            };
+            let known = self.read_directory(place, &seek, true, deadline).await?;
+            return Ok(Oldest { known, beside: None });
+        }
+        let beside = self.directory_beside(place, true, deadline).await?;
+        let at = match &beside.floor {
+            Some(floor) if wanted.is_lower_than(&floor.at) => &floor.at,
+            _ => &wanted.at,
+        };
+        let known = self.oldest_registered(place, (at, wanted.kept), deadline);
+        let known = Directory {
+            version: beside.version,
+            floor: beside.floor.clone(),
+            ..known.await?
+        };
+        Ok(Oldest {
+            known,
+            beside: Some(beside),
+        })
+    }
+
+    /// Raises the floor, or forgets pieces that are gone.
+    async fn change_oldest(
+        &self,
+        place: &Place,
+        oldest: &Oldest,
+        (put, gone): (&Directory, &[Key]),
+        attempts: &mut u32,
+    ) -> Result<Decision> {
+        let known = &oldest.known;
+        match &oldest.beside {
+            Some(beside) if gone.is_empty() => {
+                let raised = Directory {
+                    version: beside.version + 1,
+                    floor: put.floor.clone(),
+                    ..beside.clone()
+                };
+                self.decide(place, beside, (&raised, gone), attempts).await
+            }
+            Some(_) => {
+                let is_below = |span: &Span| known.floor.as_ref().is_some_and(|floor| floor.hides_all(span));
+                let spans = known.spans().map(|(span, _)| span);
+                let starts: Vec<Key> = spans.filter(is_below).map(|span| span.start).collect();
+                self.unregister(place, &starts).await?;
+                Ok(Decision::Applied)
+            }
+            None => {
+                // Sums of what begins where nothing does any more cannot be gone by.
+                self.forget_sums(place, gone).await?;
+                let decision = self.decide(place, known, (put, gone), attempts).await?;
+                if !gone.is_empty() && !known.is_whole() {
+                    self.forget_sums(place, gone).await?;
+                    let left = [put.pieces.first(), put.pieces.last()].into_iter().flatten();
+                    let left: Vec<Key> = left.map(|piece| piece.start.clone()).collect();
+                    // Who goes by sums looks whether they are right.
+                    let _ = self.sum_up(place, &left).await;
+                }
+                Ok(decision)
+            }
+        }
+    }
+
+    async fn drop_buckets(&self, place: &Place, buckets: &BTreeSet<Bucket>) -> Result<()> {
+        let dropped: Vec<_> = buckets
+            .iter()
+            .map(|bucket| self.drop_bucket(place, *bucket))
+            .collect();
+        let dropped = stream::iter(dropped).buffer_unordered(MAX_PIECES_AT_ONCE);
+        dropped.try_collect().await
+    }
+
+    /// Deletes a bucket as a whole, at a stamp that none exceeds of what is there; by clocks that are ahead some may.
+    async fn drop_bucket(&self, place: &Place, bucket: Bucket) -> Result<()> {
+        let mut stamp = (self.stamps)();
+        for _ in 0..MAX_DROP_ROUNDS {
+            if bucket == Bucket(0) {
+                // Scans meet the partition there, at all times.
+                let mark = Stamp(stamp.0.saturating_add(1));
+                self.write_step(place.pieced.mark_root(&place.partition, mark))
+                    .await?;
+            }
+            let whole = || vec![mutation(Operation::DeletePartition, stamp, None)];
+            for shard in place.pieced.shards.all() {
+                let write = PartitionWrite {
+                    table: Arc::clone(&place.pieced.table),
+                    partition: place.shard_partition(bucket, shard),
+                    mutations: whole(),
+                };
+                self.write_step(write).await?;
+            }
+            self.write_step(self.samples_write(place, bucket, whole()))
+                .await?;
+            match self.newest_in(place, bucket).await? {
+                None => return Ok(()),
+                Some(newest) => stamp = Stamp((self.stamps)().0.max(newest.saturating_add(1))),
+            }
+        }
+        let message = format!(
+            "rows of table {} that are not kept any more are written again and again",
+            place.pieced.table.name()
+        );
+        Err(PiecesError::new(PiecesErrorKind::Conflict, message)
+            .with_hint("set the clocks of all who write right"))
+    }
+
+    /// The newest stamp of some of the rows that a bucket has; none: it has none.
+    async fn newest_in(&self, place: &Place, bucket: Bucket) -> Result<Option<i64>> {
+        let mut newest = None;
+        for shard in place.pieced.shards.all() {
+            let slice = slice_of(place, (bucket, shard), &Span::all())?;
+            newest = newest.max(self.read_rows(&slice).await?.stamps.into_iter().max());
+        }
+        Ok(newest)
+    }
+
+    /// Has a bucket end at the last of these steps, and wherever before it rows lie of several: nothing is to be copied as a rule, since the last
+    /// one is yet to come.
+    async fn end_buckets(&self, place: &Arc<Place>, steps: &[(i64, Key)]) -> Result<()> {
+        let (Some(keep), Some((_, next))) = (&place.pieced.keep, steps.last()) else {
+            return Ok(());
+        };
+        let Some(directory) = self.at_rest(place, next).await? else {
+            return Ok(());
+        };
+        let piece = directory.spans().find(|(span, _)| span.has(next));
+        let Some((span, piece)) = piece.map(|(span, piece)| (span, piece.clone())) else {
+            return Ok(());
+        };
+        let old = match keep.kept() {
+            Kept::After => Span {
+                start: span.start.clone(),
+                end: Some(next.clone()),
+            },
+            Kept::Before => Span {
+                start: next.clone(),
+                end: span.end.clone(),
+            },
+        };
+        // A piece begins there: nothing lies between.
+        if span.start == *next {
+            return Ok(());
+        }
+        let Some(oldest_ms) = self.oldest_row(place, keep, (piece.roles.read, &old)).await? else {
+            return Ok(());
+        };
+        let later = steps.iter().filter(|(at_ms, _)| *at_ms > oldest_ms);
+        let mut edges: Vec<Key> = later.map(|(_, edge)| edge.clone()).collect();
+        edges.retain(|edge| span.start < *edge && span.has(edge));
+        edges.sort_unstable();
+        if edges.is_empty() {
+            return Ok(());
+        }
+        let cut = self.cut_at(place, (&span, &piece), edges, keep.kept()).await?;
+        self.split(place, next, directory, vec![cut], false).await
+    }
+
+    /// The time of the oldest row that a bucket has of a span, in milliseconds; none: it has none.
+    async fn oldest_row(
+        &self,
+        place: &Place,
+        keep: &Keep,
+        (bucket, span): (Bucket, &Span),
+    ) -> Result<Option<i64>> {
+        let mut oldest: Option<i64> = None;
+        for shard in place.pieced.shards.all() {
+            let slice = Slice {
+                direction: match keep.kept() {
+                    Kept::After => ReadDirection::Forward,
+                    Kept::Before => ReadDirection::Backward,
+                },
+                limit: 1,
+                ..slice_of(place, (bucket, shard), span)?
+            };
+            let read = self.read_rows(&slice).await?;
+            for row in read.rows.iter() {
+                let key = place.key(&clustering_of(&place.pieced.table, row))?;
+                let at_ms = keep.time_of(&key)?;
+                oldest = Some(oldest.map_or(at_ms, |oldest| oldest.min(at_ms)));
+            }
+        }
+        Ok(oldest)
+    }
+
+    /// A cut of a piece at these edges. What each part holds is as its samples say, but for the newest, to which rows are about to come.
+    async fn cut_at(
+        &self,
+        place: &Place,
+        (span, piece): (&Span, &Piece),
+        edges: Vec<Key>,
+        kept: Kept,
+    ) -> Result<Cut> {
+        let deadline = self.deadline(MAX_STEP_TIME);
+        let samples = self.samples(place, piece.roles.read, span, deadline).await?;
+        let starts = std::iter::once(&span.start).chain(&edges);
+        let ends = edges.iter().map(Some).chain([span.end.as_ref()]);
+        let figures = starts.zip(ends).map(|(start, end)| {
+            let part = Span {
+                start: start.clone(),
+                end: end.cloned(),
+            };
+            let within = samples.iter().map(|dated| &dated.sample);
+            Some(
+                piece
+                    .sampling
+                    .estimate(within.filter(|sample| part.has(&sample.key))),
+            )
+        });
+        let mut figures: Vec<Option<Figures>> = figures.collect();
+        let all = piece.sampling.estimate(samples.iter().map(|dated| &dated.sample));
+        let mean = all.bytes.checked_div(all.rows).unwrap_or(piece.sampling.mean);
+        let (stays, newest) = match kept {
+            Kept::After => (Stays::First, figures.last_mut()),
+            Kept::Before => (Stays::Last, figures.first_mut()),
+        };
+        if let Some(newest) = newest {
+            *newest = None;
+        }
+        Ok(Cut {
+            stays,
+            sampling: place.pieced.next_sampling(mean),
+            figures,
+            edges,
+        })
+    }
+}

@@ -1,0 +1,211 @@
+//! What is kept for a time only, where there are no transactions: buckets go as a whole, and nothing of them stays.
+
+use std::collections::BTreeMap;
+
+use recto_buckets::Bucket;
+use recto_model::width::{Width, WidthUnit};
+
+use super::*;
+use crate::tables::Tables;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR_MS: i64 = 3_600_000;
+/// Rows that come each hour.
+const EACH: i64 = 6;
+/// For how many hours they are kept.
+const KEPT: u32 = 8;
+
+const fn hours(count: u32) -> Width {
+    Width {
+        count,
+        unit: WidthUnit::Hour,
+    }
+}
+
+fn kept(bound: BucketBound, direction: Direction, shards: u8) -> Table {
+    let plain = ColumnKind::Regular(WriteKind::Plain);
+    let columns = vec![
+        column("stream", Type::Text, ColumnKind::Partition),
+        column("at", Type::Timestamp, ColumnKind::Clustering(direction)),
+        column("text", Type::Text, plain),
+        column("note", Type::Text, plain),
+    ];
+    let buckets = Buckets {
+        shards,
+        keep: Some(hours(KEPT)),
+        ..Buckets::from(bound)
+    };
+    let options = TableOptions {
+        buckets: Some(buckets),
+        ..TableOptions::default()
+    };
+    Table::new("events", columns, options).expect("these columns are a table")
+}
+
+impl Shown {
+    fn now_ms(&self) -> i64 {
+        self.environment.now_micros() / 1_000
+    }
+
+    /// The rows of the hour that it is.
+    fn of_this_hour(&self) -> impl Iterator<Item = i64> + Clone + use<> {
+        let hour = self.now_ms() / HOUR_MS * HOUR_MS;
+        (0..EACH).map(move |number| hour + number * 1_000)
+    }
+
+    /// How a row ends that is written there.
+    async fn ends(&self, at: i64) -> WriteOutcome {
+        let put = Operation::Put {
+            clustering: cells(&[Some(&at.to_be_bytes())]),
+            cells: cells(&[Some(b"late"), None]),
+            replace: true,
+        };
+        let write = self.write("s", put);
+        let written = self.store.write(write, WriteOptions::default()).await;
+        written.expect("it is known how it ends")
+    }
+
+    /// How many rows there are of each hour.
+    async fn by_hours(&self, limit: u32) -> BTreeMap<i64, i64> {
+        let mut found: BTreeMap<i64, i64> = BTreeMap::new();
+        let snapshot = self.store.snapshot().expect("it is open");
+        let slice = Slice::from_start(&self.table, cells(&[Some(b"s")]), limit);
+        let read = snapshot.slice(&slice, &ReadOptions::default()).await;
+        for row in read.expect("it is read").rows.iter() {
+            *found.entry(at(row) / HOUR_MS).or_default() += 1;
+        }
+        found
+    }
+
+    /// Rows as they lie in the store below, wherever.
+    async fn lying(&self) -> usize {
+        let (table, _) = self.partitions().await;
+        self.count_of(&table).await
+    }
+
+    async fn count_of(&self, table: &Arc<Table>) -> usize {
+        let snapshot = self.inner.snapshot().expect("it is open");
+        let (range, options) = (TokenRange::whole(), ReadOptions::default());
+        let read = snapshot.scan(table, &range, None, 100_000, &options).await;
+        let keys = table.partition().len();
+        let rows = read.expect("it is scanned").rows;
+        rows.iter().filter(|row| row.get(keys).is_some()).count()
+    }
+}
+
+/// A flow of rows, of which somebody reads all the time: of each hour that is over all or none.
+async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
+    let environment = environment();
+    let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+    let is_by_time = matches!(
+        table.options().buckets.map(|buckets| buckets.bound),
+        Some(BucketBound::Time(_))
+    );
+    let shown = Shown::over(inner, environment, table).await;
+    // Another process does the same at the same time.
+    let other = shown.opened_anew();
+    for hour in 0..30 {
+        shown.put("s", shown.of_this_hour()).await;
+        let this = shown.now_ms() / HOUR_MS;
+        for _ in 0..60 {
+            tokio::time::sleep(HOUR / 60).await;
+            for (hour, rows) in other.by_hours(100_000).await {
+                assert_eq!(rows, EACH, "of hour {hour}");
+            }
+        }
+        let found = shown.by_hours(100_000).await;
+        let first = *found.keys().next().expect("there are some");
+        let kept = i64::from(KEPT);
+        let from = (this + 1 - kept).max(this - hour);
+        assert!(first <= from, "hour {hour}: {found:?}");
+        assert!(first >= this - kept - slack_hours, "hour {hour}: {found:?}");
+        assert_eq!(
+            i64::try_from(found.len()),
+            Ok(this - first + 1),
+            "hour {hour}: {found:?}"
+        );
+        let late = shown.ends((this - kept - 1) * HOUR_MS).await;
+        let WriteOutcome::Refused(error) = late else {
+            panic!("{late:?}")
+        };
+        assert!(error.to_string().contains("not kept any more"), "{error}");
+        assert_eq!(error.hint(), Some("keep more, or write only what is kept"));
+    }
+    let found: i64 = shown.by_hours(100_000).await.values().sum();
+    // Some are about to go.
+    let lying = i64::try_from(shown.lying().await).expect("they are few");
+    assert!(found <= lying && lying <= found + 2 * EACH, "{found} of {lying}");
+    assert!(shown.store.bucket_metrics().dropped + other.store.bucket_metrics().dropped >= 15);
+    // Buckets by time, and those of shards, are not checked yet.
+    let is_sharded = shown
+        .table
+        .options()
+        .buckets
+        .is_some_and(|buckets| buckets.shards > 1);
+    if !is_by_time && !is_sharded {
+        shown.is_well().await;
+    }
+    // Nobody writes any more.
+    tokio::time::sleep(HOUR * (KEPT + 8)).await;
+    assert_eq!(shown.by_hours(100_000).await, BTreeMap::new());
+    assert_eq!(shown.lying().await, 0);
+    let tables = Tables::new();
+    assert_eq!(shown.count_of(&tables.samples).await, 0);
+    assert_eq!(shown.count_of(&tables.times).await, 0);
+    assert!(shown.count_of(&tables.directories).await <= 2);
+    // The partition is there all the same, and takes what comes.
+    shown.put("s", shown.of_this_hour()).await;
+    assert_eq!(other.by_hours(100_000).await.len(), 1);
+    assert_eq!(shown.scan(10).await.len(), EACH as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_size() {
+    // An eighth until it ends, and an hour until what was left by a cut is cleared.
+    for (direction, shards) in [(Direction::Ascending, 1), (Direction::Descending, 3)] {
+        goes_by_whole_buckets(kept(BucketBound::Bytes(64 << 10), direction, shards), 4).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_times() {
+    for direction in [Direction::Ascending, Direction::Descending] {
+        goes_by_whole_buckets(kept(BucketBound::Time(hours(1)), direction, 1), 2).await;
+    }
+}
+
+/// What came in one go, and has lain there for long, ends with each eighth, too; and rows by a clock that is ahead go with the others.
+#[tokio::test(start_paused = true)]
+async fn what_lies_in_one_bucket_is_cut_by_time() {
+    let environment = environment();
+    let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+    let table = kept(BucketBound::Bytes(1 << 20), Direction::Descending, 1);
+    let ahead = Shown::over(inner, environment, table).await;
+    let hour = ahead.now_ms() / HOUR_MS;
+    let stamps = Arc::clone(&ahead.stamps);
+    let shown = Shown {
+        stamps: Arc::new(move || recto_store::Stamp((stamps)().0 + 40 * HOUR_MS * 1_000)),
+        ..ahead.clone()
+    };
+    shown
+        .put("s", (0..60).map(|number| hour * HOUR_MS - number * HOUR_MS / 10))
+        .await;
+    tokio::time::sleep(HOUR * 4).await;
+    let found = ahead.by_hours(1_000).await;
+    assert!(found.len() == 5 || found.len() == 6, "{found:?}");
+    let place = ahead.place("s");
+    let directory = ahead.directory("s").await;
+    assert!(directory.rows.len() >= 5, "{}", directory.rows.len());
+    tokio::time::sleep(HOUR * 14).await;
+    assert_eq!(ahead.by_hours(1_000).await, BTreeMap::new());
+    assert_eq!(ahead.lying().await, 0);
+    assert_eq!(place.pieced.shards.count(), 1);
+    assert!(
+        ahead
+            .directory("s")
+            .await
+            .rows
+            .iter()
+            .all(|row| row.get(8) != Some(&Bucket(0).0.to_be_bytes()[..]))
+    );
+}
