@@ -266,7 +266,7 @@ pub(crate) fn check_decisions(client: &Client) -> Result<(), StoreError> {
     };
     Err(StoreError::new(
         StoreErrorKind::Invalid,
-        format!("records that change cannot be changed where {what} would be asked"),
+        format!("records that change, buckets and queues cannot be kept where {what} would be asked"),
     )
     .with_hint(hint))
 }

@@ -22,6 +22,8 @@ pub(crate) struct Taken {
     pub(crate) stamp: Stamp,
     /// By the clock that never goes back.
     pub(crate) heard_nanos: u64,
+    /// How many requests, one after the other, who took it waited for.
+    pub(crate) requests: u32,
 }
 
 impl Taken {
@@ -196,7 +198,11 @@ impl Partition {
         if self.place.pieced.times.is_some() {
             return None;
         }
-        pieces.copies.living(&self.place.id, seek, pieces.clock())
+        let living = pieces.copies.living(&self.place.id, seek, pieces.clock())?;
+        Some(Taken {
+            requests: 0,
+            ..living
+        })
     }
 
     /// The copy that this process has, if it lives; else one that is read.
@@ -215,7 +221,8 @@ impl Partition {
         let gate = pieces.copies.gate(id);
         let held = gate.lock().await;
         let read = match self.living(seek) {
-            Some(copy) => Ok(copy),
+            // Another read it meanwhile.
+            Some(copy) => Ok(Taken { requests: 1, ..copy }),
             None => self.read_copy(seek, deadline).await,
         };
         drop(held);
@@ -233,11 +240,14 @@ impl Partition {
         // It is closed never.
         let _turn = pieces.reading.acquire().await;
         let asked = pieces.clock();
-        let directory = pieces.read_directory(&self.place, seek, false, deadline).await?;
+        let (directory, requests) = pieces
+            .read_directory_counting(&self.place, seek, false, deadline)
+            .await?;
         let taken = Taken {
             copy: DirectoryCopy::new(directory.into(), asked, pieces.clock(), pieces.protocol),
             stamp: (pieces.stamps)(),
             heard_nanos: pieces.environment.monotonic_nanos(),
+            requests,
         };
         pieces.copies.keep(&self.place.id, &taken);
         pieces.notices.look(&self.place, taken.directory());
@@ -280,6 +290,7 @@ mod tests {
             copy: DirectoryCopy::new(directory.into(), NOW, NOW, protocol),
             stamp: Stamp(0),
             heard_nanos: 0,
+            requests: 1,
         }
     }
 

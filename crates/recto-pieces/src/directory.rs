@@ -81,6 +81,21 @@ impl PieceStore {
         is_serial: bool,
         deadline: Deadline,
     ) -> Result<Directory> {
+        let read = self.read_directory_counting(place, seek, is_serial, deadline);
+        Ok(read.await?.0)
+    }
+
+    /// The same, and how many requests it took, one after the other.
+    ///
+    /// # Errors
+    /// As of that.
+    pub(crate) async fn read_directory_counting(
+        &self,
+        place: &Place,
+        seek: &Seek,
+        is_serial: bool,
+        deadline: Deadline,
+    ) -> Result<(Directory, u32)> {
         if let Some(times) = &place.pieced.times {
             return self.read_registry(place, times, seek, deadline).await;
         }
@@ -97,24 +112,30 @@ impl PieceStore {
         seek: &Seek,
         is_serial: bool,
         deadline: Deadline,
-    ) -> Result<Directory> {
+    ) -> Result<(Directory, u32)> {
         self.again(deadline, |time| async move {
             let options = self.directory_options(is_serial, time);
+            let mut requests = 0;
             for _ in 0..MAX_TORN_READS {
-                if let Some(first) = self.known_start(place, seek)
-                    && let Window::Read(window) = self.window(place, Some(first), &options).await?
-                    && seek.is_met(&window)
-                {
-                    return Ok(window);
+                if let Some(first) = self.known_start(place, seek) {
+                    requests += 1;
+                    if let Window::Read(window) = self.window(place, Some(first), &options).await?
+                        && seek.is_met(&window)
+                    {
+                        return Ok((window, requests));
+                    }
                 }
+                requests += 1;
                 match self.window(place, None, &options).await? {
                     Window::None => {
-                        return Ok(Directory::absent(place.pieced.sampling, self.protocol));
+                        let absent = Directory::absent(place.pieced.sampling, self.protocol);
+                        return Ok((absent, requests));
                     }
-                    Window::Read(window) if seek.is_met(&window) => return Ok(window),
+                    Window::Read(window) if seek.is_met(&window) => return Ok((window, requests)),
                     Window::Torn => continue,
                     Window::Read(_) => {}
                 }
+                requests += 2;
                 let snapshot = self.store.snapshot()?;
                 let first = self
                     .tables
@@ -123,7 +144,7 @@ impl PieceStore {
                 if let Window::Read(window) = self.window(place, first, &options).await?
                     && seek.is_met(&window)
                 {
-                    return Ok(window);
+                    return Ok((window, requests));
                 }
             }
             let message = "a directory of buckets changed whenever it was read";

@@ -6,7 +6,7 @@ use futures::future::{join, join_all};
 use recto_buckets::{Directory, DirectoryCopy, ReadAction, ReadEvent, Reading, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{RowSet, Slice};
-use recto_store::{ReadOptions, RowsRead, Snapshot, StoreError};
+use recto_store::{BucketsRead, ReadOptions, RowsRead, Snapshot, StoreError};
 
 use crate::copies::Taken;
 use crate::directory::Seek;
@@ -96,33 +96,49 @@ impl Way<'_> {
         let mut machine = Reading::new(self.span.clone(), is_backward, pieces.protocol);
         let (mut event, mut copy, mut ahead) = (ReadEvent::Begin, None, None);
         let (mut found, mut behind) = (nothing(&self.partition.place.pieced), None);
-        let mut round_trips = 0;
+        let (mut round_trips, mut buckets) = (0, BucketsRead::default());
         loop {
             let taken = match machine.step(event, pieces.clock()) {
                 ReadAction::Take => {
                     let (taken, read_beside) = self.take(&seek, read).await?;
                     ahead = read_beside;
+                    // One beside the other.
+                    let beside = ahead
+                        .as_mut()
+                        .map(|ahead| std::mem::take(&mut ahead.read.round_trips));
+                    round_trips += taken.requests.max(beside.unwrap_or(0));
                     taken
                 }
-                ReadAction::Read => self.partition.read_copy(&seek, self.deadline).await?,
+                ReadAction::Read => {
+                    let taken = self.partition.read_copy(&seek, self.deadline).await?;
+                    round_trips += taken.requests;
+                    taken
+                }
                 ReadAction::Slices { slices, rest } => {
                     let ahead: Option<Ahead> = ahead.take();
-                    let begun = match ahead.filter(|ahead| slices.starts_with(&ahead.slices)) {
-                        Some(ahead) => (ahead.read, ahead.slices.len()),
-                        None => (nothing(&self.partition.place.pieced), 0),
+                    let begun = match ahead {
+                        Some(ahead) if slices.starts_with(&ahead.slices) => (ahead.read, ahead.slices.len()),
+                        ahead => {
+                            buckets.add(ahead.map(|ahead| ahead.read.buckets).unwrap_or_default());
+                            (nothing(&self.partition.place.pieced), 0)
+                        }
                     };
                     let copy = copy.as_ref();
-                    let (of_slices, count) = self.slices(&slices, copy, read, begun, Rounds::All).await?;
+                    let (mut of_slices, count) = self.slices(&slices, copy, read, begun, Rounds::All).await?;
                     round_trips += of_slices.round_trips;
+                    buckets.add(std::mem::take(&mut of_slices.buckets));
                     (found, behind) = (of_slices, rest);
                     event = ReadEvent::Read(count);
                     continue;
                 }
                 ReadAction::Done => {
                     found.round_trips = round_trips;
+                    found.statements += buckets.directory_reads;
+                    found.buckets = buckets;
                     return Ok((found, behind));
                 }
             };
+            buckets.directory_reads += taken.requests;
             copy = Some(taken.copy.clone());
             event = ReadEvent::Copy(taken.copy);
         }
@@ -193,6 +209,8 @@ impl Way<'_> {
                 .map(|one| pieced.slice_of(self.slice, one, missing))
                 .collect();
             let asked = asked?;
+            let numbers = left[..at_once].iter().map(|one| one.bucket.0);
+            read.buckets.asked.extend(numbers);
             let answers = asked
                 .iter()
                 .map(|one| shards::slice(self.snapshot, pieced, one, &options));
@@ -281,6 +299,7 @@ fn append(read: &mut RowsRead, more: RowsRead, limit: u32) {
     read.round_trips += more.round_trips;
     read.statements += more.statements;
     read.tombstones += more.tombstones;
+    read.buckets.add(more.buckets);
     read.stamps.extend(more.stamps.into_iter().take(room));
     read.ends_in_seconds
         .extend(more.ends_in_seconds.into_iter().take(room));

@@ -188,6 +188,15 @@ impl PieceStore {
         is_serial: bool,
         deadline: Deadline,
     ) -> Result<Directory> {
+        Ok(self.read_beside(place, is_serial, deadline).await?.0)
+    }
+
+    async fn read_beside(
+        &self,
+        place: &Place,
+        is_serial: bool,
+        deadline: Deadline,
+    ) -> Result<(Directory, u32)> {
         self.read_stored(place, &Seek::At(Key::new()), is_serial, deadline)
             .await
     }
@@ -217,10 +226,11 @@ impl PieceStore {
             copy: DirectoryCopy::new(window.into(), low.asked, self.clock(), self.protocol),
             stamp: Stamp(i64::MIN),
             heard_nanos: 0,
+            requests: 0,
         }
     }
 
-    /// The registry as a directory, or the window of it that is wanted.
+    /// The registry as a directory, or the window of it that is wanted; and how many requests it took, one after the other.
     ///
     /// # Errors
     /// It cannot be read in time, or is damaged.
@@ -230,16 +240,19 @@ impl PieceStore {
         times: &Times,
         seek: &Seek,
         deadline: Deadline,
-    ) -> Result<Directory> {
+    ) -> Result<(Directory, u32)> {
         let window = self.read_entries(place, times, seek, deadline);
         if place.pieced.keep.is_none() {
             return window.await;
         }
-        let (window, beside) = join(window, self.directory_beside(place, false, deadline)).await;
-        Ok(Directory {
-            floor: beside?.floor,
-            ..window?
-        })
+        let beside = self.read_beside(place, false, deadline);
+        let (window, beside) = join(window, beside).await;
+        let ((window, requests), (beside, of_beside)) = (window?, beside?);
+        let window = Directory {
+            floor: beside.floor,
+            ..window
+        };
+        Ok((window, requests.max(of_beside)))
     }
 
     /// The oldest buckets that there are below an edge, as a directory: what is kept is one piece in it, of bucket 0.
@@ -301,8 +314,9 @@ impl PieceStore {
         times: &Times,
         seek: &Seek,
         deadline: Deadline,
-    ) -> Result<Directory> {
+    ) -> Result<(Directory, u32)> {
         self.counters.read_directory();
+        let mut requests = 1;
         let most = MAX_WINDOW_PIECES as u32;
         match seek {
             Seek::At(key) => {
@@ -314,6 +328,7 @@ impl PieceStore {
                         let between = (Bound::start(), Bound::After(cells_of(key)));
                         let read = self.entries(place, between, ReadDirection::Backward, 1, deadline);
                         let (read, _) = read.await?;
+                        requests += 1;
                         read.into_iter().next().map(|entry| entry.start)
                     }
                 };
@@ -323,7 +338,8 @@ impl PieceStore {
                 let between = (from, Bound::end());
                 let read = self.entries(place, between, ReadDirection::Forward, most, deadline);
                 let (entries, end) = read.await?;
-                Ok(self.window_of(pieces_of(place, entries, before.unwrap_or_default()), end))
+                let pieces = pieces_of(place, entries, before.unwrap_or_default());
+                Ok((self.window_of(pieces, end), requests))
             }
             Seek::Before(edge) => {
                 let to = edge
@@ -335,7 +351,7 @@ impl PieceStore {
                 entries.reverse();
                 let first = more.and(entries.first().map(|entry| entry.start.clone()));
                 let pieces = pieces_of(place, entries, first.unwrap_or_default());
-                Ok(self.window_of(pieces, edge.clone()))
+                Ok((self.window_of(pieces, edge.clone()), requests))
             }
         }
     }

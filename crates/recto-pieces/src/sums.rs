@@ -138,7 +138,8 @@ impl PieceStore {
     ) -> Result<recto_buckets::Directory> {
         if let Some(times) = &place.pieced.times {
             let deadline = self.deadline(options.timeout);
-            return self.read_registry(place, times, &Seek::At(start), deadline).await;
+            let seek = Seek::At(start);
+            return Ok(self.read_registry(place, times, &seek, deadline).await?.0);
         }
         let first = (!start.is_empty()).then_some(start);
         for _ in 0..MAX_TORN_READS {

@@ -151,8 +151,8 @@ pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
-    ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead,
-    Snapshot, TokenRange,
+    BucketsRead, ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead,
+    ScanPosition, ScanRead, Snapshot, TokenRange,
 };
 pub use tables::{Limits, TableOutcome, TableState};
 pub use write::{

@@ -80,12 +80,31 @@ pub struct RowsRead {
     pub statements: u32,
     /// Tombstones crossed, where the store says.
     pub tombstones: u64,
+    /// Of a table that is kept in buckets: where the rows were looked for.
+    pub buckets: BucketsRead,
     /// If asked for: for each row, the newest stamp of its regular cells that are not null,
     /// microseconds; 0 if all are null (Cassandra does not tell the stamp of such a row).
     pub stamps: Vec<i64>,
     /// If stamps are asked for: for each row, for how many more seconds its regular cells live that are not null, rounded
     /// up; none: for ever, or all are null.
     pub ends_in_seconds: Vec<Option<u32>>,
+}
+
+/// Where rows of a table that is kept in buckets were looked for, and what it took to know where they lie.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BucketsRead {
+    /// The buckets of the partition that were asked for rows, by their numbers, in this order; each as often as it was.
+    pub asked: Vec<u64>,
+    /// How often the directory was read, which says which bucket has which rows. What is known of it takes nothing.
+    pub directory_reads: u32,
+}
+
+impl BucketsRead {
+    /// Adds what another read of the partition took.
+    pub fn add(&mut self, more: Self) {
+        self.asked.extend(more.asked);
+        self.directory_reads += more.directory_reads;
+    }
 }
 
 /// A row addressed by its full key.

@@ -11,12 +11,17 @@ use recto_plan::{Plan, Shape, Travel};
 use serde_json::Value as Json;
 
 use crate::core::CollectionCore;
-use crate::paging::{PageSpec, Place, RESIDUAL_CHUNK_ROWS};
+use crate::paging::{AskedBucket, PageSpec, Place, RESIDUAL_CHUNK_ROWS};
 use crate::planned::Planned;
 use crate::session::{ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder};
 
-/// How the page of `spec` is answered by `planned`.
-pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec) -> Explanation {
+/// How the page of `spec` is answered by `planned`; `asked`: the buckets that it was looked for in, if it was read.
+pub(crate) fn explain(
+    core: &CollectionCore,
+    planned: &Planned,
+    spec: &PageSpec,
+    asked: &[AskedBucket],
+) -> Explanation {
     let plan = &planned.plan;
     let arrangement = &plan.arrangement;
     let fields = &core.definition.fields;
@@ -37,6 +42,10 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
     let store = &core.shared.store;
     let limit = rows_at_once(plan, spec);
     let mut round_trips = Vec::new();
+    let buckets_of = |source: usize| {
+        let of_source = asked.iter().filter(|bucket| bucket.source == source);
+        of_source.map(|bucket| bucket.number).collect()
+    };
     let sources = (0..plan.sources.len()).filter_map(|index| {
         let slice = plan.slice(index, edge, travel, limit)?;
         round_trips.push(store.expected_round_trips(&slice));
@@ -44,6 +53,7 @@ pub(crate) fn explain(core: &CollectionCore, planned: &Planned, spec: &PageSpec)
             partition: equalities(arrangement.table.partition(), &slice.partition),
             bounds: bounds(arrangement.table.clustering(), &slice.from, &slice.to),
             requests: store.describe_slice(&slice),
+            buckets: buckets_of(index),
         })
     });
     let mut sources: Vec<ExplainedSource> = sources.collect();

@@ -8,7 +8,7 @@ use recto_plan::{Arrangement, PlanShape, Position, Side, Travel};
 
 use crate::core::CollectionCore;
 use crate::error::Result;
-use crate::paging::{Estimate, PageCost, RawPage, Stop};
+use crate::paging::{AskedBucket, Estimate, PageCost, RawPage, Stop};
 use crate::planned::Planned;
 use crate::present::version_of;
 
@@ -236,6 +236,11 @@ impl<T> Page<T> {
     /// How the page was found.
     pub(crate) fn shape(&self) -> PlanShape {
         self.planned.plan.shape()
+    }
+
+    /// The buckets that were asked for its rows.
+    pub(crate) fn buckets(&self) -> &[AskedBucket] {
+        &self.raw.buckets
     }
 
     /// What the page cost.

@@ -104,6 +104,9 @@ fn draw_sources(explained: &Explanation, console: &mut Console) -> Result<()> {
                 lines.push(format!("{trunk}   {}", console.paint(Tone::Dim, line)));
             }
         }
+        if let Some(buckets) = source.buckets_text() {
+            lines.push(format!("{trunk}   asked: {buckets}"));
+        }
         for line in lines {
             console.line(format_args!("    {line}"))?;
         }

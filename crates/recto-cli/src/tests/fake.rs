@@ -144,6 +144,8 @@ const COST: PageCost = PageCost {
     round_trips: 1,
     statements: 1,
     tombstones: 0,
+    buckets: 4,
+    directory_reads: 1,
     time_micros: 212,
 };
 
@@ -213,6 +215,7 @@ impl Pages for FakeSession {
             requests: vec![format!(
                 "SELECT * FROM flights\nWHERE carrier = '{carrier}' AND time_hour < ? LIMIT 51"
             )],
+            buckets: if run { vec![3, 1] } else { Vec::new() },
         };
         let distance = filter_text::terms("distance > 1000")?.into_iter();
         let distance = distance.map(|(term, _)| term).collect();

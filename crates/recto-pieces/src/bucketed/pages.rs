@@ -1,12 +1,11 @@
 //! Reads where a snapshot stands still: by the directories as they were then.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use recto_buckets::{Directory, Key, Span};
+use recto_buckets::{Bucket, Directory, Key, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{RowSet, Slice};
-use recto_store::{PointRead, ReadOptions, RowsRead, StoreError};
+use recto_store::{BucketsRead, PointRead, ReadOptions, RowsRead, StoreError};
 
 use super::tables::Bucketed;
 use crate::place::Place;
@@ -28,6 +27,7 @@ struct Way<'w> {
     /// What is left to be read of it; none: nothing.
     rest: Option<Span>,
     read: Option<RowsRead>,
+    buckets: BucketsRead,
     options: &'w ReadOptions,
 }
 
@@ -37,8 +37,8 @@ impl Pages<'_> {
         let place = Place::new(&self.bucketed.pieced, slice.partition.clone())?;
         let mut way = self.way(slice)?;
         while let Some(seek) = way.seek() {
-            let time = self.options.timeout;
-            let window = self.engine.directory(self.moment, &place, &seek, time).await?;
+            let (window, reads) = self.directory(&place, &seek).await?;
+            way.buckets.directory_reads += reads;
             while let Some(asked) = way.next(&window)? {
                 let options = way.options_left();
                 let read = self.moment.snapshot().slice(&asked, &options).await?;
@@ -82,6 +82,7 @@ impl Pages<'_> {
             slice,
             rest: self.bucketed.pieced.span(&slice.from, &slice.to)?,
             read: None,
+            buckets: BucketsRead::default(),
             options: self.options,
         })
     }
@@ -90,7 +91,7 @@ impl Pages<'_> {
     pub(super) async fn row(&self, read: &PointRead) -> Result<RowsRead, StoreError> {
         let place = Place::new(&self.bucketed.pieced, read.partition.clone())?;
         let key = place.key(&read.clustering)?;
-        let bucket = self.bucket_of(&place, key).await?;
+        let (bucket, directory_reads) = self.bucket_of(&place, key).await?;
         let Some(bucket) = bucket else {
             return Ok(self.nothing());
         };
@@ -103,22 +104,35 @@ impl Pages<'_> {
             without_statics: true,
             ..*self.options
         };
-        let found = self.moment.snapshot().get(&read, &options).await?;
+        let mut found = self.moment.snapshot().get(&read, &options).await?;
+        found.buckets = BucketsRead {
+            asked: vec![bucket.0],
+            directory_reads,
+        };
         Ok(self.bucketed.shown(found))
     }
 
-    async fn bucket_of(&self, place: &Place, key: Key) -> Result<Option<recto_buckets::Bucket>, StoreError> {
-        let time: Duration = self.options.timeout;
-        let seek = Seek::At(key);
-        let window = self.engine.directory(self.moment, place, &seek, time).await?;
-        let Seek::At(key) = seek else { return Ok(None) };
+    /// What is known of a directory, or is read; and how often it was.
+    async fn directory(&self, place: &Place, seek: &Seek) -> Result<(Arc<Directory>, u32), StoreError> {
+        if let Some(known) = self.engine.directory_now(self.moment, place, seek) {
+            return Ok((known, 0));
+        }
+        let time = self.options.timeout;
+        Ok((self.engine.directory(self.moment, place, seek, time).await?, 1))
+    }
+
+    /// The bucket that has a key, and how often the directory was read.
+    async fn bucket_of(&self, place: &Place, key: Key) -> Result<(Option<Bucket>, u32), StoreError> {
+        let seek = Seek::At(key.clone());
+        let (window, reads) = self.directory(place, &seek).await?;
         let mut end = key.clone();
         end.push(0);
         let span = Span {
             start: key,
             end: Some(end),
         };
-        Ok(window.first_slice(&span, false).map(|slice| slice.bucket))
+        let slice = window.first_slice(&span, false);
+        Ok((slice.map(|slice| slice.bucket), reads))
     }
 
     fn nothing(&self) -> RowsRead {
@@ -148,6 +162,7 @@ impl Way<'_> {
         };
         let limit = self.slice.limit - self.read.as_ref().map_or(0, |read| read.rows.len() as u32);
         let asked = self.bucketed.pieced.slice_of(self.slice, &piece, limit)?;
+        self.buckets.asked.push(piece.bucket.0);
         let rest = self.rest.take();
         self.rest = rest.and_then(|rest| rest_of(rest, piece.span, self.slice.direction));
         Ok(Some(asked))
@@ -187,9 +202,13 @@ impl Way<'_> {
     }
 
     fn done(self) -> RowsRead {
-        match self.read {
+        let read = match self.read {
             Some(read) => self.bucketed.shown(read),
             None => nothing(self.bucketed),
+        };
+        RowsRead {
+            buckets: self.buckets,
+            ..read
         }
     }
 }

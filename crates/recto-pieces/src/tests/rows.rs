@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use recto_buckets::{Bucket, Directory, Figures, Floor, Kept, Piece, Roles};
 use recto_model::table::Direction;
-use recto_store::{Operation, PartitionWrite, StoreError, WriteOptions, WriteOutcome};
+use recto_store::{BucketsRead, Operation, PartitionWrite, StoreError, WriteOptions, WriteOutcome};
 
 use super::*;
 use crate::PiecesErrorKind;
@@ -229,10 +229,15 @@ async fn pieces_are_asked_side_by_side_where_their_figures_say_so() {
     }
     stream.put_directory(&before, &put).await;
     tokio::time::sleep(TIME).await;
-    for round_trips in [2, 1] {
+    for (round_trips, directory_reads) in [(2, 1), (1, 0)] {
         // First the figures are read beside the first piece.
         let read = stream.read(&stream.slice(ReadDirection::Forward, 150)).await;
         assert_eq!((read.rows.len(), read.round_trips), (150, round_trips));
+        let took = BucketsRead {
+            asked: (0..15).collect(),
+            directory_reads,
+        };
+        assert_eq!(read.buckets, took);
     }
     let read = stream.read(&stream.slice(ReadDirection::Forward, 15)).await;
     assert_eq!(

@@ -9,7 +9,14 @@ pub(super) const COST: HeaderName = HeaderName::from_static("recto-cost");
 /// The header's text.
 pub(super) fn text(cost: &PageCost) -> String {
     format!(
-        "rows_read={}, bytes_read={}, round_trips={}, statements={}, tombstones={}, time_micros={}",
-        cost.rows_read, cost.bytes_read, cost.round_trips, cost.statements, cost.tombstones, cost.time_micros
+        "rows_read={}, bytes_read={}, round_trips={}, statements={}, tombstones={}, buckets={}, directory_reads={}, time_micros={}",
+        cost.rows_read,
+        cost.bytes_read,
+        cost.round_trips,
+        cost.statements,
+        cost.tombstones,
+        cost.buckets,
+        cost.directory_reads,
+        cost.time_micros
     )
 }

@@ -69,6 +69,7 @@ fn sources(sources: &[ExplainedSource]) -> Markup {
                 li {
                     b { (source.partition) } " "
                     span.dim { (source.bounds) }
+                    @if let Some(buckets) = source.buckets_text() { span.dim { ", asked: " (buckets) } }
                     @for request in &source.requests { pre tabindex="0" { code { (request) } } }
                 }
             }

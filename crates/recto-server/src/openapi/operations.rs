@@ -171,8 +171,8 @@ fn page_response(collection: &Collection, is_tagged: bool) -> Json {
     });
     response["headers"]["Recto-Cost"] = json!({
         "schema": { "type": "string" },
-        "description": "What the page cost: rows and bytes read, round trips, statements, tombstones, microseconds \
-             (RFC 9651, a dictionary). Absent where that would tell of rows that the token does not see.",
+        "description": "What the page cost: rows and bytes read, round trips, statements, tombstones, buckets asked, \
+             reads of their directory, microseconds (RFC 9651, a dictionary). Absent where that would tell of rows that the token does not see.",
     });
     response
 }

@@ -334,8 +334,9 @@ fn explanation() -> Json {
     let text = json!({ "type": "string" });
     let texts = json!({ "type": "array", "items": text });
     let count = json!({ "type": "integer", "minimum": 0 });
+    let buckets = json!({ "type": "array", "items": count, "description": "If `run` asked for that, the numbers of the buckets that were asked for rows, the first 1,024 of them; absent if the partition is kept in none." });
     let source = object(
-        members(json!({ "partition": text, "bounds": text, "requests": texts })),
+        members(json!({ "partition": text, "bounds": text, "requests": texts, "buckets": buckets })),
         &["partition", "bounds", "requests"],
     );
     let rejected = object(
@@ -354,6 +355,8 @@ fn explanation() -> Json {
         "round_trips",
         "statements",
         "tombstones",
+        "buckets",
+        "directory_reads",
         "time_micros",
     ];
     let costs = names.map(|name| (name.to_owned(), count.clone()));

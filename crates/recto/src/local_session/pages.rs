@@ -67,15 +67,19 @@ impl Pages for LocalSession {
             // A page that ended among hidden rows goes on at the key of one.
             spec.place = Place::First;
         }
-        let mut explanation = explain::explain(&prepared.core, &planned, &spec);
-        if run && !planned.hides {
-            let page = query.await?;
-            explanation.actual = Some(ActualCost {
+        if !run || planned.hides {
+            return Ok(explain::explain(&prepared.core, &planned, &spec, &[]));
+        }
+        let page = query.await?;
+        // Behind the page, which knows its buckets.
+        let explanation = explain::explain(&prepared.core, &planned, &spec, page.buckets());
+        Ok(Explanation {
+            actual: Some(ActualCost {
                 cost: page.cost(),
                 rows_returned: page.len() as u64,
-            });
-        }
-        Ok(explanation)
+            }),
+            ..explanation
+        })
     }
 
     async fn choices(&self, collection: &str, request: &PageRequest) -> Result<Choices> {

@@ -11,6 +11,8 @@ const ROWS_PER_TURN: u64 = 256;
 
 /// The most stale rows of a view that a page sees to. Others are seen to by those who meet them next.
 const MAX_STALE: usize = 64;
+/// The most buckets that a page tells of: so many are told apart in no time worth speaking of.
+const MAX_BUCKETS_TOLD: usize = 1_024;
 
 /// Why a page ended before it was full.
 ///
@@ -115,8 +117,21 @@ pub struct PageCost {
     pub statements: u32,
     /// Tombstones crossed, where the store says.
     pub tombstones: u64,
+    /// Of what is kept in buckets: those that were asked for rows; no more than 1,024 are counted.
+    #[serde(default)]
+    pub buckets: u32,
+    /// How often it was read which bucket has which rows; not at all where that is known.
+    #[serde(default)]
+    pub directory_reads: u32,
     /// Time from request to page, in microseconds.
     pub time_micros: u64,
+}
+
+/// A bucket that was asked for rows: of which of the plan's sources, and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AskedBucket {
+    pub(crate) source: usize,
+    pub(crate) number: u64,
 }
 
 /// What removes rows of a view that a page met and that are stale. Boxed: most pages meet none, and every page's future
@@ -150,6 +165,8 @@ pub(crate) struct Meter {
     scanned: u64,
     kept_bytes: u64,
     cost: PageCost,
+    /// In this order, each once.
+    buckets: Vec<AskedBucket>,
     /// Base rows read for rows of a view, which are not looked at for themselves.
     base_rows: u64,
     /// How many rows were read when other tasks last had their turn.
@@ -176,6 +193,7 @@ impl Meter {
             scanned: 0,
             kept_bytes: 0,
             cost: PageCost::default(),
+            buckets: Vec::new(),
             base_rows: 0,
             rows_at_turn: 0,
             stale: Stale::default(),
@@ -228,12 +246,28 @@ impl Meter {
         self.budget
     }
 
-    /// Counts a read that waited for nothing else.
-    pub(crate) fn count_read(&mut self, read: &RowsRead) {
+    /// Counts a read of a source that waited for nothing else.
+    pub(crate) fn count_read(&mut self, source: usize, read: &RowsRead) {
         self.cost.rows_read += read.rows.len() as u64;
         self.cost.bytes_read += read.bytes;
         self.cost.statements += read.statements;
         self.cost.tombstones += read.tombstones;
+        self.cost.directory_reads += read.buckets.directory_reads;
+        for number in &read.buckets.asked {
+            self.note_bucket(AskedBucket {
+                source,
+                number: *number,
+            });
+        }
+    }
+
+    fn note_bucket(&mut self, bucket: AskedBucket) {
+        // The last ones first: who reads on does so where it was.
+        let is_told =
+            self.buckets.len() >= MAX_BUCKETS_TOLD || self.buckets.iter().rev().any(|asked| *asked == bucket);
+        if !is_told {
+            self.buckets.push(bucket);
+        }
     }
 
     /// Counts base rows that were read side by side.
@@ -243,6 +277,7 @@ impl Meter {
             self.cost.bytes_read += read.bytes;
             self.cost.statements += read.statements;
             self.cost.tombstones += read.tombstones;
+            self.cost.directory_reads += read.buckets.directory_reads;
         }
         let most = reads.iter().map(|read| read.round_trips).max();
         self.count_round_trips(most.unwrap_or(0));
@@ -253,9 +288,9 @@ impl Meter {
         self.stale.note(removal);
     }
 
-    /// What removes the stale rows that were met.
-    pub(crate) fn into_removals(self) -> Vec<PartitionWrite> {
-        self.stale.removals()
+    /// The buckets that were asked for rows, and what removes the stale rows that were met.
+    pub(crate) fn into_findings(self) -> (Vec<AskedBucket>, Vec<PartitionWrite>) {
+        (self.buckets, self.stale.removals())
     }
 
     /// Counts sequential round trips.
@@ -284,6 +319,10 @@ impl Meter {
         self.cost.bytes_read += beside.cost.bytes_read;
         self.cost.statements += beside.cost.statements;
         self.cost.tombstones += beside.cost.tombstones;
+        self.cost.directory_reads += beside.cost.directory_reads;
+        for bucket in beside.buckets {
+            self.note_bucket(bucket);
+        }
         self.cost.round_trips = self.cost.round_trips.max(beside.cost.round_trips);
     }
 
@@ -291,6 +330,7 @@ impl Meter {
     pub(crate) fn cost(&self) -> PageCost {
         PageCost {
             rows_read: self.cost.rows_read + self.base_rows,
+            buckets: u32::try_from(self.buckets.len()).unwrap_or(u32::MAX),
             time_micros: self.elapsed().as_micros() as u64,
             ..self.cost
         }

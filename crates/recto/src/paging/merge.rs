@@ -29,6 +29,7 @@ const MIN_REMOTE_AHEAD_ROWS: u64 = 64;
 
 /// A source being merged: rows read and not yet taken.
 struct Stream {
+    source: usize,
     rest: Rest,
     rows: RowSet,
     next: usize,
@@ -138,10 +139,11 @@ async fn open(
     let reads = first_reads(reader, edge, limit, &options, meter).await?;
     let mut streams = Vec::with_capacity(count);
     let mut round_trips = 0;
-    for (rest, read) in reads {
-        meter.count_read(&read);
+    for (source, rest, read) in reads {
+        meter.count_read(source, &read);
         round_trips = round_trips.max(read.round_trips);
         streams.push(Stream {
+            source,
             rest,
             rows: read.rows,
             next: 0,
@@ -152,14 +154,14 @@ async fn open(
     Ok(streams)
 }
 
-/// The first rows of every source that has any, in the plan's order.
+/// The first rows of every source that has any, in the plan's order, with its number there.
 async fn first_reads(
     reader: &Reader<'_>,
     edge: Option<&Position>,
     limit: u32,
     options: &ReadOptions,
     meter: &Meter,
-) -> Result<Vec<(Rest, RowsRead)>> {
+) -> Result<Vec<(usize, Rest, RowsRead)>> {
     let count = reader.plan.sources.len();
     let mut reads: Vec<(usize, Rest, RowsRead)> = Vec::with_capacity(count);
     let mut waiting = Vec::new();
@@ -184,7 +186,7 @@ async fn first_reads(
         reads.extend(try_join_all(waiting).await?);
         reads.sort_unstable_by_key(|(source, ..)| *source);
     }
-    Ok(reads.into_iter().map(|(_, rest, read)| (rest, read)).collect())
+    Ok(reads)
 }
 
 /// Reads on in a source that has run dry; false if the time is over.
@@ -196,7 +198,7 @@ async fn refill(reader: &Reader<'_>, stream: &mut Stream, limit: u32, meter: &mu
     let Some(read) = stream.rest.first_rows(reader, limit, u64::MAX, meter).await? else {
         return Ok(false);
     };
-    meter.count_read(&read);
+    meter.count_read(stream.source, &read);
     meter.count_round_trips(read.round_trips);
     stream.rows = read.rows;
     stream.next = 0;

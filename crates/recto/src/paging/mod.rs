@@ -15,7 +15,7 @@ mod reader;
 mod rest;
 mod selecting;
 
-pub(crate) use budget::{Budget, blurred};
+pub(crate) use budget::{AskedBucket, Budget, blurred};
 pub use budget::{PageCost, Stop};
 pub use estimate::Estimate;
 pub(crate) use joined::{Joining, Judge};

@@ -7,7 +7,7 @@ use recto_model::{Cells, Environment};
 use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{PartitionWrite, Snapshot, Store};
 
-use super::budget::{Budget, Meter, PageCost, Stop};
+use super::budget::{AskedBucket, Budget, Meter, PageCost, Stop};
 use super::estimate::{Estimate, Estimator};
 use super::found::FoundRows;
 use super::joined::Joining;
@@ -74,6 +74,8 @@ pub(crate) struct RawPage {
     /// The budget that cut it short.
     pub(crate) stop: Option<Stop>,
     pub(crate) cost: PageCost,
+    /// The buckets that were asked for its rows.
+    pub(crate) buckets: Vec<AskedBucket>,
     /// If asked for: how many rows there are.
     pub(crate) estimate: Option<Box<Estimate>>,
 }
@@ -118,7 +120,9 @@ pub(crate) async fn fetch(
         page.estimate = Some(Box::pin(fetcher.estimate(begin, page.rows.len(), &meter)).await?);
     }
     page.cost = meter.cost();
-    Ok((page, meter.into_removals()))
+    let (buckets, removals) = meter.into_findings();
+    page.buckets = buckets;
+    Ok((page, removals))
 }
 
 struct Fetcher<'a> {
@@ -205,6 +209,7 @@ impl Fetcher<'_> {
             end,
             stop: run.stop,
             cost: PageCost::default(),
+            buckets: Vec::new(),
             estimate: None,
         })
     }
@@ -266,6 +271,7 @@ impl Fetcher<'_> {
             before: edge_before,
             after: edge_after,
             cost: PageCost::default(),
+            buckets: Vec::new(),
             estimate: None,
         })
     }

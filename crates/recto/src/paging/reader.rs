@@ -116,7 +116,7 @@ impl Reader<'_> {
         let Some(read) = self.slice(&slice, u64::MAX, meter).await? else {
             return Err(out_of_time());
         };
-        meter.count_read(&read);
+        meter.count_read(0, &read);
         meter.count_round_trips(read.round_trips);
         let stop = (!read.exhausted && read.rows.len() < want as usize).then_some(Stop::Bytes);
         Ok(Run {
@@ -152,7 +152,7 @@ impl Reader<'_> {
                 let Some(read) = rest.next(self, limit, u64::MAX, meter).await? else {
                     return keeper.timed_out();
                 };
-                meter.count_read(&read);
+                meter.count_read(source, &read);
                 meter.count_round_trips(read.round_trips);
                 for row in read.rows.iter() {
                     if let Some(pause) = keeper.offer(row, meter)?

@@ -2,7 +2,7 @@
 
 use recto_model::{RowRef, RowSet, Slice};
 use recto_plan::plan::beyond_row;
-use recto_store::{ReadOptions, RowsRead, StoreError, StoreErrorKind};
+use recto_store::{BucketsRead, ReadOptions, RowsRead, StoreError, StoreErrorKind};
 
 use super::budget::Meter;
 use super::reader::Reader;
@@ -64,14 +64,17 @@ impl Rest {
         meter: &Meter,
     ) -> Result<Option<RowsRead>> {
         let (mut round_trips, mut statements, mut tombstones) = (0, 0, 0);
+        let mut buckets = BucketsRead::default();
         while let Some(mut read) = self.next(reader, limit, max_bytes, meter).await? {
             round_trips += read.round_trips;
             statements += read.statements;
             tombstones += read.tombstones;
+            buckets.add(std::mem::take(&mut read.buckets));
             if read.exhausted || !read.rows.is_empty() {
                 read.round_trips = round_trips;
                 read.statements = statements;
                 read.tombstones = tombstones;
+                read.buckets = buckets;
                 return Ok(Some(read));
             }
             // Nothing else waits, however often there is none.

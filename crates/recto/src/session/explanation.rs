@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::PageCost;
 use crate::text::{bytes, counted, duration, grouped};
 
+/// The most buckets of a source whose numbers people are shown.
+const MAX_BUCKETS_SHOWN: usize = 8;
+
 /// How a query would be (or was) answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -71,6 +74,28 @@ pub struct ExplainedSource {
     pub bounds: String,
     /// What the store would be asked: CQL statements, or a key range.
     pub requests: Vec<String>,
+    /// Of what is kept in buckets, where the page was run: the numbers of those that were asked for rows, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<u64>,
+}
+
+impl ExplainedSource {
+    /// The buckets as text, `buckets 5, 2`, if there are any.
+    pub fn buckets_text(&self) -> Option<String> {
+        let name = match self.buckets.len() {
+            0 => return None,
+            1 => "bucket",
+            _ => "buckets",
+        };
+        let shown = self.buckets.iter().take(MAX_BUCKETS_SHOWN);
+        let shown: Vec<String> = shown.map(u64::to_string).collect();
+        let more = self.buckets.len() - shown.len();
+        let shown = shown.join(", ");
+        Some(match more {
+            0 => format!("{name} {shown}"),
+            _ => format!("{name} {shown} and {} more", grouped(more as u64)),
+        })
+    }
 }
 
 /// Why the base row of each row of a view is read, after it.
@@ -163,6 +188,9 @@ impl fmt::Display for Explanation {
             for request in &source.requests {
                 write!(f, "\n  {request}")?;
             }
+            if let Some(buckets) = source.buckets_text() {
+                write!(f, "\n  asked: {buckets}")?;
+            }
         }
         for (name, text) in self.costs() {
             write!(f, "\n{name}: {text}")?;
@@ -195,6 +223,14 @@ impl fmt::Display for ActualCost {
             counted(cost.round_trips.into(), "round trip", "round trips"),
             counted(cost.statements.into(), "request", "requests"),
         )?;
+        if cost.buckets > 0 {
+            let buckets = counted(cost.buckets.into(), "bucket", "buckets");
+            let reads = match cost.directory_reads {
+                0 => "directory known".to_owned(),
+                reads => counted(reads.into(), "directory read", "directory reads"),
+            };
+            write!(f, ", {buckets} ({reads})")?;
+        }
         if cost.tombstones > 0 {
             write!(f, ", {}", counted(cost.tombstones, "tombstone", "tombstones"))?;
         }
@@ -310,6 +346,7 @@ mod tests {
                 partition: "day = \"mon\"".into(),
                 bounds: "the whole partition".into(),
                 requests: vec!["a key range".into()],
+                buckets: vec![3, 1],
             }],
             residual: vec!["kind = \"alarm\"".parse().unwrap()],
             base_rows: Some(ExplainedBaseRows {
@@ -323,6 +360,7 @@ mod tests {
                 cost: PageCost {
                     rows_read: 51,
                     bytes_read: 2_048,
+                    buckets: 2,
                     time_micros: 250,
                     ..PageCost::default()
                 },
@@ -397,9 +435,10 @@ mod tests {
         let expected = "scan + residual\narrangement: (day), -at, id\norder: at desc, id asc\n\
             table: events, read with its clustering order\nrow by row: kind = \"alarm\"\n\
             base rows: note looked up there: 1 read more for each row\n\
-            source: day = \"mon\", the whole partition\n  a key range\n\
+            source: day = \"mon\", the whole partition\n  a key range\n  asked: buckets 3, 1\n\
             expected: at most 10,000 rows, 1 round trip\n\
-            actual: 51 rows read (2.0 kB), 50 returned, 0 round trips, 0 requests, 250 µs\n\
+            actual: 51 rows read (2.0 kB), 50 returned, 0 round trips, 0 requests, \
+            2 buckets (directory known), 250 µs\n\
             not taken: view other: it does not order by at";
         assert_eq!(explained().to_string(), expected);
     }

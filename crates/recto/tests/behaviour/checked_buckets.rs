@@ -265,6 +265,8 @@ pub(crate) async fn what_is_planted_is_found_and_mended(recto: Recto) {
         let page = events.query().filter(format!("stream = {stream:?}")).first(5);
         let refused = page.await.unwrap_err();
         assert_eq!(refused.kind(), recto::ErrorKind::Corrupt, "{refused}");
+        let named = format!("partition {} of table events", Plain::partition(stream));
+        assert!(refused.to_string().contains(&named), "{refused}");
     }
     let stop = Arc::new(AtomicBool::new(false));
     let (writer, reader) = (recto.clone(), recto.clone());

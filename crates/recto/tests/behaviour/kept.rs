@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use futures::future::{Either, join, select};
 use recto::session::{LoadRequest, MendRequest, Session};
 use recto::{
-    Collection, DynamicRecord, Environment, LocalSession, OpenOptions, PageQuery, Recto, StoreAddress, Value,
+    Collection, Cursor, DynamicRecord, Environment, LocalSession, OpenOptions, PageQuery, Recto,
+    StoreAddress, Value,
 };
 use recto_cassandra::CassandraConfig;
 use recto_cassandra::testing::PlainCql;
@@ -123,6 +124,33 @@ impl Kept {
         found.sort_unstable();
         found
     }
+
+    /// Cursors within a bucket of the first days and at the end of one, while these are there.
+    async fn cursors(&self, name: &str) -> Vec<Cursor> {
+        let page = self.query(name).first(1_000).await.unwrap();
+        let hours = hours(page.items());
+        let cursor = |of: i64| page.cursor(hours.iter().position(|hour| *hour == of).unwrap());
+        [EACH_DAY / 2, FIRST * EACH_DAY - 1].map(cursor).into()
+    }
+
+    /// A cursor into a bucket that was dropped stands where it stood: there is nothing on one side of it, and on the other all that is kept.
+    async fn goes_on_from(&self, name: &str, cursor: &Cursor) {
+        let (query, most) = (self.query(name), 30);
+        let after = query.clone().after(cursor.clone()).first(most).await.unwrap();
+        let before = query.clone().before(cursor.clone()).last(most).await.unwrap();
+        let (mut kept, none) = match name {
+            "oldest" => (hours(after.items()), hours(before.items())),
+            _ => (hours(before.items()), hours(after.items())),
+        };
+        kept.sort_unstable();
+        let first = FIRST * EACH_DAY;
+        assert_eq!(
+            kept,
+            (first..first + i64::from(most)).collect::<Vec<_>>(),
+            "{name}"
+        );
+        assert!(none.is_empty(), "{name}: {none:?}");
+    }
 }
 
 fn record(of: &Collection<DynamicRecord>, hour: i64) -> DynamicRecord {
@@ -153,8 +181,15 @@ fn hours(items: &[DynamicRecord]) -> Vec<i64> {
 
 pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
     let kept = Kept::new(&recto).await;
+    let mut cursors = Vec::new();
     for day in 0..DAYS {
         kept.at(day);
+        if day == FIRST {
+            cursors = vec![
+                ("newest", kept.cursors("newest").await),
+                ("oldest", kept.cursors("oldest").await),
+            ];
+        }
         for name in ["newest", "oldest", "sized"] {
             let of = kept.of(name);
             let some: Vec<_> = (0..EACH_DAY)
@@ -218,6 +253,12 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
         assert_eq!(kept.in_pages(name).await, expected, "{name}");
         let old = record(&kept.of(name), EACH_DAY);
         assert_eq!(kept.of(name).get(&key_of(&old)[..]).await.unwrap(), None);
+    }
+    for (name, cursor) in cursors
+        .iter()
+        .flat_map(|(name, of)| of.iter().map(move |one| (*name, one)))
+    {
+        kept.goes_on_from(name, cursor).await;
     }
     if let StoreAddress::Cassandra(address) = &kept.fresh.address {
         assert_eq!(session.bucket_metrics().unwrap().dropped, 2 * FIRST as u64);

@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bucket_cuts;
 mod buckets;
 mod budgets;
 mod checked_buckets;
@@ -179,6 +180,10 @@ on_both_stores! { crate::SCHEMA;
     kept {
         old_buckets_go_and_late_records_are_refused,
         late_rows_of_a_load_go_to_the_reject_file,
+    }
+    bucket_cuts {
+        cursors_go_on_through_them,
+        cursors_go_on_from_before_there_were_any,
     }
     plain_views {
         appended_records_come_and_go_with_their_entries,
