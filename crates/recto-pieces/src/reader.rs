@@ -192,7 +192,7 @@ impl Way<'_> {
                 break;
             }
             let left = &slices[count..];
-            let at_once = side_by_side(left, copy, missing.into())
+            let at_once = side_by_side(pieced, left, copy, missing.into())
                 .max(least)
                 .min(shards::at_once(pieced, MAX_PIECES_AT_ONCE))
                 .min(left.len());
@@ -255,12 +255,18 @@ impl Way<'_> {
     }
 }
 
-/// How many of these slices are asked at once: those before have fewer rows together than are missing, as far as that is known.
-fn side_by_side(slices: &[recto_buckets::Slice], copy: Option<&DirectoryCopy>, missing: u64) -> usize {
+/// How many of these slices are asked at once: those before have fewer rows together than are missing, as far as that is known. So where a page
+/// begins near the end of a bucket the next one is asked beside it.
+fn side_by_side(
+    pieced: &PiecedTable,
+    slices: &[recto_buckets::Slice],
+    copy: Option<&DirectoryCopy>,
+    missing: u64,
+) -> usize {
     let (mut expected, mut count) = (0_u64, 0);
     for slice in slices.iter().take(MAX_PIECES_AT_ONCE) {
         count += 1;
-        let rows = copy.and_then(|copy| rows_of(copy, &slice.span));
+        let rows = copy.and_then(|copy| rows_of(pieced, copy, &slice.span));
         expected = rows.map_or(u64::MAX, |rows| expected.saturating_add(rows));
         if expected >= missing {
             break;
@@ -269,15 +275,32 @@ fn side_by_side(slices: &[recto_buckets::Slice], copy: Option<&DirectoryCopy>, m
     count
 }
 
-/// How many rows lie there, if that is known of all pieces.
-fn rows_of(copy: &DirectoryCopy, span: &Span) -> Option<u64> {
+/// How many rows lie there, if that is known of all pieces. Of one that is there in part, as many as its keys are of all that may be
+/// in it, where they are numbers or times: rows lie evenly enough for that.
+#[expect(clippy::cast_sign_loss, reason = "it is not less than none")]
+fn rows_of(pieced: &PiecedTable, copy: &DirectoryCopy, span: &Span) -> Option<u64> {
     let mut rows = 0_u64;
     for (of, piece) in copy.directory().spans() {
-        if of.common(span).is_some() {
-            rows = rows.saturating_add(piece.figures?.rows);
+        if let Some(common) = of.common(span) {
+            let part = part_of(pieced, &of, &common).unwrap_or(1.0);
+            // Not more than there are.
+            rows = rows.saturating_add((piece.figures?.rows as f64 * part).ceil() as u64);
         }
     }
     Some(rows)
+}
+
+/// How much of a span another one is that lies in it; none: its ends are no numbers.
+fn part_of(pieced: &PiecedTable, whole: &Span, part: &Span) -> Option<f64> {
+    if whole == part {
+        return Some(1.0);
+    }
+    let length = |span: &Span| {
+        let ends = (pieced.position(&span.start)?, pieced.position(span.end.as_ref()?)?);
+        Some(ends.0.abs_diff(ends.1) as f64)
+    };
+    let (whole, part) = (length(whole)?, length(part)?);
+    (whole > 0.0).then(|| (part / whole).min(1.0))
 }
 
 fn nothing(pieced: &PiecedTable) -> RowsRead {

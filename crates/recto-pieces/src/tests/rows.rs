@@ -244,6 +244,22 @@ async fn pieces_are_asked_side_by_side_where_their_figures_say_so() {
         (read.rows.len(), read.round_trips, said(&read)),
         (15, 1, rows(0..15))
     );
+    // From near the end of a bucket on the next one is asked beside it, both ways; from its middle it is not.
+    for (at, direction, limit, asked) in [
+        (57, ReadDirection::Forward, 8, vec![5, 6]),
+        (62, ReadDirection::Backward, 8, vec![6, 5]),
+        (51, ReadDirection::Forward, 5, vec![5]),
+        (68, ReadDirection::Backward, 5, vec![6]),
+    ] {
+        let mut slice = stream.slice(direction, limit);
+        match direction {
+            ReadDirection::Forward => slice.from = Bound::Before(clustering(at, "a")),
+            ReadDirection::Backward => slice.to = Bound::After(clustering(at, "a")),
+        }
+        let read = stream.read(&slice).await;
+        assert_eq!((read.rows.len(), read.round_trips), (limit as usize, 1), "{at}");
+        assert_eq!(read.buckets.asked, asked, "{at}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
