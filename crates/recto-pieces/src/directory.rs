@@ -96,10 +96,10 @@ impl PieceStore {
         is_serial: bool,
         deadline: Deadline,
     ) -> Result<(Directory, u32)> {
-        if let Some(times) = &place.pieced.times {
-            return self.read_registry(place, times, seek, deadline).await;
+        match &place.pieced.times {
+            Some(times) => self.read_registry(place, times, seek, deadline).await,
+            None => self.read_stored(place, seek, is_serial, deadline).await,
         }
-        self.read_stored(place, seek, is_serial, deadline).await
     }
 
     /// The same of what is stored as a directory.

@@ -296,7 +296,10 @@ fn part_of(pieced: &PiecedTable, whole: &Span, part: &Span) -> Option<f64> {
         return Some(1.0);
     }
     let length = |span: &Span| {
-        let ends = (pieced.position(&span.start)?, pieced.position(span.end.as_ref()?)?);
+        let ends = (
+            pieced.position(&span.start)?,
+            pieced.position(span.end.as_ref()?)?,
+        );
         Some(ends.0.abs_diff(ends.1) as f64)
     };
     let (whole, part) = (length(whole)?, length(part)?);

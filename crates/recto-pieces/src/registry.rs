@@ -188,17 +188,9 @@ impl PieceStore {
         is_serial: bool,
         deadline: Deadline,
     ) -> Result<Directory> {
-        Ok(self.read_beside(place, is_serial, deadline).await?.0)
-    }
-
-    async fn read_beside(
-        &self,
-        place: &Place,
-        is_serial: bool,
-        deadline: Deadline,
-    ) -> Result<(Directory, u32)> {
-        self.read_stored(place, &Seek::At(Key::new()), is_serial, deadline)
-            .await
+        let start = Seek::At(Key::new());
+        let (directory, _) = self.read_stored(place, &start, is_serial, deadline).await?;
+        Ok(directory)
     }
 
     fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
@@ -245,14 +237,10 @@ impl PieceStore {
         if place.pieced.keep.is_none() {
             return window.await;
         }
-        let beside = self.read_beside(place, false, deadline);
-        let (window, beside) = join(window, beside).await;
-        let ((window, requests), (beside, of_beside)) = (window?, beside?);
-        let window = Directory {
-            floor: beside.floor,
-            ..window
-        };
-        Ok((window, requests.max(of_beside)))
+        let (window, beside) = join(window, self.directory_beside(place, false, deadline)).await;
+        let (window, requests) = window?;
+        let floor = beside?.floor;
+        Ok((Directory { floor, ..window }, requests))
     }
 
     /// The oldest buckets that there are below an edge, as a directory: what is kept is one piece in it, of bucket 0.

@@ -138,8 +138,10 @@ impl PieceStore {
     ) -> Result<recto_buckets::Directory> {
         if let Some(times) = &place.pieced.times {
             let deadline = self.deadline(options.timeout);
-            let seek = Seek::At(start);
-            return Ok(self.read_registry(place, times, &seek, deadline).await?.0);
+            let read = self
+                .read_registry(place, times, &Seek::At(start), deadline)
+                .await?;
+            return Ok(read.0);
         }
         let first = (!start.is_empty()).then_some(start);
         for _ in 0..MAX_TORN_READS {

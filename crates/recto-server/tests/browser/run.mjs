@@ -359,6 +359,40 @@ test("queues are looked at all the time, and what stands still says so", { compl
   assert.deepEqual(await firsts(page), messages, "messages stay as they were while one reads");
 });
 
+test("the buckets of a list lead to its pages, and show which has the page", {}, async (page) => {
+  await page.goto(`${base}/collections/readings?page_size=20`);
+  await page.click("a.button:text-is('Buckets')");
+  await page.waitForSelector("svg.buckets");
+  assert.match(page.url(), /\/collections\/readings\/buckets\?/);
+  const bars = page.locator("svg.buckets a");
+  const count = await bars.count();
+  assert.ok(count >= 7, `${count} buckets of 400 rows, of 60 at most`);
+  assert.equal(await page.locator("tbody tr").count(), count, "the table beneath says the same");
+  assert.deepEqual(await page.locator("tbody tr.here td:nth-child(2)").allInnerTexts(), ["the beginning this page"]);
+  assert.deepEqual(await page.$$eval("svg.buckets a.here", (all) => all.map((one) => one.getAttribute("aria-label").endsWith(", this page"))), [true]);
+  const rows = await page.$$eval("tbody td:nth-child(4)", (all) => all.map((one) => parseInt(one.innerText)));
+  assert.equal(rows.reduce((sum, one) => sum + one, 0), 400);
+  // Bars are as high as what is in them, and none is over the line.
+  const heights = await page.$$eval("svg.buckets rect.bar", (all) => all.map((one) => Number(one.getAttribute("height"))));
+  const line = 100 - Number(await page.getAttribute("svg.buckets line.target", "y1"));
+  heights.forEach((height, index) => assert.ok(Math.abs(height - line * rows[index] / 60) < 0.1, `${height}: ${rows[index]} rows`));
+  assert.ok(Math.max(...heights) <= line);
+  await shoot(page, `${screenshots}/bucket-map.png`);
+  // By keys to the third, and to the page that begins there.
+  const third = await page.locator("tbody tr").nth(2).locator("td").nth(1).innerText();
+  await bars.first().focus();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("#turn-n");
+  const begins = (await firsts(page))[0];
+  assert.equal(Date.parse(third.slice(0, 23)), Date.parse(begins.slice(0, 19).replace(" ", "T") + "Z"), `${third}: ${begins}`);
+  // The way back shows that page's bucket.
+  await page.click("a.button:text-is('Buckets')");
+  await page.waitForSelector("svg.buckets");
+  assert.match((await page.locator("tbody tr.here td:nth-child(2)").allInnerTexts()).join(), new RegExp(third.slice(0, 19)));
+});
+
 const EVERYWHERE = {
   home: "/",
   access: "/access",
@@ -372,6 +406,7 @@ const EVERYWHERE = {
   edit: "/collections/places/edit?key=CH&key=Bern",
   delete: "/collections/places/delete?key=CH&key=Bern",
   views: "/collections/people/views",
+  buckets: "/collections/readings/buckets",
   "no views": "/collections/places/views",
   health: "/health",
   queues: "/queues",

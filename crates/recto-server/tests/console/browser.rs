@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recto::Environment;
+use recto::schema::Schema;
+use recto::session::{ApplyOptions, Records as _, Session as _};
 use recto_server::auth::{TokenFile, parse_grants};
 use recto_server::{Config, Server};
+use serde_json::json;
 use tokio::process::Command;
 use tokio::sync::oneshot;
 
@@ -14,6 +17,31 @@ use crate::fixture::Fixture;
 
 /// How long the browser may take for everything.
 const LIMIT: Duration = Duration::from_secs(240);
+
+/// One list in several buckets.
+const IN_BUCKETS: &str = r#"
+[collection.readings]
+fields = { at = "timestamp", id = "int" }
+key = ["at", "id"]
+partition = []
+order = ["-at"]
+writes = "append"
+bucket = { rows = 60 }
+"#;
+const READINGS: usize = 400;
+
+/// Writes that list: a reading each minute.
+async fn fill_buckets(fixture: &Fixture) {
+    let schema = Schema::parse(IN_BUCKETS).unwrap();
+    let tools = fixture.session.tools().unwrap();
+    tools.apply(&schema, &ApplyOptions::new(), &|_| {}).await.unwrap();
+    let reading = |number: usize| {
+        let at = format!("2026-01-01T{:02}:{:02}:00Z", number / 60, number % 60);
+        json!({ "at": at, "id": number }).as_object().unwrap().clone()
+    };
+    let readings: Vec<_> = (0..READINGS).map(reading).collect();
+    fixture.session.put("readings", readings, None).await.unwrap();
+}
 
 /// Runs a script against a server; it is told the server's address, a folder for screenshots, and
 /// secrets by its environment.
@@ -61,6 +89,7 @@ async fn drive(script: &str, fixture: &Fixture, tokens: Option<PathBuf>, secrets
 async fn people_can_use_it_in_a_browser() {
     let fixture = Fixture::new().await;
     crate::queues::fill(&fixture).await;
+    fill_buckets(&fixture).await;
     drive("run.mjs", &fixture, None, &[]).await;
 }
 

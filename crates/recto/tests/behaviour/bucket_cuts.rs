@@ -315,7 +315,7 @@ async fn under_budgets(recto: &Recto) {
     assert_eq!(found, all);
     assert!(stops.len() > 20 && stops.iter().all(|stop| *stop == Stop::Bytes));
     let some = |id: &i32| (20..23).contains(id) || *id == 239;
-    let filter = r#"id >= 20 AND (id = 20 OR id = 21 OR id = 22 OR id = 239)"#;
+    let filter = "id >= 20 AND (id = 20 OR id = 21 OR id = 22 OR id = 239)";
     for list in [any, r#"list = "a""#] {
         let query = lines(recto, &format!("{list} AND {filter}"));
         let query = query.view("primary").order_by("-at");
