@@ -1,5 +1,7 @@
 //! A store that shows nothing of its buckets: over one without transactions, and over those that have them, in memory and embedded.
 
+mod by_key;
+mod by_rows;
 mod checks;
 mod counted;
 mod kept;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use recto_buckets::sizing::{MAX_SAMPLED_EACH, MAX_TARGET_BYTES, MIN_TARGET_BYTES};
+use recto_buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
 use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View, WriteMode};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
@@ -25,8 +25,6 @@ impl fmt::Display for Unsupported {
     }
 }
 
-const MANY_ROWS: &str =
-    "Cassandra does not count rows; say 128 at most, or split by size: bucket = { target = \"10MB\" }";
 const SHARDS_OF_TIME: &str = "leave it out, or split by size: bucket = { target = \"10MB\", shards = 8 }";
 const TIME_OF_CHANGES: &str = "split by size: bucket = { target = \"10MB\" }; or open an embedded store";
 const KEEP_BESIDE: &str = "leave it out, and give records an expiry: entries of views would stay";
@@ -72,14 +70,10 @@ fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'stat
         return Vec::new();
     };
     let mut all = Vec::new();
-    match bucket.strategy {
-        BucketStrategy::Rows(rows) if rows > MAX_SAMPLED_EACH && !counts => {
-            all.push(("bucket of so many rows", "bucket", MANY_ROWS));
-        }
-        BucketStrategy::Target { bytes } if !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&bytes) => {
-            all.push(("bucket of that size", "bucket", SIZE));
-        }
-        _ => {}
+    if let BucketStrategy::Target { bytes } = bucket.strategy
+        && !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&bytes)
+    {
+        all.push(("bucket of that size", "bucket", SIZE));
     }
     if is_by_time(bucket) && bucket.shards > 1 && !counts {
         all.push(("shards of the bucket by time", "bucket.shards", SHARDS_OF_TIME));
@@ -190,7 +184,6 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
                 "5:10: not supported yet: unique of collection `suspensions`",
                 "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
-                "20:10: not supported yet: bucket of so many rows of collection `timeline`",
             ]
         );
         let view = "[collection.timeline.view.oldest]\norder = [\"post_id\"]\nbucket = { target = \"10MB\", keep = \"90 days\" }\n";
@@ -202,19 +195,12 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
                 .filter(|text| text.contains("keep of the bucket of view"));
             assert_eq!(kept.count(), 1);
         }
-        assert!(
-            named(BEYOND, true)
-                .iter()
-                .all(|text| !text.contains("so many rows"))
-        );
         let by_time = BEYOND.replace("rows = 20000", "time = \"post_id\", width = \"1 day\"");
         let of_time = |counts| {
             let all = starts(&named(&by_time, counts));
             all.iter().filter(|text| text.contains("by time")).count()
         };
         assert_eq!((of_time(false), of_time(true)), (2, 0));
-        let few = named(&BEYOND.replace("20000", "128"), false);
-        assert!(few.iter().all(|text| !text.contains("so many rows")));
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
             let all = starts(&named(&sized(target), true));

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto::session::{BucketStatus, BucketsRequest, Explanation, MendRequest, PageRequest, Pages, Session};
-use recto::{Cursor, DynamicRecord, LocalSession, Page, PageQuery, Recto, Stop, StoreAddress, Value};
+use recto::{Cursor, DynamicRecord, LocalSession, PageQuery, Recto, Stop, StoreAddress};
 use serde_json::json;
 
 use crate::common::stores::{kind_of, parse};
 use crate::common::{Fresh, Kind};
+use crate::listing::{both_ways, ids};
 
 const SCHEMA: &str = r#"
 [collection.lines]
@@ -23,6 +24,16 @@ bucket = BUCKET
 partition = ["list"]
 order = ["id"]
 OF_VIEW
+"#;
+
+const OF_ROWS: &str = r#"
+[collection.events]
+fields = { at = "int", id = "int" }
+key = ["at", "id"]
+partition = []
+order = ["-at"]
+writes = "append"
+bucket = { rows = 300 }
 "#;
 
 /// How many lines there are of each list: of some buckets, of two or three, of one.
@@ -68,25 +79,21 @@ fn expected(list: &str) -> Vec<i32> {
     ids
 }
 
-fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
-    let id = |record: &DynamicRecord| match record.get("id") {
-        Some(Value::Int(id)) => *id,
-        other => panic!("{other:?}"),
-    };
-    page.items().iter().map(id).collect()
-}
-
 fn lines(recto: &Recto, filter: &str) -> PageQuery<DynamicRecord> {
     recto.dynamic("lines").unwrap().query().filter(filter)
 }
 
 /// Until no bucket is too large.
 async fn mend(recto: &Recto) {
+    mend_all(recto, "lines").await;
+}
+
+async fn mend_all(recto: &Recto, collection: &str) {
     let session = LocalSession::new(recto.clone());
     for _ in 0..MAX_MENDS {
         let tools = session.tools().unwrap();
         let report = tools
-            .mend_buckets("lines", &MendRequest::default(), &|_| {})
+            .mend_buckets(collection, &MendRequest::default(), &|_| {})
             .await;
         if report.unwrap().too_large == 0 {
             return;
@@ -161,6 +168,52 @@ async fn all_of(query: PageQuery<DynamicRecord>) -> (Vec<i32>, Vec<Stop>) {
         };
         page = query.clone().page_token(next).await.unwrap();
     }
+}
+
+/// More rows than are all sampled where the store does not count them: they are counted there before they are cut.
+pub(crate) async fn none_has_more_rows_than_it_may(recto: Recto) {
+    const ROWS: i32 = 2_000;
+    const MOST: i32 = 300;
+    let recto = Fresh::new(kind_of(&recto)).open().await;
+    recto.apply(&parse(OF_ROWS)).await.unwrap();
+    let events = recto.dynamic("events").unwrap();
+    let definition = events.definition();
+    let event = |number: i32| {
+        let event = json!({ "at": number, "id": number });
+        DynamicRecord::from_json(Arc::clone(&definition), event.as_object().unwrap()).unwrap()
+    };
+    let all: Vec<_> = (0..ROWS).map(|number| event(number * 77 % ROWS)).collect();
+    for some in all.chunks(100) {
+        events.put_all(some).await.unwrap();
+    }
+    mend_all(&recto, "events").await;
+    let session = LocalSession::new(recto.clone());
+    let request = BucketsRequest {
+        page_size: Some(256),
+        ..BucketsRequest::default()
+    };
+    let listed = session.tools().unwrap().buckets("events", &request).await;
+    let buckets = listed.unwrap().buckets;
+    let starts = buckets
+        .iter()
+        .skip(1)
+        .map(|bucket| bucket.start[0].as_i64().unwrap());
+    // Newest first. One may begin where rows are yet to come.
+    let (first, last) = (i64::from(ROWS) - 1, -1);
+    let edges = std::iter::once(first)
+        .chain(starts.map(|start| start.min(first)))
+        .chain([last]);
+    let edges: Vec<i64> = edges.collect();
+    let rows: Vec<i64> = edges.windows(2).map(|edge| edge[0] - edge[1]).collect();
+    assert!(
+        rows.iter().all(|rows| (0..=i64::from(MOST)).contains(rows)),
+        "{rows:?}"
+    );
+    assert!(rows.len() >= 7, "{rows:?}");
+    let (forwards, backwards) = both_ways(&events.query(), 90).await;
+    let expected: Vec<i32> = (0..ROWS).rev().collect();
+    assert_eq!(forwards, expected);
+    assert_eq!(backwards, expected);
 }
 
 pub(crate) async fn cursors_go_on_through_them(recto: Recto) {

@@ -182,6 +182,7 @@ on_both_stores! { crate::SCHEMA;
         late_rows_of_a_load_go_to_the_reject_file,
     }
     bucket_cuts {
+        none_has_more_rows_than_it_may,
         cursors_go_on_through_them,
         cursors_go_on_from_before_there_were_any,
     }
