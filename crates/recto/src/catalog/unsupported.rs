@@ -25,7 +25,6 @@ impl fmt::Display for Unsupported {
     }
 }
 
-const SHARDS_OF_TIME: &str = "leave it out, or split by size: bucket = { target = \"10MB\", shards = 8 }";
 const TIME_OF_CHANGES: &str = "split by size: bucket = { target = \"10MB\" }; or open an embedded store";
 const KEEP_BESIDE: &str = "leave it out, and give records an expiry: entries of views would stay";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
@@ -46,8 +45,8 @@ fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
         collection,
         found: Vec::new(),
     };
-    for (what, part, hint) in of_bucket(collection.bucket.as_ref(), counts) {
-        all.add(what, part, hint);
+    if has_no_such_size(collection.bucket.as_ref()) {
+        all.add("bucket of that size", "bucket", SIZE);
     }
     if is_kept_for_a_time(collection.bucket.as_ref()) && !collection.views.is_empty() {
         all.add("keep of the bucket beside views", "bucket.keep", KEEP_BESIDE);
@@ -64,21 +63,11 @@ fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
     all.found
 }
 
-/// What of a bucket is not supported: what it is, where it stands, and what to do.
-fn of_bucket(bucket: Option<&Bucket>, counts: bool) -> Vec<(&'static str, &'static str, &'static str)> {
-    let Some(bucket) = bucket else {
-        return Vec::new();
-    };
-    let mut all = Vec::new();
-    if let BucketStrategy::Target { bytes } = bucket.strategy
-        && !(MIN_TARGET_BYTES..=MAX_TARGET_BYTES).contains(&bytes)
-    {
-        all.push(("bucket of that size", "bucket", SIZE));
-    }
-    if is_by_time(bucket) && bucket.shards > 1 && !counts {
-        all.push(("shards of the bucket by time", "bucket.shards", SHARDS_OF_TIME));
-    }
-    all
+fn has_no_such_size(bucket: Option<&Bucket>) -> bool {
+    let sizes = MIN_TARGET_BYTES..=MAX_TARGET_BYTES;
+    bucket.is_some_and(
+        |bucket| matches!(bucket.strategy, BucketStrategy::Target { bytes } if !sizes.contains(&bytes)),
+    )
 }
 
 fn is_by_time(bucket: &Bucket) -> bool {
@@ -105,7 +94,10 @@ impl Declared<'_> {
 
     fn add_view(&mut self, view: &View, counts: bool) {
         let name = &view.name;
-        let mut of_bucket = of_bucket(view.bucket.as_ref(), counts);
+        let mut of_bucket = Vec::new();
+        if has_no_such_size(view.bucket.as_ref()) {
+            of_bucket.push(("bucket of that size", "bucket", SIZE));
+        }
         if is_kept_for_a_time(view.bucket.as_ref()) {
             of_bucket.push(("keep of the bucket", "bucket.keep", KEEP_BESIDE));
         }
@@ -200,7 +192,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
             let all = starts(&named(&by_time, counts));
             all.iter().filter(|text| text.contains("by time")).count()
         };
-        assert_eq!((of_time(false), of_time(true)), (2, 0));
+        assert_eq!((of_time(false), of_time(true)), (1, 0));
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
             let all = starts(&named(&sized(target), true));

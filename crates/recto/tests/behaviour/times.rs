@@ -16,7 +16,7 @@ key = ["stream", "at", "id"]
 partition = ["stream"]
 order = ["-at"]
 writes = "overwrite"
-bucket = { time = "at", width = "1 month" }
+bucket = { time = "at", width = "1 month", shards = 3 }
 
 [collection.oldest]
 fields = { day = "date", id = "int", seen = "timestamp" }
@@ -33,7 +33,7 @@ bucket = { time = "seen", width = "1 year" }
 
 [collection.oldest.view.unseen_last]
 order = ["seen"]
-bucket = { time = "seen", width = "15 minutes" }
+bucket = { time = "seen", width = "15 minutes", shards = 2 }
 "#;
 
 /// Before 1970 and after 2100, on both sides of the ends of months, leap days, and the first and last times that there are.

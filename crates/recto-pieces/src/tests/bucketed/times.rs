@@ -9,7 +9,7 @@ use crate::list::Seek;
 const DAYS: i64 = 600;
 const DAY_MS: i64 = 86_400_000;
 
-fn by_day(direction: Direction) -> Table {
+fn by_day(direction: Direction, shards: u8) -> Table {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let columns = vec![
         column("stream", Type::Text, ColumnKind::Partition),
@@ -21,8 +21,12 @@ fn by_day(direction: Direction) -> Table {
         count: 1,
         unit: WidthUnit::Day,
     };
+    let buckets = Buckets {
+        shards,
+        ..Buckets::from(BucketBound::Time(width))
+    };
     let options = TableOptions {
-        buckets: Some(BucketBound::Time(width).into()),
+        buckets: Some(buckets),
         ..TableOptions::default()
     };
     Table::new("events", columns, options).expect("these columns are a table")
@@ -100,10 +104,14 @@ async fn are_read_in_their_order(shown: Shown) {
 
 #[tokio::test(start_paused = true)]
 async fn where_nothing_counts() {
-    for direction in [Direction::Ascending, Direction::Descending] {
+    for (direction, shards) in [
+        (Direction::Ascending, 1),
+        (Direction::Descending, 1),
+        (Direction::Descending, SHARDS),
+    ] {
         let environment = environment();
         let inner = Arc::new(memory(&environment));
-        are_read_in_their_order(Shown::over(inner, environment, by_day(direction)).await).await;
+        are_read_in_their_order(Shown::over(inner, environment, by_day(direction, shards)).await).await;
     }
 }
 
@@ -112,7 +120,7 @@ async fn on_disk() {
     for direction in [Direction::Ascending, Direction::Descending] {
         let directory = tempfile::tempdir().expect("there is room");
         let inner = embedded(&directory, EmbeddedOptions::default());
-        are_read_in_their_order(Shown::over(inner, Environment::system(), by_day(direction)).await).await;
+        are_read_in_their_order(Shown::over(inner, Environment::system(), by_day(direction, 1)).await).await;
     }
 }
 
@@ -124,7 +132,7 @@ async fn what_another_process_has_made_is_seen_at_once() {
     let one = Shown::over(
         Arc::clone(&inner),
         environment.clone(),
-        by_day(Direction::Descending),
+        by_day(Direction::Descending, SHARDS),
     )
     .await;
     let other = Shown {
