@@ -8,6 +8,7 @@
 #[path = "../../../recto/tests/common/children.rs"]
 mod children;
 mod clock;
+#[path = "../common/cut.rs"]
 mod cut;
 #[path = "../common/keyspace.rs"]
 mod keyspace;

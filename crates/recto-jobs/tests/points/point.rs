@@ -1,7 +1,8 @@
 //! The points at which a process is cut off, each by the calls to the store that lead there.
 
+use recto_model::Slice;
 use recto_queue::{Phase, Version, stored};
-use recto_store::{Cas, Operation};
+use recto_store::{Cas, Operation, PartitionWrite};
 
 /// A call that changes something, by what it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,13 +93,18 @@ impl Point {
 }
 
 impl Call {
-    /// A plain write to this table.
-    pub(crate) fn write(table: &str) -> Self {
-        if table.starts_with("recto_queue_body_") {
+    /// A plain write.
+    pub(crate) fn write(write: &PartitionWrite) -> Self {
+        if write.table.name().starts_with("recto_queue_body_") {
             Self::Bodies
         } else {
             Self::Other
         }
+    }
+
+    /// A read changes nothing.
+    pub(crate) fn read(_: &Slice) -> Self {
+        Self::Other
     }
 
     /// A conditional write.

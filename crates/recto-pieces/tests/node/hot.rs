@@ -32,21 +32,21 @@ const SPREAD: i64 = 1 << 40;
 
 /// How a run goes.
 #[derive(Debug, Clone, Copy)]
-struct Run {
-    stream: &'static str,
-    direction: Direction,
+pub(crate) struct Run {
+    pub(crate) stream: &'static str,
+    pub(crate) direction: Direction,
     /// Whether clocks are an hour apart. Then each process has keys of its own.
-    is_apart: bool,
+    pub(crate) is_apart: bool,
     /// How many of ten keys run with arrival.
-    in_order: i64,
-    shards: u8,
+    pub(crate) in_order: i64,
+    pub(crate) shards: u8,
 }
 
 /// Numbers by a seed.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: i64) -> i64 {
+    pub(crate) fn below(&mut self, end: i64) -> i64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -56,17 +56,28 @@ impl Random {
 }
 
 /// What all of a run share.
-struct Shared {
+pub(crate) struct Shared {
     run: Run,
-    history: History,
+    pub(crate) history: History,
     next: AtomicI64,
-    is_over: AtomicBool,
+    pub(crate) is_over: AtomicBool,
 }
 
-struct One {
-    process: Process,
-    index: i64,
-    shared: Arc<Shared>,
+impl Shared {
+    pub(crate) fn new(run: Run) -> Arc<Self> {
+        Arc::new(Self {
+            run,
+            history: History::default(),
+            next: AtomicI64::new(1_000),
+            is_over: AtomicBool::new(false),
+        })
+    }
+}
+
+pub(crate) struct One {
+    pub(crate) process: Process,
+    pub(crate) index: i64,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl One {
@@ -96,38 +107,43 @@ impl One {
         }
     }
 
-    async fn writes(&self, mut random: Random) {
+    pub(crate) async fn writes(&self, mut random: Random) {
         while !self.shared.is_over.load(Ordering::Relaxed) {
             let at = self.key(&mut random);
             let is_put = random.below(6) > 0;
-            let history = &self.shared.history;
-            let number = history.tries(at, is_put);
-            let text = text_of(number, &mut random);
-            let change = match (is_put, random.below(3)) {
-                (false, _) => Change::Delete,
-                (true, 0) => patch(&text),
-                (true, _) => put(None, Some(&text), None),
-            };
-            match self.process.change(at, change).await {
-                Ok(stamp) => history.acknowledges(number, stamp.0),
-                Err(error) => {
-                    history.gives_up(number, self.process.newest_stamp.load(Ordering::Relaxed));
-                    if !is_passing(error.kind()) {
-                        history.fails(format!("{at} was refused: {error}"));
-                    }
+            self.writes_one(at, is_put, &mut random).await;
+        }
+    }
+
+    /// Puts a row, or sets a part of it, or deletes it.
+    pub(crate) async fn writes_one(&self, at: i64, is_put: bool, random: &mut Random) {
+        let history = &self.shared.history;
+        let number = history.tries(at, is_put);
+        let text = text_of(number, random);
+        let change = match (is_put, random.below(3)) {
+            (false, _) => Change::Delete,
+            (true, 0) => patch(&text),
+            (true, _) => put(None, Some(&text), None),
+        };
+        match self.process.change(at, change).await {
+            Ok(stamp) => history.acknowledges(number, stamp.0),
+            Err(error) => {
+                history.gives_up(number, self.process.newest_stamp.load(Ordering::Relaxed));
+                if !is_passing(error.kind()) {
+                    history.fails(format!("{at} was refused: {error}"));
                 }
             }
         }
     }
 
-    async fn pages(&self, mut random: Random) {
+    pub(crate) async fn pages(&self, mut random: Random) {
         while !self.shared.is_over.load(Ordering::Relaxed) {
             self.pages_through(random.below(2) == 0, 1 + random.below(2_000))
                 .await;
         }
     }
 
-    async fn pages_through(&self, is_backward: bool, limit: i64) {
+    pub(crate) async fn pages_through(&self, is_backward: bool, limit: i64) {
         let direction = if is_backward {
             ReadDirection::Backward
         } else {
@@ -176,13 +192,13 @@ fn is_passing(kind: PiecesErrorKind) -> bool {
 }
 
 /// What a row says: by which write it is there.
-fn text_of(number: Number, random: &mut Random) -> Vec<u8> {
+pub(crate) fn text_of(number: Number, random: &mut Random) -> Vec<u8> {
     let mut text = format!("{number} ").into_bytes();
     text.resize(usize::try_from(100 + random.below(1_500)).unwrap(), b'x');
     text
 }
 
-fn number_of(text: &[u8]) -> Number {
+pub(crate) fn number_of(text: &[u8]) -> Number {
     let text = std::str::from_utf8(text).unwrap();
     text.split_once(' ').unwrap().0.parse().unwrap()
 }
@@ -198,12 +214,7 @@ fn setting(run: Run) -> Setting {
 }
 
 async fn storm(run: Run) {
-    let shared = Arc::new(Shared {
-        run,
-        history: History::default(),
-        next: AtomicI64::new(1_000),
-        is_over: AtomicBool::new(false),
-    });
+    let shared = Shared::new(run);
     let seed = number(SEED_VARIABLE).unwrap_or(1);
     let mut all = Vec::new();
     for index in 0..PROCESSES {

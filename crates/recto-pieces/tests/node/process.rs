@@ -83,10 +83,17 @@ pub(crate) struct Process {
     pub(crate) newest_stamp: Arc<AtomicI64>,
 }
 
+/// Says to a child process which keyspace to use.
+pub(crate) const KEYSPACE: &str = "RECTO_TEST_KEYSPACE";
+
 /// The keyspace of all tests of this program.
 pub(crate) async fn keyspace() -> &'static str {
-    static KEYSPACE: OnceCell<String> = OnceCell::const_new();
-    KEYSPACE.get_or_init(keyspace::made).await
+    static MADE: OnceCell<String> = OnceCell::const_new();
+    let name = async || match std::env::var(KEYSPACE) {
+        Ok(name) => name,
+        Err(_) => keyspace::made().await,
+    };
+    MADE.get_or_init(name).await
 }
 
 fn table(direction: Direction, shards: Shards) -> Table {
@@ -119,13 +126,22 @@ fn table(direction: Direction, shards: Shards) -> Table {
 impl Process {
     /// One whose wall clock is off by so much.
     pub(crate) async fn start(setting: &Setting, off_micros: i64) -> Self {
+        Box::pin(Self::start_over(setting, off_micros, |store| store)).await
+    }
+
+    /// The same, by what is laid over its store.
+    pub(crate) async fn start_over(
+        setting: &Setting,
+        off_micros: i64,
+        over: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    ) -> Self {
         let environment = Environment::new(Clocks {
             environment: Environment::system(),
             off_micros,
         });
         let calls = Arc::new(Calls::default());
         let store: Arc<dyn Store> = Arc::new(Counted {
-            inner: keyspace::store(keyspace().await, environment.clone()).await,
+            inner: over(keyspace::store(keyspace().await, environment.clone()).await),
             calls: Arc::clone(&calls),
         });
         let table = Arc::new(table(setting.direction, setting.shards));

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use recto_model::Table;
-use recto_store::wrapper::StoreWrapper;
+use recto_model::{Slice, Table};
+use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, PartitionWrite, Store, StoreError, TableOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, PartitionWrite, ReadOptions, RowsRead, Snapshot, Store, StoreError,
+    TableOutcome, WriteOptions, WriteOutcome,
 };
 
 use crate::point::{Call, Point};
@@ -24,8 +25,18 @@ pub(crate) enum Side {
     After,
 }
 
+#[derive(Clone)]
 pub(crate) struct CutOff {
     inner: Arc<dyn Store>,
+    shared: Arc<Shared>,
+}
+
+struct CutOffSnapshot {
+    inner: Arc<dyn Snapshot>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
     side: Side,
     armed: Mutex<Option<(Point, usize)>>,
     has_stood_still: AtomicBool,
@@ -33,24 +44,29 @@ pub(crate) struct CutOff {
 
 impl CutOff {
     pub(crate) fn new(inner: Arc<dyn Store>, side: Side) -> Arc<Self> {
-        Arc::new(Self {
-            inner,
+        let shared = Shared {
             side,
             armed: Mutex::default(),
             has_stood_still: AtomicBool::new(false),
+        };
+        Arc::new(Self {
+            inner,
+            shared: Arc::new(shared),
         })
     }
 
     /// From now on it is looked for this point.
     pub(crate) fn arm(&self, point: Point) {
-        *self.armed.lock().unwrap() = Some((point, 0));
+        *self.shared.armed.lock().unwrap() = Some((point, 0));
     }
 
     /// Whether the process was there, and goes on.
     pub(crate) fn is_past(&self) -> bool {
-        self.has_stood_still.load(Ordering::Relaxed)
+        self.shared.has_stood_still.load(Ordering::Relaxed)
     }
+}
 
+impl Shared {
     /// Whether the process comes to its point by this call: once.
     fn comes_there(&self, call: Call) -> bool {
         let mut armed = self.armed.lock().unwrap();
@@ -106,19 +122,37 @@ impl StoreWrapper for CutOff {
         atomicity: Atomicity,
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError> {
-        let call = writes
-            .first()
-            .map_or(Call::Other, |write| Call::write(write.table.name()));
-        self.call(call, self.inner.write_many(writes, atomicity, options))
-            .await
+        let call = writes.first().map_or(Call::Other, Call::write);
+        let written = self.inner.write_many(writes, atomicity, options);
+        self.shared.call(call, written).await
     }
 
     async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
         let call = Call::cas(&cas);
-        self.call(call, self.inner.cas(cas, options)).await
+        self.shared.call(call, self.inner.cas(cas, options)).await
     }
 
     async fn on_empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        self.call(Call::Empty, self.inner.empty_table(table)).await
+        let emptied = self.inner.empty_table(table);
+        self.shared.call(Call::Empty, emptied).await
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(CutOffSnapshot {
+            inner: snapshot,
+            shared: Arc::clone(&self.shared),
+        })
+    }
+}
+
+#[async_trait]
+impl SnapshotWrapper for CutOffSnapshot {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        let read = self.inner.slice(slice, options);
+        self.shared.call(Call::read(slice), read).await
     }
 }

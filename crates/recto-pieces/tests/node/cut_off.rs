@@ -1,0 +1,380 @@
+//! Processes that are killed, or stand still while all is cut and cleared, at each step by its name: before its call to the store, or when
+//! that was done and nobody has heard of it. Others write, delete and page meanwhile, and go on with what was left half done; each page
+//! shows what was acknowledged before it, and in the end all is cut and cleared.
+//!
+//! Of each step one side is drawn, the same by `RECTO_TEST_SEED=…`; with `RECTO_TEST_SCALE=2` and more both are.
+
+use std::io::Write as _;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+use recto_buckets::sizing::Sizing;
+use recto_buckets::{Protocol, Shards};
+use recto_model::Environment;
+use recto_model::table::{Direction, ReadDirection};
+use recto_pieces::{Change, RowChange};
+use recto_store::{ReadOptions, Store};
+use tokio::runtime::Builder;
+
+use crate::children;
+use crate::cut::{CutOff, REACHED, Side};
+use crate::history::{Number, Page};
+use crate::hot::{One, Random, Run, Shared, number_of, text_of};
+use crate::point::{Does, POINTS, Point};
+use crate::process::{KEYSPACE, Process, Setting, TIME, keyspace, patch, put, said};
+use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
+
+const TEST: &str = "cut_off::process_that_is_cut_off";
+/// Says to a child process what it is to do, and where.
+const STREAM: &str = "RECTO_TEST_STREAM";
+const POINT: &str = "RECTO_TEST_POINT";
+const SIDE: &str = "RECTO_TEST_SIDE";
+const NUMBER: &str = "RECTO_TEST_NUMBER";
+/// What it says when it has done it.
+const OVER: &str = "over";
+/// Scenarios that are played side by side.
+const LANES: usize = 6;
+/// How long a process may take until it comes to its point, and says that it is over.
+const HEARD: Duration = Duration::from_secs(60);
+/// How long all that is to be cut and cleared may take.
+const SETTLED: Duration = Duration::from_secs(120);
+/// How long whoever stands still meanwhile has for what it is at.
+const LONG: Duration = Duration::from_secs(300);
+/// For how long who stood still goes on with what it was at.
+const GOES_ON: Duration = Duration::from_millis(1_500);
+const ROWS: i64 = 300;
+/// How long who writes, or pages, rests.
+const REST: Duration = Duration::from_millis(20);
+/// A row of which all that lies there is moved, and which nobody else writes.
+const OWN_KEY: i64 = (1 << 39) + 1;
+
+/// How a process is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Killed,
+    StandsStill,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Scenario {
+    point: Point,
+    side: Side,
+    cut: Cut,
+}
+
+/// As that of the product, with waits as short as a loaded machine allows.
+fn protocol() -> Protocol {
+    let mut protocol = Protocol::default();
+    protocol.short_life_ms = 200;
+    protocol.long_life_ms = 1_000;
+    protocol.standstill_ms = 100;
+    protocol.clearing_ms = 500;
+    protocol.clearing_looks = 1;
+    protocol
+}
+
+fn setting(stream: String) -> Setting {
+    Setting {
+        direction: Direction::Ascending,
+        sizing: Sizing::with_samples(64 << 10, 2_000, 0.1, 4).unwrap(),
+        stream,
+        protocol: protocol(),
+        shards: Shards::ONE,
+    }
+}
+
+/// Each step with each cut; of its sides one, or both. Who is killed before it said anything leaves nothing to look at.
+fn scenarios() -> Vec<Scenario> {
+    let drawn = || u64::from_be_bytes(Environment::system().random());
+    let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);
+    println!("{SEED_VARIABLE}={seed}");
+    let is_whole = number(SCALE_VARIABLE).is_some_and(|scale| scale > 1);
+    let mut scenarios = Vec::new();
+    for (number, point) in POINTS.into_iter().enumerate() {
+        for (cut_number, cut) in [Cut::Killed, Cut::StandsStill].into_iter().enumerate() {
+            for (side_number, side) in [Side::Before, Side::After].into_iter().enumerate() {
+                let bit = seed.rotate_right((2 * number + cut_number) as u32) & 1;
+                let says_something = point.does != Does::Page || cut == Cut::StandsStill;
+                if says_something && (is_whole || bit == side_number as u64) {
+                    scenarios.push(Scenario { point, side, cut });
+                }
+            }
+        }
+    }
+    scenarios
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_cut_off_at_any_step_leaves_nothing_wrong() {
+    let played = scenarios()
+        .into_iter()
+        .enumerate()
+        .map(|(number, scenario)| tokio::spawn(play(number, scenario)));
+    // Not before its turn.
+    let mut played = stream::iter(played).buffer_unordered(LANES);
+    while let Some(one) = played.next().await {
+        one.unwrap();
+    }
+}
+
+async fn play(number: usize, scenario: Scenario) {
+    let Scenario { point, side, cut } = scenario;
+    let name = format!("{number} {}: {cut:?} {side:?}", point.name);
+    let run = Run {
+        stream: "cut off",
+        direction: Direction::Ascending,
+        is_apart: false,
+        in_order: 2,
+        shards: 1,
+    };
+    let shared = Shared::new(run);
+    let stream = format!("cut off {number}");
+    let process = Process::start(&setting(stream.clone()), 0).await;
+    let one = Arc::new(One {
+        process,
+        index: 0,
+        shared: Arc::clone(&shared),
+    });
+    let keys = fill(&one).await;
+    let own = (point.does != Does::Page && point.does != Does::Cut)
+        .then(|| shared.history.tries(OWN_KEY, point.does != Does::Delete));
+    let begun = shared.history.now();
+    let mut cut_off = Cutting::start(&stream, scenario, own).await;
+    let tasks = [
+        tokio::spawn(writes(Arc::clone(&one), keys, Random(2 * number as u64))),
+        tokio::spawn(pages(Arc::clone(&one), Random(2 * number as u64 + 1))),
+    ];
+    let mut heard = cut_off.hear_until(REACHED).await;
+    if cut == Cut::Killed {
+        children::kill(&mut cut_off.child);
+    }
+    let working = one.process.works();
+    settled(&one, &name).await;
+    if cut == Cut::StandsStill {
+        cut_off
+            .child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(b"go on\n")
+            .unwrap();
+        heard = cut_off.hear_until(OVER).await;
+        children::kill(&mut cut_off.child);
+    }
+    hear(&one, own, begun, &heard);
+    settled(&one, &name).await;
+    shared.is_over.store(true, Ordering::Relaxed);
+    for task in tasks {
+        task.await.unwrap();
+    }
+    drop(working);
+    one.pages_through(false, 100).await;
+    one.pages_through(true, 1_000).await;
+    let ended = shared.history.end();
+    let told = ended.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+    let pieces = one.process.directory().await[0].pieces.len();
+    assert!(pieces > 3, "{name}: {pieces} pieces");
+    println!("{name}: {told}, {pieces} pieces, {} lines", heard.len());
+}
+
+/// Many rows are there, as many as are cut into several buckets together.
+async fn fill(one: &Arc<One>) -> Vec<i64> {
+    let mut random = Random(7);
+    let keys: Vec<i64> = (0..ROWS).map(|_| random.below(1 << 40) / 7 * 7).collect();
+    let written = keys.iter().copied().chain([OWN_KEY]).map(|at| {
+        let one = Arc::clone(one);
+        async move { one.writes_one(at, true, &mut Random(at.unsigned_abs())).await }
+    });
+    stream::iter(written).buffer_unordered(16).collect::<()>().await;
+    keys
+}
+
+/// Writes and deletes rows that were there, so that what is to be cut comes to an end.
+async fn writes(one: Arc<One>, keys: Vec<i64>, mut random: Random) {
+    while !one.shared.is_over.load(Ordering::Relaxed) {
+        let at = keys[usize::try_from(random.below(ROWS)).unwrap()];
+        let is_put = random.below(6) > 0;
+        one.writes_one(at, is_put, &mut random).await;
+        tokio::time::sleep(REST).await;
+    }
+}
+
+async fn pages(one: Arc<One>, mut random: Random) {
+    while !one.shared.is_over.load(Ordering::Relaxed) {
+        one.pages_through(random.below(2) == 0, 1 + random.below(2_000))
+            .await;
+        tokio::time::sleep(REST).await;
+    }
+}
+
+/// Nothing is being cut, and nothing is left to be cleared.
+async fn settled(one: &One, name: &str) {
+    let begun = Instant::now();
+    loop {
+        let _ = one.process.partition.look(TIME).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let window = one.process.partition.directory(TIME).await;
+        let is_settled = window
+            .as_ref()
+            .is_ok_and(|window| window.version > 0 && !window.is_being_cut() && !window.is_to_be_cleared());
+        if is_settled {
+            return;
+        }
+        assert!(begun.elapsed() < SETTLED, "{name}: {window:?}");
+    }
+}
+
+/// What the process said counts like what others are told.
+fn hear(one: &One, own: Option<Number>, begun: u64, heard: &[String]) {
+    let history = &one.shared.history;
+    let mut rows = Vec::new();
+    let mut own = own;
+    for line in heard {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["acknowledged", stamp] => history.acknowledges(own.take().unwrap(), stamp.parse().unwrap()),
+            ["row", at, number] => rows.push((at.parse().unwrap(), number.parse().unwrap())),
+            ["page", exhausted] => {
+                let last = rows.last().map(|(at, _)| *at);
+                history.reads(&Page {
+                    begun,
+                    is_backward: false,
+                    after: None,
+                    to: last.filter(|_| exhausted != "true"),
+                    rows: std::mem::take(&mut rows),
+                });
+            }
+            ["failed", ..] => history.fails(line.clone()),
+            _ => {}
+        }
+    }
+    if let Some(number) = own {
+        history.gives_up(number, Environment::system().now_micros());
+    }
+}
+
+/// The process that is cut off.
+struct Cutting {
+    child: Child,
+    heard: Option<Receiver<String>>,
+}
+
+impl Cutting {
+    async fn start(stream: &str, scenario: Scenario, own: Option<Number>) -> Self {
+        let (lines, heard) = channel();
+        let variables = [
+            (KEYSPACE, keyspace().await.to_owned()),
+            (STREAM, stream.to_owned()),
+            (POINT, scenario.point.name.to_owned()),
+            (SIDE, format!("{:?}", scenario.side)),
+            (NUMBER, own.unwrap_or_default().to_string()),
+        ];
+        Self {
+            child: children::spawn(TEST, &variables, &lines),
+            heard: Some(heard),
+        }
+    }
+
+    /// What it says until then.
+    async fn hear_until(&mut self, word: &'static str) -> Vec<String> {
+        let heard = self.heard.take().unwrap();
+        let hearing = tokio::task::spawn_blocking(move || {
+            let mut lines = Vec::new();
+            loop {
+                let line = heard.recv_timeout(HEARD);
+                let line = line.unwrap_or_else(|_| panic!("it never said {word}: {lines:?}"));
+                if line == word {
+                    return (heard, lines);
+                }
+                lines.push(line);
+            }
+        });
+        let (heard, lines) = hearing.await.unwrap();
+        self.heard = Some(heard);
+        lines
+    }
+}
+
+impl Drop for Cutting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+#[ignore = "another test runs it in processes that it cuts off"]
+fn process_that_is_cut_off() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(act());
+    println!("{OVER}");
+    crate::cut::wait_for_word();
+}
+
+/// What the process does, on one thread, which stands still as a whole.
+async fn act() {
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let point = Point::of(&variable(POINT));
+    let side = if variable(SIDE) == "After" {
+        Side::After
+    } else {
+        Side::Before
+    };
+    let mut cut_off = None;
+    let process = Process::start_over(&setting(variable(STREAM)), 0, |inner| {
+        let over = CutOff::new(inner, side);
+        cut_off = Some(Arc::clone(&over));
+        over as Arc<dyn Store>
+    })
+    .await;
+    let store = cut_off.unwrap();
+    store.arm(point);
+    let text = text_of(variable(NUMBER).parse().unwrap(), &mut Random(1));
+    match point.does {
+        Does::Cut => {
+            let _working = process.works();
+            while !store.is_past() {
+                let _ = process.partition.look(TIME).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            tokio::time::sleep(GOES_ON).await;
+        }
+        Does::Put => write(&process, put(None, Some(&text), None)).await,
+        Does::Patch => write(&process, patch(&text)).await,
+        Does::Delete => write(&process, Change::Delete).await,
+        Does::Page => page(&process).await,
+    }
+}
+
+async fn write(process: &Process, change: Change) {
+    let clustering = std::iter::once(Some(&OWN_KEY.to_be_bytes()[..])).collect();
+    let change = RowChange { clustering, change };
+    match process.partition.write(&change, LONG).await {
+        Ok(stamp) => println!("acknowledged {}", stamp.0),
+        Err(error) => println!("unknown {error}"),
+    }
+}
+
+async fn page(process: &Process) {
+    let slice = process.slice(ReadDirection::Forward, None, 10_000);
+    let snapshot = process.store.snapshot().unwrap();
+    let options = ReadOptions {
+        timeout: LONG,
+        ..ReadOptions::default()
+    };
+    let read = process
+        .pieces
+        .slice(&process.pieced, &*snapshot, &slice, &options);
+    match read.await {
+        Ok(read) => {
+            for (at, text) in said(&read) {
+                println!("row {at} {}", number_of(&text));
+            }
+            println!("page {}", read.exhausted);
+        }
+        Err(error) => println!("unread {error}"),
+    }
+}
