@@ -20,6 +20,15 @@ pub(crate) enum Fault {
 impl Fault {
     pub(crate) const ALL: [Self; 3] = [Self::Killed, Self::PausedAndLetGo, Self::PausedAndKilled];
 
+    /// How long it lasts, at least.
+    pub(crate) fn lasts(self) -> Duration {
+        if matches!(self, Self::Killed) {
+            DEAD
+        } else {
+            PAUSED
+        }
+    }
+
     /// The node is well again in the end.
     pub(crate) fn happen(self, node: &Node, meanwhile: impl FnOnce()) {
         println!("node {} is {self:?}", node.number());

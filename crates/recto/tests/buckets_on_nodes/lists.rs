@@ -1,0 +1,161 @@
+//! The lists, and their rows.
+
+use std::sync::Arc;
+
+use recto::schema::{Collection as Definition, Schema};
+use recto::{Collection, DynamicRecord, PageQuery, Recto};
+use recto_testkit::generate::Rng;
+use serde_json::json;
+
+/// One list whose rows are written over and deleted; one that only grows, which is kept in another order, too; and records that change, and
+/// stand elsewhere then.
+const SCHEMA: &str = r#"
+[collection.events]
+fields = { stream = "text", at = "bigint", number = "bigint", text = "text" }
+key = ["stream", "at"]
+partition = ["stream"]
+order = ["-at"]
+writes = "overwrite"
+bucket = { target = "128KiB" }
+
+[collection.log]
+fields = { stream = "text", at = "bigint", number = "bigint", kind = "text", text = "text" }
+key = ["stream", "at"]
+partition = ["stream"]
+order = ["at"]
+writes = "append"
+bucket = { target = "128KiB" }
+
+[collection.log.view.by_kind]
+partition = ["kind"]
+order = ["-at"]
+bucket = { target = "128KiB" }
+
+[collection.records]
+fields = { id = "int", list = "text", at = "bigint", text = "text" }
+key = ["id"]
+
+[collection.records.view.by_list]
+partition = ["list"]
+order = ["-at"]
+"#;
+/// How many records there are.
+const RECORDS: i32 = 500;
+const STREAM: &str = "s";
+
+pub(crate) fn schema() -> Schema {
+    Schema::parse(SCHEMA).unwrap()
+}
+
+/// A collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    Events,
+    Log,
+}
+
+/// What is paged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum List {
+    Events,
+    Log,
+    /// The view's partition of even keys, and of odd ones.
+    Kind(bool),
+}
+
+impl List {
+    pub(crate) const ALL: [Self; 4] = [Self::Events, Self::Log, Self::Kind(false), Self::Kind(true)];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Log => "log",
+            Self::Kind(false) => "even",
+            Self::Kind(true) => "odd",
+        }
+    }
+
+    pub(crate) fn of_name(name: &str) -> Self {
+        Self::ALL.into_iter().find(|list| list.name() == name).unwrap()
+    }
+
+    /// Whether its keys fall as it is read forwards.
+    pub(crate) fn falls(self) -> bool {
+        self != Self::Log
+    }
+
+    /// Its collection, its arrangement, and the filter of its partition.
+    pub(crate) fn place(self) -> (&'static str, &'static str, String) {
+        match self {
+            Self::Events => ("events", "", format!("stream = \"{STREAM}\"")),
+            Self::Log => ("log", "", format!("stream = \"{STREAM}\"")),
+            Self::Kind(_) => ("log", "by_kind", format!("kind = \"{}\"", self.name())),
+        }
+    }
+}
+
+/// The lists in which a row of a collection stands.
+pub(crate) fn lists_of(of: Of, at: i64) -> Vec<List> {
+    match of {
+        Of::Events => vec![List::Events],
+        Of::Log => vec![List::Log, List::Kind(at % 2 != 0)],
+    }
+}
+
+/// The collections of an open store.
+pub(crate) struct Lists {
+    pub(crate) recto: Recto,
+    collections: [(Collection<DynamicRecord>, Arc<Definition>); 3],
+}
+
+impl Lists {
+    pub(crate) fn new(recto: Recto) -> Self {
+        let schema = recto.schema();
+        let collections = ["events", "log", "records"].map(|name| {
+            let definition = Arc::clone(schema.collection(name).unwrap());
+            (recto.dynamic(name).unwrap(), definition)
+        });
+        Self { recto, collections }
+    }
+
+    pub(crate) fn collection(&self, of: Of) -> &Collection<DynamicRecord> {
+        &self.collections[of as usize].0
+    }
+
+    pub(crate) fn row(&self, of: Of, at: i64, number: u64, length: usize) -> DynamicRecord {
+        let mut row = json!({
+            "stream": STREAM, "at": at.to_string(), "number": number.to_string(), "text": "x".repeat(length),
+        });
+        if of == Of::Log {
+            row["kind"] = json!(List::Kind(at % 2 != 0).name());
+        }
+        let definition = Arc::clone(&self.collections[of as usize].1);
+        DynamicRecord::from_json(definition, row.as_object().unwrap()).unwrap()
+    }
+
+    /// A record changes, and stands elsewhere then, or is deleted.
+    pub(crate) async fn changes_record(&self, random: &mut Rng) -> recto::Result<()> {
+        let (records, definition) = &self.collections[2];
+        let id = random.i32(0..RECORDS);
+        if random.u8(0..10) == 0 {
+            return records.delete(id).await.map(drop);
+        }
+        let record = json!({
+            "id": id, "list": "all", "at": random.i64(0..1 << 40).to_string(), "text": "x".repeat(random.usize(200..1_500)),
+        });
+        let record = DynamicRecord::from_json(Arc::clone(definition), record.as_object().unwrap())?;
+        records.put(&record).await.map(drop)
+    }
+
+    pub(crate) fn query(&self, list: List) -> PageQuery<DynamicRecord> {
+        let (_, _, filter) = list.place();
+        let of = if list == List::Events { Of::Events } else { Of::Log };
+        let order = if list.falls() { "at desc" } else { "at" };
+        self.collection(of).query().filter(&filter).order_by(order)
+    }
+}
+
+/// The key of a row of the first collection.
+pub(crate) fn key_of(at: i64) -> [recto::Value; 2] {
+    [recto::Value::Text(STREAM.to_owned()), recto::Value::BigInt(at)]
+}
