@@ -109,6 +109,7 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "it keeps a node so busy that others beside it fail; it is run by name"]
 async fn who_is_cut_off_at_any_step_leaves_nothing_wrong() {
     let played = scenarios()
         .into_iter()
