@@ -1,6 +1,7 @@
 //! Buckets as a session lists and mends them.
 #![allow(clippy::unwrap_used)]
 
+mod common;
 #[path = "bucket_lists/kept.rs"]
 mod kept;
 

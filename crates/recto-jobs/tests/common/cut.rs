@@ -12,10 +12,39 @@ use recto_store::{
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
-use crate::point::{Call, Point};
+use crate::point::{Call, Does, POINTS};
 
 /// What a process says when it stands still.
 pub(crate) const REACHED: &str = "reached";
+
+/// A step that is cut off: at the last of these calls, after the others, in this order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) name: &'static str,
+    pub(crate) does: Does,
+    path: &'static [Call],
+}
+
+pub(crate) const fn point(name: &'static str, does: Does, path: &'static [Call]) -> Point {
+    Point { name, does, path }
+}
+
+impl Point {
+    pub(crate) fn of(name: &str) -> Self {
+        *POINTS.iter().find(|point| point.name == name).unwrap()
+    }
+
+    /// How far on the way there a process is after this call.
+    pub(crate) fn passes(&self, passed: usize, call: Call) -> usize {
+        let is_next = self.path.get(passed) == Some(&call);
+        passed + usize::from(is_next)
+    }
+
+    /// Whether it is there.
+    pub(crate) fn is_reached(&self, passed: usize) -> bool {
+        passed == self.path.len()
+    }
+}
 
 /// On which side of the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

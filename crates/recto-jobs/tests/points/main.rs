@@ -29,9 +29,9 @@ use recto_model::Environment;
 use recto_queue::StoreOptions;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cut::{REACHED, Side};
+use crate::cut::{Point, REACHED, Side};
 use crate::others::Known;
-use crate::point::{Does, POINTS, Point};
+use crate::point::{Does, POINTS};
 
 const TEST: &str = "process_that_is_cut_off";
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";

@@ -4,6 +4,8 @@ use recto_model::Slice;
 use recto_queue::{Phase, Version, stored};
 use recto_store::{Cas, Operation, PartitionWrite};
 
+use crate::cut::{Point, point};
+
 /// A call that changes something, by what it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
@@ -39,18 +41,6 @@ pub(crate) enum Does {
     Keep,
 }
 
-/// A step that is cut off: at the last of these calls, after the others, in this order.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Point {
-    pub(crate) name: &'static str,
-    pub(crate) does: Does,
-    path: &'static [Call],
-}
-
-const fn point(name: &'static str, does: Does, path: &'static [Call]) -> Point {
-    Point { name, does, path }
-}
-
 /// All of them.
 pub(crate) const POINTS: [Point; 20] = [
     point("send-bodies", Does::Send, &[Call::Bodies]),
@@ -74,23 +64,6 @@ pub(crate) const POINTS: [Point; 20] = [
     point("emptying-send", Does::Keep, &[Call::Empty]),
     point("emptying-say", Does::Keep, &[Call::Empty, Call::Ring]),
 ];
-
-impl Point {
-    pub(crate) fn of(name: &str) -> Self {
-        *POINTS.iter().find(|point| point.name == name).unwrap()
-    }
-
-    /// How far on the way there a process is after this call.
-    pub(crate) fn passes(&self, passed: usize, call: Call) -> usize {
-        let is_next = self.path.get(passed) == Some(&call);
-        passed + usize::from(is_next)
-    }
-
-    /// Whether it is there.
-    pub(crate) fn is_reached(&self, passed: usize) -> bool {
-        passed == self.path.len()
-    }
-}
 
 impl Call {
     /// A plain write.

@@ -11,9 +11,9 @@ use tokio::runtime::Builder;
 use std::sync::Arc;
 
 use crate::clock;
-use crate::cut::{CutOff, Side, wait_for_word};
+use crate::cut::{CutOff, Point, Side, wait_for_word};
 use crate::keyspace;
-use crate::point::{Does, Point};
+use crate::point::Does;
 
 /// What says to a process where it is, and what it is to do.
 pub(crate) const KEYSPACE: &str = "RECTO_TEST_KEYSPACE";

@@ -1,8 +1,9 @@
 //! What is in buckets as who looks after the store sees it; and mending it by hand.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use recto_buckets::Key;
 use recto_model::{Cells, Table};
 use recto_store::{ReadOptions, ScanPosition, Store, StoreError, TokenRange};
@@ -162,12 +163,8 @@ impl BucketedStore {
         clears: bool,
         told: &(dyn Fn(Mended) + Send + Sync),
     ) -> Result<(), StoreError> {
-        let mut next = Some(PartitionsPosition::default());
-        while let Some(position) = next {
-            let (keys, behind) = self
-                .partition_keys(table, position, MAX_LISTED_PARTITIONS)
-                .await?;
-            next = behind;
+        let mut all = pin!(self.all_keys(table));
+        while let Some(keys) = all.try_next().await? {
             let mends = keys.iter().map(|partition| self.mend(table, partition, clears));
             let mends: Vec<_> = mends.collect();
             let mut mends = stream::iter(mends).buffer_unordered(MAX_MENDED_AT_ONCE);
@@ -180,11 +177,8 @@ impl BucketedStore {
 
     /// Drops what is not kept any more in all partitions of a table: in each where that can be done.
     pub(super) async fn retain_all(&self, bucketed: &Bucketed) -> Result<(), StoreError> {
-        let mut next = Some(PartitionsPosition::default());
-        while let Some(position) = next {
-            let keys = self.partition_keys(&bucketed.logical, position, MAX_LISTED_PARTITIONS);
-            let (keys, behind) = keys.await?;
-            next = behind;
+        let mut all = pin!(self.all_keys(&bucketed.logical));
+        while let Some(keys) = all.try_next().await? {
             let retained: Vec<_> = keys
                 .into_iter()
                 .map(|partition| self.retain(bucketed, partition))
@@ -213,6 +207,18 @@ impl BucketedStore {
         let pieces = self.pieces().await?;
         let partition = pieces.partition(&bucketed.pieced, partition.clone())?;
         Ok(partition.summary(bucketed.pieced.size).await?)
+    }
+
+    /// The keys of all partitions, as many at once as are listed at most.
+    fn all_keys<'s>(
+        &'s self,
+        table: &'s Arc<Table>,
+    ) -> impl Stream<Item = Result<Vec<Cells>, StoreError>> + Send + 's {
+        stream::try_unfold(Some(PartitionsPosition::default()), move |next| async move {
+            let Some(position) = next else { return Ok(None) };
+            let keys = self.partition_keys(table, position, MAX_LISTED_PARTITIONS);
+            keys.await.map(Some)
+        })
     }
 
     /// The keys of partitions. A scan meets further buckets, too, so that it may have to go on for long.

@@ -80,7 +80,7 @@ impl BucketedStore {
             let floor = bucketed.pieced.floor(self.shared.environment.now_micros())?;
             for mutation in write.mutations {
                 let row = row(&bucketed, &partition, mutation)?;
-                if floor.as_ref().is_some_and(|floor| floor.hides(&row.key)) {
+                if row.is_below(floor.as_ref()) {
                     continue;
                 }
                 if let Became::Put(bytes) = row.became {

@@ -21,10 +21,10 @@ use recto_store::{ReadOptions, Store};
 use tokio::runtime::Builder;
 
 use crate::children;
-use crate::cut::{CutOff, REACHED, Side};
+use crate::cut::{CutOff, Point, REACHED, Side};
 use crate::history::{Number, Page};
 use crate::hot::{One, Random, Run, Shared, number_of, text_of};
-use crate::point::{Does, POINTS, Point};
+use crate::point::{Does, POINTS};
 use crate::process::{KEYSPACE, Process, Setting, TIME, keyspace, patch, put, said};
 use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
 
@@ -109,7 +109,6 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "it keeps a node so busy that others beside it fail; it is run by name"]
 async fn who_is_cut_off_at_any_step_leaves_nothing_wrong() {
     let played = scenarios()
         .into_iter()

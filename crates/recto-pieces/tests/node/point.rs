@@ -3,6 +3,8 @@
 use recto_model::Slice;
 use recto_store::{Cas, Operation, PartitionWrite};
 
+use crate::cut::{Point, point};
+
 /// A call, by what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
@@ -39,18 +41,6 @@ pub(crate) enum Does {
     Page,
 }
 
-/// A step that is cut off: at the last of these calls, after the others, in this order.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Point {
-    pub(crate) name: &'static str,
-    pub(crate) does: Does,
-    path: &'static [Call],
-}
-
-const fn point(name: &'static str, does: Does, path: &'static [Call]) -> Point {
-    Point { name, does, path }
-}
-
 use Call::{Directory, Page, Range, Root, Rows, Samples};
 
 /// All of them.
@@ -84,23 +74,6 @@ pub(crate) const POINTS: [Point; 16] = [
     point("delete", Does::Delete, &[Rows]),
     point("page", Does::Page, &[Page]),
 ];
-
-impl Point {
-    pub(crate) fn of(name: &str) -> Self {
-        *POINTS.iter().find(|point| point.name == name).unwrap()
-    }
-
-    /// How far on the way there a process is after this call.
-    pub(crate) fn passes(&self, passed: usize, call: Call) -> usize {
-        let is_next = self.path.get(passed) == Some(&call);
-        passed + usize::from(is_next)
-    }
-
-    /// Whether it is there.
-    pub(crate) fn is_reached(&self, passed: usize) -> bool {
-        passed == self.path.len()
-    }
-}
 
 impl Call {
     /// A plain write.

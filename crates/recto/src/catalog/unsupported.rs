@@ -93,33 +93,25 @@ impl Declared<'_> {
     }
 
     fn add_view(&mut self, view: &View, counts: bool) {
-        let name = &view.name;
-        let mut of_bucket = Vec::new();
-        if has_no_such_size(view.bucket.as_ref()) {
-            of_bucket.push(("bucket of that size", "bucket", SIZE));
-        }
-        if is_kept_for_a_time(view.bucket.as_ref()) {
-            of_bucket.push(("keep of the bucket", "bucket.keep", KEEP_BESIDE));
-        }
-        if view.bucket.as_ref().is_some_and(is_by_time)
-            && !counts
-            && self.collection.writes == WriteMode::Update
-        {
-            of_bucket.push(("bucket by time", "bucket", TIME_OF_CHANGES));
-        }
-        for (what, part, hint) in of_bucket {
+        let (name, is_update) = (&view.name, self.collection.writes == WriteMode::Update);
+        let mut add = |what: &str, part: &str, hint| {
             self.add(
                 &format!("{what} of view `{name}`"),
                 &format!("view.{name}.{part}"),
                 hint,
             );
+        };
+        if has_no_such_size(view.bucket.as_ref()) {
+            add("bucket of that size", "bucket", SIZE);
+        }
+        if is_kept_for_a_time(view.bucket.as_ref()) {
+            add("keep of the bucket", "bucket.keep", KEEP_BESIDE);
+        }
+        if view.bucket.as_ref().is_some_and(is_by_time) && !counts && is_update {
+            add("bucket by time", "bucket", TIME_OF_CHANGES);
         }
         if !view.collate.is_empty() {
-            self.add(
-                &format!("collate of view `{name}`"),
-                &format!("view.{name}.collate"),
-                COLLATE,
-            );
+            add("collate", "collate", COLLATE);
         }
     }
 }

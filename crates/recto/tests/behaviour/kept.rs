@@ -1,22 +1,20 @@
 //! What is kept for a time only: late records are refused, old buckets go as a whole, and nobody who reads meanwhile sees a part of one.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::future::{Either, join, select};
 use recto::session::{LoadRequest, MendRequest, Session};
 use recto::{
-    Collection, Cursor, DynamicRecord, Environment, LocalSession, OpenOptions, PageQuery, Recto,
-    StoreAddress, Value,
+    Collection, Cursor, DynamicRecord, Environment, LocalSession, OpenOptions, PageQuery, Recto, StoreAddress,
 };
 use recto_cassandra::CassandraConfig;
 use recto_cassandra::testing::PlainCql;
-use recto_model::environment::Source;
 use serde_json::json;
 
-use crate::common::Fresh;
+use crate::common::clocks::Standing;
 use crate::common::stores::{Kind, kind_of, parse};
+use crate::common::{Fresh, key_of};
+use crate::listing::{both_ways, forwards, ids};
 
 const SCHEMA: &str = r#"
 [collection.newest]
@@ -53,41 +51,24 @@ const DAYS: i64 = 12;
 const FIRST: i64 = 3;
 const EACH_DAY: i64 = 24;
 
-/// A clock whose wall stands where it is put.
-struct Clock(Arc<AtomicI64>);
-
-impl Source for Clock {
-    fn now_micros(&self) -> i64 {
-        self.0.load(Ordering::Relaxed) * 1_000
-    }
-
-    fn monotonic_nanos(&self) -> u64 {
-        Environment::system().monotonic_nanos()
-    }
-
-    fn fill_random(&self, bytes: &mut [u8]) {
-        bytes.fill_with(|| Environment::system().random::<1>()[0]);
-    }
-}
-
 struct Kept {
     recto: Recto,
-    now: Arc<AtomicI64>,
+    clock: Standing,
     fresh: Fresh,
 }
 
 impl Kept {
     async fn new(recto: &Recto) -> Self {
         let fresh = Fresh::new(kind_of(recto));
-        let now = Arc::new(AtomicI64::new(START_MS));
-        let options = OpenOptions::new().environment(Environment::new(Clock(Arc::clone(&now))));
+        let clock = Standing::at(START_MS);
+        let options = OpenOptions::new().environment(clock.environment());
         let recto = fresh.open_with(options).await;
         recto.apply(&parse(SCHEMA)).await.unwrap();
-        Self { recto, now, fresh }
+        Self { recto, clock, fresh }
     }
 
     fn at(&self, day: i64) {
-        self.now.store(START_MS + day * DAY_MS, Ordering::Relaxed);
+        self.clock.put(START_MS + day * DAY_MS);
     }
 
     fn of(&self, name: &str) -> Collection<DynamicRecord> {
@@ -106,7 +87,7 @@ impl Kept {
     async fn by_days(&self, name: &str) -> BTreeMap<i64, i64> {
         let page = self.query(name).first(1_000).await.unwrap();
         let mut days = BTreeMap::new();
-        for hour in hours(page.items()) {
+        for hour in hours(ids(&page)) {
             *days.entry(hour / EACH_DAY).or_default() += 1;
         }
         days
@@ -114,13 +95,7 @@ impl Kept {
 
     /// The same in many pages.
     async fn in_pages(&self, name: &str) -> Vec<i64> {
-        let query = self.query(name);
-        let (mut found, mut page) = (Vec::new(), query.clone().first(10).await.unwrap());
-        loop {
-            found.extend(hours(page.items()));
-            let Some(next) = page.next_cursor() else { break };
-            page = query.clone().page_size(10).page_token(next).await.unwrap();
-        }
+        let mut found = hours(forwards(&self.query(name), 10).await);
         found.sort_unstable();
         found
     }
@@ -128,7 +103,7 @@ impl Kept {
     /// Cursors within a bucket of the first days and at the end of one, while these are there.
     async fn cursors(&self, name: &str) -> Vec<Cursor> {
         let page = self.query(name).first(1_000).await.unwrap();
-        let hours = hours(page.items());
+        let hours = hours(ids(&page));
         let cursor = |of: i64| page.cursor(hours.iter().position(|hour| *hour == of).unwrap());
         [EACH_DAY / 2, FIRST * EACH_DAY - 1].map(cursor).into()
     }
@@ -139,8 +114,8 @@ impl Kept {
         let after = query.clone().after(cursor.clone()).first(most).await.unwrap();
         let before = query.clone().before(cursor.clone()).last(most).await.unwrap();
         let (mut kept, none) = match name {
-            "oldest" => (hours(after.items()), hours(before.items())),
-            _ => (hours(before.items()), hours(after.items())),
+            "oldest" => (hours(ids(&after)), hours(ids(&before))),
+            _ => (hours(ids(&before)), hours(ids(&after))),
         };
         kept.sort_unstable();
         let first = FIRST * EACH_DAY;
@@ -162,21 +137,13 @@ fn record(of: &Collection<DynamicRecord>, hour: i64) -> DynamicRecord {
     DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
 }
 
-fn key_of(record: &DynamicRecord) -> Vec<Value> {
-    let key = record.collection().key.iter();
-    key.map(|field| record.get(field).unwrap().clone()).collect()
-}
-
 fn time(hour: i64) -> String {
     let at = jiff::Timestamp::from_millisecond(START_MS + hour * HOUR_MS);
     at.unwrap().to_string()
 }
 
-fn hours(items: &[DynamicRecord]) -> Vec<i64> {
-    items
-        .iter()
-        .map(|item| item.to_json()["id"].as_i64().unwrap())
-        .collect()
+fn hours(ids: Vec<i32>) -> Vec<i64> {
+    ids.into_iter().map(i64::from).collect()
 }
 
 pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
@@ -304,6 +271,8 @@ pub(crate) async fn late_rows_of_a_load_go_to_the_reject_file(recto: Recto) {
         };
         session.tools().unwrap().load(&request, &|_| {}).await.unwrap();
         assert_eq!(kept.in_pages(name).await, (12..20).collect::<Vec<_>>(), "{name}");
+        let (up, down) = both_ways(&kept.query(name), 10).await;
+        assert_eq!(up, down, "{name}");
         let rejected = std::fs::read_to_string(rejects).unwrap();
         assert_eq!(rejected.matches("not kept any more").count(), 12, "{rejected}");
     }

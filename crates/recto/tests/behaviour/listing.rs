@@ -11,8 +11,8 @@ pub(crate) fn ids(page: &Page<DynamicRecord>) -> Vec<i32> {
     page.items().iter().map(id).collect()
 }
 
-/// All rows of a query in pages of `size`, forwards by cursors, then backwards, each in the query's order.
-pub(crate) async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
+/// All rows of a query in pages of `size`, by cursors.
+pub(crate) async fn forwards(query: &PageQuery<DynamicRecord>, size: u32) -> Vec<i32> {
     let (mut forwards, mut page) = (Vec::new(), query.clone().first(size).await.unwrap());
     loop {
         forwards.extend(ids(&page));
@@ -20,6 +20,12 @@ pub(crate) async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (V
         page = query.clone().page_size(size).page_token(next).await.unwrap();
     }
     assert_eq!(page.has_next(), Some(false));
+    forwards
+}
+
+/// The same, and then backwards, each in the query's order.
+pub(crate) async fn both_ways(query: &PageQuery<DynamicRecord>, size: u32) -> (Vec<i32>, Vec<i32>) {
+    let forwards = forwards(query, size).await;
     let (mut backwards, mut page) = (Vec::new(), query.clone().last(size).await.unwrap());
     loop {
         backwards.splice(0..0, ids(&page));

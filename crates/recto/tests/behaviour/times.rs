@@ -2,11 +2,11 @@
 
 use futures::TryStreamExt;
 use recto::session::{BucketsRequest, Session, VerifyRequest};
-use recto::{Collection, DynamicRecord, LocalSession, Recto, Value};
+use recto::{Collection, DynamicRecord, LocalSession, Recto};
 use serde_json::{Value as Json, json};
 
-use crate::common::Fresh;
 use crate::common::stores::{Kind, kind_of, parse};
+use crate::common::{Fresh, key_of};
 use crate::listing::{both_ways, ids};
 
 const SCHEMA: &str = r#"
@@ -61,11 +61,6 @@ async fn opened(recto: &Recto) -> Recto {
 fn record(of: &Collection<DynamicRecord>, json: &Json) -> DynamicRecord {
     let definition = of.definition();
     DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
-}
-
-fn key_of(record: &DynamicRecord) -> Vec<Value> {
-    let key = record.collection().key.iter();
-    key.map(|field| record.get(field).unwrap().clone()).collect()
 }
 
 pub(crate) async fn are_read_as_one_partition(recto: Recto) {

@@ -1,13 +1,12 @@
 //! What is kept for a time only.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use recto::schema::Schema;
-use recto::session::{BucketsRequest, LoadRequest, MendRequest, Session};
-use recto::{DynamicRecord, Environment, LocalSession, OpenOptions, Recto, Value};
-use recto_model::environment::Source;
+use recto::session::{BucketsRequest, MendRequest, Session};
+use recto::{DynamicRecord, LocalSession, OpenOptions, Recto};
 use serde_json::json;
+
+use crate::common::clocks::Standing;
+use crate::common::key_of;
 
 const SCHEMA: &str = r#"
 [collection.newest]
@@ -32,36 +31,17 @@ const DAY_MS: i64 = 24 * HOUR_MS;
 /// 2024-02-20T00:00:00Z, so that days go over the leap day.
 const START_MS: i64 = 1_708_387_200_000;
 
-/// A clock that stands where it is put.
-struct Clock(Arc<AtomicI64>);
-
-impl Source for Clock {
-    fn now_micros(&self) -> i64 {
-        self.0.load(Ordering::Relaxed) * 1_000
-    }
-
-    fn monotonic_nanos(&self) -> u64 {
-        Environment::system().monotonic_nanos()
-    }
-
-    fn fill_random(&self, bytes: &mut [u8]) {
-        bytes.fill_with(|| Environment::system().random::<1>()[0]);
-    }
-}
-
 struct Kept {
     recto: Recto,
-    now: Arc<AtomicI64>,
-    folder: tempfile::TempDir,
+    clock: Standing,
+    _folder: tempfile::TempDir,
 }
 
 impl Kept {
     async fn new(bound: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let now = Arc::new(AtomicI64::new(START_MS));
-        let options = OpenOptions::new()
-            .create()
-            .environment(Environment::new(Clock(Arc::clone(&now))));
+        let clock = Standing::at(START_MS);
+        let options = OpenOptions::new().create().environment(clock.environment());
         let recto = Recto::open_with(folder.path().join("store"), options)
             .await
             .unwrap();
@@ -69,11 +49,15 @@ impl Kept {
             .apply(&Schema::parse(&SCHEMA.replace("BOUND", bound)).unwrap())
             .await
             .unwrap();
-        Self { recto, now, folder }
+        Self {
+            recto,
+            clock,
+            _folder: folder,
+        }
     }
 
     fn at(&self, days: i64) {
-        self.now.store(START_MS + days * DAY_MS, Ordering::Relaxed);
+        self.clock.put(START_MS + days * DAY_MS);
     }
 
     fn record(&self, of: &str, hours: i64, id: i64) -> DynamicRecord {
@@ -107,11 +91,6 @@ impl Kept {
         assert_eq!(hours(forwards.items()), other);
         other
     }
-}
-
-fn key_of(record: &DynamicRecord) -> Vec<Value> {
-    let key = record.collection().key.iter();
-    key.map(|field| record.get(field).unwrap().clone()).collect()
 }
 
 fn time(hours: i64) -> String {
@@ -175,28 +154,4 @@ async fn buckets_go_that_are_too_old() {
         let dropped = session.bucket_metrics().unwrap().dropped;
         assert_eq!(dropped > 0, !bound.contains("target"), "{bound}");
     }
-}
-
-#[tokio::test]
-async fn late_rows_of_a_load_go_to_the_reject_file() {
-    let kept = Kept::new(r#"time = "at", width = "1 day""#).await;
-    kept.at(20);
-    let file = kept.folder.path().join("rows.csv");
-    let rejects = kept.folder.path().join("rejects.csv");
-    let mut text = "at,id\n".to_owned();
-    for day in 0..20 {
-        text += &format!("{},{day}\n", time(day * 24));
-    }
-    std::fs::write(&file, text).unwrap();
-    let session = LocalSession::new(kept.recto.clone());
-    let request = LoadRequest {
-        file,
-        collections: vec!["oldest".to_owned()],
-        rejects: Some(rejects.clone()),
-        ..LoadRequest::default()
-    };
-    session.tools().unwrap().load(&request, &|_| {}).await.unwrap();
-    assert_eq!(kept.hours("oldest").await, (12..20).collect::<Vec<_>>());
-    let rejected = std::fs::read_to_string(rejects).unwrap();
-    assert_eq!(rejected.matches("not kept any more").count(), 12, "{rejected}");
 }

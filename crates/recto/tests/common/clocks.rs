@@ -1,7 +1,7 @@
 //! Clocks that are wrong, for one process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use recto::{Environment, Recto, Swept};
@@ -49,6 +49,38 @@ pub(crate) async fn sweep_at_once(recto: &Recto, clocks: &Clocks) -> Swept {
         !swept.is_done()
     };
     recto.sweep(told).await.unwrap()
+}
+
+/// A wall clock that stands where it is put, in milliseconds since 1970; the others are the machine's.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing(Arc<AtomicI64>);
+
+impl Standing {
+    pub(crate) fn at(millis: i64) -> Self {
+        Self(Arc::new(AtomicI64::new(millis)))
+    }
+
+    pub(crate) fn put(&self, millis: i64) {
+        self.0.store(millis, Ordering::Relaxed);
+    }
+
+    pub(crate) fn environment(&self) -> Environment {
+        Environment::new(self.clone())
+    }
+}
+
+impl Source for Standing {
+    fn now_micros(&self) -> i64 {
+        self.0.load(Ordering::Relaxed) * 1_000
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        Environment::system().monotonic_nanos()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill_with(|| Environment::system().random::<1>()[0]);
+    }
 }
 
 struct Off {

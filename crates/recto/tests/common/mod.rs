@@ -37,6 +37,12 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
+/// The values of a record's key.
+pub(crate) fn key_of(record: &recto::DynamicRecord) -> Vec<recto::Value> {
+    let key = record.collection().key.iter();
+    key.map(|field| record.get(field).unwrap().clone()).collect()
+}
+
 /// Runs a test to its end.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
