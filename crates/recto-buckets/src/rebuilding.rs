@@ -97,12 +97,7 @@ impl Remains {
             }
         }
         let whole = whole.ok_or(Damage::Empty)?;
-        let mut names = Names::default();
-        for piece in &whole.pieces {
-            if !names.reads(piece.roles.read) {
-                return Err(Damage::Scattered(piece.roles.read).into());
-            }
-        }
+        whole.check_places()?;
         Ok(whole)
     }
 
@@ -306,21 +301,6 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
         *piece = at_rest(piece.start.clone(), bucket, piece.sampling);
     }
     pieces.into_iter().map(|(piece, _)| piece).collect()
-}
-
-/// Which buckets were read so far, piece by piece.
-#[derive(Default)]
-struct Names {
-    all: BTreeSet<Bucket>,
-    last: Option<Bucket>,
-}
-
-impl Names {
-    /// Whether a piece may read this bucket, behind those before it.
-    fn reads(&mut self, bucket: Bucket) -> bool {
-        let is_beside = self.last.replace(bucket) == Some(bucket);
-        is_beside || self.all.insert(bucket)
-    }
 }
 
 /// What a directory that was read says, as it would be read of what is stored.

@@ -4,7 +4,7 @@
 use super::model::{B1, B2, B3, B4, Config};
 use super::{SAMPLING, usually};
 use crate::rules::Rule;
-use crate::{Cut, Operation, Stays};
+use crate::{Cut, Operation, Span, Stays};
 
 use Operation::{Delete, Put};
 
@@ -100,6 +100,25 @@ fn cuts_overlap() {
     };
     two(&[Put]).holds("cuts overlap, with a writer");
     two(&[Delete]).holds("cuts overlap, with a deleter");
+}
+
+/// Of three pieces that one cut makes, the last of which stays, the middle one has the row. Who goes on with it beside whoever makes the cut sees
+/// the middle one alone: so that may be read in its new bucket while the first one is still read in the old one, as the last one is.
+#[test]
+fn a_piece_of_a_cut_is_moved_on_by_its_window() {
+    let middle = Span {
+        start: "c".into(),
+        end: Some("x".into()),
+    };
+    for script in [Put, Delete] {
+        let config = Config {
+            reads: usually(0, 1) > 0,
+            splitters: vec![Some(cut(&["c", "x"], Stays::Last)), None],
+            windows: vec![None, Some(middle.clone())],
+            ..moved(&[&[script]])
+        };
+        config.holds("a piece of a cut by its window");
+    }
 }
 
 #[test]

@@ -184,6 +184,18 @@ fn damages() -> Vec<(Directory, Damage)> {
 }
 
 #[test]
+fn a_bucket_may_be_read_on_both_sides_of_what_was_cut_out_of_it() {
+    let mut directory = directory(5, vec![piece(b"", 0), piece(b"c", 3), piece(b"f", 0)]);
+    assert_eq!(directory.check(b""), Err(Damage::Scattered(Bucket(0))));
+    directory.pieces[2].roles.deletes = buckets(&[4]);
+    assert_eq!(directory.check(b""), Ok(()));
+    directory.pieces.push(piece(b"i", 0));
+    assert_eq!(directory.check(b""), Err(Damage::Scattered(Bucket(0))));
+    directory.pieces[0].roles.writes = buckets(&[2]);
+    assert_eq!(directory.check(b""), Ok(()));
+}
+
+#[test]
 fn damage_is_named() {
     for (directory, damage) in damages() {
         assert_eq!(directory.check(b""), Err(damage));

@@ -6,12 +6,13 @@ use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 
 use super::world::{Happening, World};
 use crate::rules::{Rule, Rules};
-use crate::{Cut, Operation, Protocol};
+use crate::{Cut, Operation, Protocol, Span};
 
 pub(crate) const B1: &str = "B1: what is acknowledged is seen";
 pub(crate) const B2: &str = "B2: what is deleted stays so";
 pub(crate) const B3: &str = "B3: each row is seen once";
 pub(crate) const B4: &str = "B4: what is cut is still found by its bucket 0";
+pub(crate) const B5: &str = "B5: a directory is never taken for damaged";
 const NEVER_STUCK: &str = "whatever is begun can go on";
 pub(crate) const ALL_DONE: &str = "all done, and the row lies in another bucket";
 
@@ -31,6 +32,8 @@ pub(crate) struct Config {
     pub(crate) reads: bool,
     /// What each of those who cut wants; none: it goes on with what another began.
     pub(crate) splitters: Vec<Option<Cut>>,
+    /// Which pieces each of them sees, by where they begin: the directory is as large as that. None, or for those that are not named: all.
+    pub(crate) windows: Vec<Option<Span>>,
     /// Whether the last bucket is cleared that was left.
     pub(crate) clears: bool,
     /// How many requests are of unknown outcome.
@@ -48,6 +51,11 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Which pieces one of those who cut sees.
+    pub(crate) fn window(&self, splitter: u8) -> Option<&Span> {
+        self.windows.get(usize::from(splitter))?.as_ref()
+    }
+
     pub(crate) fn protocol(&self) -> Protocol {
         Protocol {
             rules: Rules::without(self.without),
@@ -62,7 +70,7 @@ impl Config {
         let checker = self.checker().spawn_bfs().join();
         let (states, depth) = (checker.unique_state_count(), checker.max_depth());
         eprintln!("{name}: {states} states, {depth} deep, {:.1?}", started.elapsed());
-        for name in [B1, B2, B3, B4, NEVER_STUCK] {
+        for name in [B1, B2, B3, B4, B5, NEVER_STUCK] {
             if let Some(path) = checker.discovery(name) {
                 panic!("{name}\n{}", told(path));
             }
@@ -135,6 +143,7 @@ impl Model for Config {
             Property::always(B2, |_, world: &World| world.broken != Some(B2)),
             Property::always(B3, |_, world: &World| world.broken != Some(B3)),
             Property::always(B4, |_, world: &World| world.is_listed()),
+            Property::always(B5, |_, world: &World| world.broken != Some(B5)),
             Property::always(NEVER_STUCK, |config, world: &World| {
                 let mut happenings = Vec::new();
                 world.acts(config, &mut happenings);

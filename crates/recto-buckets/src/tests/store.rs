@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::SAMPLING;
-use crate::{Bucket, Directory, Micros, Operation, Protocol, Version};
+use crate::{Bucket, Directory, Micros, Operation, Piece, Protocol, Span, Version};
 
 /// The row's key.
 pub(crate) const KEY: &[u8] = b"m";
@@ -92,5 +92,35 @@ impl Store {
 
     fn tidy(&mut self) {
         self.buckets.retain(|_, slot| *slot != Slot::default());
+    }
+}
+
+/// The pieces that begin in this span, with where those behind them begin; all, if none does yet.
+pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory {
+    let Some(span) = span else { return directory.clone() };
+    let is_inside = |piece: &&Piece| span.has(&piece.start);
+    let pieces: Vec<Piece> = directory.pieces.iter().filter(is_inside).cloned().collect();
+    let is_behind = |piece: &&Piece| pieces.last().is_some_and(|last| piece.start > last.start);
+    let end = directory.pieces.iter().find(is_behind).map(|piece| piece.start.clone());
+    if pieces.is_empty() {
+        return directory.clone();
+    }
+    Directory {
+        pieces,
+        end,
+        ..directory.clone()
+    }
+}
+
+/// A directory in which a window of it is put.
+pub(crate) fn joined(directory: &Directory, window: &Directory) -> Directory {
+    let (first, end) = (&window.pieces[0].start, window.end.as_ref());
+    let before = directory.pieces.iter().filter(|piece| piece.start < *first);
+    let is_behind = |piece: &&Piece| end.is_some_and(|end| piece.start >= *end);
+    let behind = directory.pieces.iter().filter(is_behind);
+    Directory {
+        pieces: before.chain(&window.pieces).chain(behind).cloned().collect(),
+        end: None,
+        ..window.clone()
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
-use super::model::{B1, B2, B3, Config};
-use super::store::{KEY, Request, Store, Who};
+use super::model::{B1, B2, B3, B5, Config};
+use super::store::{KEY, Request, Store, Who, joined, window_of};
 use crate::limits::STANDSTILL_MS;
 use crate::rules::Rule;
 use crate::{
@@ -321,7 +321,7 @@ impl World {
         for (s, splitter) in (0..).zip(&self.splitters) {
             let has_cut = config.splitters[usize::from(s)].is_some();
             match &splitter.does {
-                Does::Nothing if has_cut || self.store.directory.is_being_cut() => {
+                Does::Nothing if has_cut || window_of(&self.store.directory, config.window(s)).is_being_cut() => {
                     happenings.push(Happening::SplitBegins(s));
                 }
                 Does::Nothing | Does::Asks | Does::IsOver => {}
@@ -571,7 +571,11 @@ impl World {
         if must_match && self.store.directory.version != expected {
             return Decision::Refused;
         }
-        let before = std::mem::replace(&mut self.store.directory, put.clone());
+        let put = joined(&self.store.directory, put);
+        if put.check(&[]).is_err() {
+            self.broken = Some(B5);
+        }
+        let before = std::mem::replace(&mut self.store.directory, Arc::new(put));
         self.store.missed = Some(before).filter(|_| !is_heard);
         Decision::Applied
     }
@@ -620,7 +624,8 @@ impl World {
             self.store.missed = None;
         }
         self.splitters[usize::from(s)].seen = directory.version;
-        self.tell_splitter(s, SplitEvent::Read(Directory::clone(&directory)));
+        let window = window_of(&directory, config.window(s));
+        self.tell_splitter(s, SplitEvent::Read(window));
     }
 
     fn tell_splitter(&mut self, s: u8, event: SplitEvent) {

@@ -122,7 +122,6 @@ async fn all_stamps(process: &Process) -> Vec<(i64, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "not mended yet: between two cuts a directory may be taken for damaged for a moment, `read in two places`; it is run by name"]
 async fn a_directory_of_more_than_a_window_is_gone_by() {
     let process = Process::start(&setting(Direction::Ascending, "windows", 4), 0).await;
     let (process, rows) = (std::sync::Arc::new(process), 12_000);
