@@ -5,9 +5,13 @@
 //! earlier attempt may have done. A request is sent again, at most [`CassandraConfig::retries`]
 //! times within its deadline, if it is idempotent and what failed it may pass (a broken connection,
 //! too few replicas, a server-side timeout, an overloaded or starting node). Reads and stamped
-//! writes are idempotent. Conditional writes are not, and are sent once.
+//! writes are idempotent. Conditional writes are not, and are sent again only if no attempt can have done anything.
+//!
+//! **Nodes that lag.** A node that has just come back takes requests before it knows all tables, and says that there are none. So
+//! who is told so asks another node; and goes on to ask while the nodes do not agree on the schema.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +30,7 @@ use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use crate::columns::SeenColumns;
 use crate::config::{CassandraConfig, is_serial};
-use crate::coordinator::OneCoordinator;
+use crate::coordinator::{Elsewhere, OneCoordinator};
 use crate::cql::Request;
 use crate::error::{self, Effect, Failure};
 use crate::metrics::{Metrics, SentTo, count};
@@ -40,6 +44,9 @@ const MAX_PREPARED: usize = 1_024;
 const FIRST_RETRY_WAIT: Duration = Duration::from_millis(20);
 /// The longest a retry waits.
 const MAX_RETRY_WAIT: Duration = Duration::from_millis(500);
+/// How often a request is sent again at most because a node does not know a table: for as long as one takes to hear of it
+/// from the others, about.
+const MAX_LAGGING_RETRIES: u32 = 16;
 /// What a row is taken to have before one was seen: with the usual byte limit of a read it makes
 /// the first protocol page 256 rows.
 const UNSEEN_ROW_BYTES: u64 = 16 << 10;
@@ -321,9 +328,11 @@ impl Client {
     pub(crate) async fn send(&self, call: Call<'_>, settings: &Settings) -> Result<Answer, Failure> {
         let mut attempts = 0;
         let mut effect = Effect::Nothing;
+        let mut elsewhere: Option<Settings> = None;
         loop {
             attempts += 1;
-            let mut failure = match self.send_once(call, settings).await {
+            let how = elsewhere.as_ref().unwrap_or(settings);
+            let mut failure = match self.send_once(call, how).await {
                 Ok((result, paging)) => {
                     let tombstones = result.warnings().map(tombstones_in).sum();
                     self.metrics.tombstones.fetch_add(tombstones, Ordering::Relaxed);
@@ -338,10 +347,12 @@ impl Client {
             };
             effect = effect.max(failure.effect);
             failure.effect = effect;
-            let again =
-                settings.idempotent && self.waits_to_retry(&failure, attempts, &settings.deadline).await;
-            if !again {
+            let may_retry = settings.idempotent || effect == Effect::Nothing;
+            if !may_retry || !self.waits_to_retry(&failure, attempts, &settings.deadline).await {
                 return Err(failure);
+            }
+            if failure.lags {
+                elsewhere = Some(self.elsewhere(settings, failure.node));
             }
         }
     }
@@ -379,8 +390,9 @@ impl Client {
     /// Whether a request that failed and can do no harm should be sent again; waits until then.
     async fn waits_to_retry(&self, failure: &Failure, attempts: u32, deadline: &Deadline) -> bool {
         let wait = self.retry_wait(attempts);
-        let fits = || deadline.remaining().is_ok_and(|left| left > wait);
-        if !failure.passing || attempts > self.config.retries || !fits() {
+        let fits = deadline.remaining().is_ok_and(|left| left > wait);
+        let is_passing = failure.passing && attempts <= self.config.retries;
+        if !fits || !(is_passing || failure.lags && self.may_lag(attempts, deadline).await) {
             return false;
         }
         count(&self.metrics.retries);
@@ -388,16 +400,32 @@ impl Client {
         true
     }
 
+    /// Whether a node may not have heard yet of a table: the first time it is believed, in case it has heard of it since.
+    async fn may_lag(&self, attempts: u32, deadline: &Deadline) -> bool {
+        if self.config.retries == 0 || attempts > MAX_LAGGING_RETRIES {
+            return false;
+        }
+        let agreed = deadline.limit(self.session.check_schema_agreement());
+        attempts == 1 || !matches!(agreed.await, Ok(Ok(Some(_))))
+    }
+
+    /// The same, of any other node before this one.
+    fn elsewhere(&self, settings: &Settings, node: Option<SocketAddr>) -> Settings {
+        let usual = || Arc::clone(&self.coordinator.others);
+        let inner = settings.balancing.clone().unwrap_or_else(usual);
+        let balancing = node.map(|last| Arc::new(Elsewhere { last, inner }) as Arc<dyn LoadBalancingPolicy>);
+        Settings {
+            balancing: balancing.or(settings.balancing.clone()),
+            ..settings.clone()
+        }
+    }
+
     async fn send_once(
         &self,
         call: Call<'_>,
         settings: &Settings,
     ) -> Result<(QueryResult, PagingStateResponse), Failure> {
-        let timeout = settings.deadline.remaining().map_err(|error| Failure {
-            error,
-            effect: Effect::Nothing,
-            passing: false,
-        })?;
+        let timeout = settings.deadline.remaining().map_err(Failure::not_sent)?;
         let sent_to = Arc::new(SentTo::default());
         let sent = match call {
             Call::Statement(prepared, values) => {
@@ -449,6 +477,7 @@ impl Client {
         self.metrics.sent(node, failed);
         sent.map_err(|failure| Failure {
             error: failure.error.with_node(node.to_string()),
+            node: Some(node),
             ..failure
         })
     }
@@ -480,28 +509,19 @@ impl Client {
         values: impl scylla::serialize::row::SerializeRow,
         deadline: &Deadline,
     ) -> Result<QueryResult, Failure> {
-        let not_sent = |error| Failure {
-            error,
-            effect: Effect::Nothing,
-            passing: false,
-        };
-        self.check_open().map_err(not_sent)?;
+        self.check_open().map_err(Failure::not_sent)?;
         let sent_to = Arc::new(SentTo::default());
         let mut statement = Statement::new(text);
         statement.set_history_listener(listener(&sent_to));
         // The driver's own limit does not cover the wait for schema agreement; the outer one does.
-        statement.set_request_timeout(Some(deadline.remaining().map_err(not_sent)?));
+        statement.set_request_timeout(Some(deadline.remaining().map_err(Failure::not_sent)?));
         statement.set_consistency(Consistency::LocalOne);
         let sent = match deadline
             .limit(self.session.query_unpaged(statement, values))
             .await
         {
             Ok(sent) => sent.map_err(error::of_execution),
-            Err(error) => Err(Failure {
-                error,
-                effect: Effect::Unknown,
-                passing: false,
-            }),
+            Err(error) => Err(Failure::unanswered(error)),
         };
         self.note(&sent_to, sent)
     }

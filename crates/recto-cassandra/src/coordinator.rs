@@ -5,6 +5,7 @@
 //! replicas, and whoever shares a data centre finds the same one. The driver's own policy shuffles them,
 //! and its choice without shuffling is another in each process.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use scylla::cluster::{ClusterState, NodeRef};
@@ -84,5 +85,36 @@ impl LoadBalancingPolicy for OneCoordinator {
 
     fn name(&self) -> String {
         "OneCoordinator".to_owned()
+    }
+}
+
+/// Any other node before one that has just answered that it does not know a table.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    pub(crate) last: SocketAddr,
+    pub(crate) inner: Arc<dyn LoadBalancingPolicy>,
+}
+
+impl Elsewhere {
+    fn is_last(&self, (node, _): &Target<'_>) -> bool {
+        (node.address.ip(), node.address.port()) == (self.last.ip(), self.last.port())
+    }
+}
+
+impl LoadBalancingPolicy for Elsewhere {
+    fn pick<'a>(&'a self, request: &'a RoutingInfo<'_>, cluster: &'a ClusterState) -> Option<Target<'a>> {
+        let first = self.inner.pick(request, cluster);
+        first.filter(|target| !self.is_last(target))
+    }
+
+    fn fallback<'a>(&'a self, request: &'a RoutingInfo<'_>, cluster: &'a ClusterState) -> FallbackPlan<'a> {
+        let picked = self.inner.pick(request, cluster);
+        let all = picked.into_iter().chain(self.inner.fallback(request, cluster));
+        let (last, others): (Vec<_>, Vec<_>) = all.partition(|target| self.is_last(target));
+        Box::new(others.into_iter().chain(last))
+    }
+
+    fn name(&self) -> String {
+        "Elsewhere".to_owned()
     }
 }

@@ -1,6 +1,8 @@
 //! The driver's errors in the store's words: what kind they are, what to do, whether the request
 //! may have had an effect, and whether sending it again may help.
 
+use std::net::SocketAddr;
+
 use recto_store::{StoreError, StoreErrorKind};
 use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, PrepareError, RequestAttemptError};
 
@@ -25,6 +27,10 @@ pub(crate) struct Failure {
     pub(crate) effect: Effect,
     /// Whether the cause may have passed when the request is sent again.
     pub(crate) passing: bool,
+    /// Whether the cause may be that a node does not know yet what others know of the tables.
+    pub(crate) lags: bool,
+    /// The node that was asked.
+    pub(crate) node: Option<SocketAddr>,
 }
 
 impl Failure {
@@ -33,7 +39,19 @@ impl Failure {
             error,
             effect,
             passing,
+            lags: false,
+            node: None,
         }
+    }
+
+    /// Nothing was sent, and will not be.
+    pub(crate) fn not_sent(error: StoreError) -> Self {
+        Self::new(Effect::Nothing, false, error)
+    }
+
+    /// What was sent was not answered in time.
+    pub(crate) fn unanswered(error: StoreError) -> Self {
+        Self::new(Effect::Unknown, false, error)
     }
 }
 
@@ -159,6 +177,9 @@ const TOO_FEW_TO_TRUNCATE: &str = "Error during truncate: Cannot achieve consist
 /// What Cassandra says where a guardrail keeps everybody from emptying and dropping tables.
 const MAY_NOT_TRUNCATE: &str = "DROP and TRUNCATE TABLE functionality is not allowed";
 
+/// What Cassandra says of a replica that does not know a table, or a column, as whoever asks it does.
+const OTHER_SCHEMA: &str = "INCOMPATIBLE_SCHEMA";
+
 /// What Cassandra says of an option that only later versions of it know.
 const UNKNOWN_OPTION: &str = "Unknown property";
 
@@ -206,6 +227,12 @@ fn of_database(error: &DbError, message: &str) -> Failure {
             "the read crossed more tombstones than tombstone_failure_threshold allows: read a smaller \
              range, lower gc_grace_seconds, or compact the table",
         ),
+        DbError::ReadFailure { .. } | DbError::WriteFailure { .. } if message.contains(OTHER_SCHEMA) => (
+            Kind::Unavailable,
+            Effect::Unknown,
+            true,
+            "a replica does not know the tables yet, as it has just come back: try again",
+        ),
         DbError::ReadFailure { .. } | DbError::WriteFailure { .. } => (
             Kind::Other,
             Effect::Unknown,
@@ -249,11 +276,11 @@ fn of_database(error: &DbError, message: &str) -> Failure {
         ),
         _ => (Kind::Other, Effect::Unknown, true, "the node's log says more"),
     };
-    Failure::new(
-        effect,
-        passing,
-        StoreError::new(kind, format!("Cassandra refused: {message}")).with_hint(hint),
-    )
+    let error = StoreError::new(kind, format!("Cassandra refused: {message}")).with_hint(hint);
+    Failure {
+        lags: kind == Kind::Table || message.contains(OTHER_SCHEMA),
+        ..Failure::new(effect, passing, error)
+    }
 }
 
 /// What is wrong with a statement that Cassandra refused for itself, and what to do.
@@ -261,7 +288,8 @@ fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
     if names_schema(message) {
         (
             StoreErrorKind::Table,
-            "applying the schema makes the tables that it needs",
+            "apply the schema: that makes the tables that it needs; or a node that has just come back does not know them \
+             yet: try again",
         )
     } else if message.contains(BATCH_TOO_LARGE) {
         (
@@ -339,6 +367,13 @@ mod tests {
             required: 2,
             write_type,
         };
+        let write_failure = |write_type| DbError::WriteFailure {
+            consistency: level,
+            received: 1,
+            required: 2,
+            numfailures: 1,
+            write_type,
+        };
         let unavailable = DbError::Unavailable {
             consistency: level,
             required: 2,
@@ -400,6 +435,13 @@ mod tests {
                 Kind::Unauthorized,
                 Effect::Nothing,
                 false,
+            ),
+            (
+                write_failure(WriteType::Simple),
+                "1 failures: INCOMPATIBLE_SCHEMA from /127.0.0.2:7000",
+                Kind::Unavailable,
+                Effect::Unknown,
+                true,
             ),
             // Code 0x1700: the outcome of a conditional write is unknown.
             (DbError::Other(0x1700), "", Kind::Other, Effect::Unknown, true),

@@ -133,11 +133,6 @@ impl Client {
         batch_type: BatchType,
         settings: &Settings,
     ) -> Result<u32, Failure> {
-        let not_sent = |error| Failure {
-            error,
-            effect: Effect::Nothing,
-            passing: false,
-        };
         let mut statements: Vec<(Arc<Prepared>, Values)> = Vec::new();
         for write in writes {
             let (keyspace, table) = (&self.config.keyspace, &write.table);
@@ -153,7 +148,7 @@ impl Client {
                     let prepared = self
                         .prepare(&request, &settings.deadline)
                         .await
-                        .map_err(|error| not_sent(error.with_table(table.name())))?;
+                        .map_err(|error| Failure::not_sent(error.with_table(table.name())))?;
                     statements.push((prepared, request.values));
                 }
             }
