@@ -207,7 +207,8 @@ impl PieceStore {
         }
     }
 
-    /// A window that has this bucket alone. No deletion is older than it that did not go there.
+    /// A window that has this bucket alone. It was known since ever: no deletion, whenever it was made, went elsewhere, so whatever a write
+    /// rests on, and however old its stamp is, it may go by this.
     fn taken(&self, place: &Place, bucket: TimeBucket, low: Low) -> Taken {
         let piece = piece_of(place, bucket.start, bucket.bucket);
         let window = Directory {

@@ -54,8 +54,8 @@ impl PieceStore {
         let mut living: Vec<Option<Taken>> = Vec::with_capacity(rows.len());
         for (index, row) in rows.iter().enumerate() {
             let before = index.checked_sub(1).and_then(|before| {
-                let is_beside = Arc::ptr_eq(&rows[before].partition.place, &row.partition.place);
-                living[before].as_ref().filter(|_| is_beside)
+                let is_as_good = row.may_go_as(&rows[before]);
+                living[before].as_ref().filter(|_| is_as_good)
             });
             let has_it = |taken: &&Taken| taken.directory().piece_of(&row.key).is_some() && taken.lives(now);
             let found = match before.filter(has_it) {

@@ -168,6 +168,15 @@ impl RowWrite {
         self.kind() == Kind::Put && floor.is_some_and(|floor| floor.hides(&self.key))
     }
 
+    /// Whether it may go by the copy that another row goes by, where that has its key. A deletion asks for no entry of a registry, and for no
+    /// floor: what it goes by says nothing to who puts a row.
+    pub(crate) fn may_go_as(&self, other: &Self) -> bool {
+        let is_registered = self.partition.place.pieced.times.is_none()
+            || self.kind() == Kind::Delete
+            || other.kind() == Kind::Put;
+        is_registered && Arc::ptr_eq(&self.partition.place, &other.partition.place)
+    }
+
     /// What it may go by at once.
     pub(crate) fn living(&self) -> Option<Taken> {
         let place = &self.partition.place;

@@ -74,7 +74,6 @@ pub(crate) async fn plan_without_store(
 ) -> Result<SchemaPlan> {
     let (recorded, mut found): (_, FoundTables) = Default::default();
     let has_ring = matches!(address, StoreAddress::Cassandra(_));
-    found.counts = !has_ring;
     found.queues = (!schema.queues.is_empty()).then(|| FoundQueues::none(has_ring));
     let planned = |show: &dyn Fn(&TableChange) -> Vec<String>| {
         Intent::new(&recorded, &found, schema, options, show).plan

@@ -60,7 +60,7 @@ impl Intent {
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
-            refused: unsupported(&schema, found.counts)
+            refused: unsupported(&schema)
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
@@ -359,7 +359,7 @@ pub(crate) async fn apply(
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(first) = plan.refused.first() {
-        let is_unsupported = !unsupported(asked, found.counts).is_empty();
+        let is_unsupported = !unsupported(asked).is_empty();
         return Err(refused(first, plan.refused.len() - 1, is_unsupported));
     }
     let mut applied = Applied {

@@ -87,8 +87,6 @@ pub(crate) struct FoundTables {
     pub(crate) strays: BTreeSet<String>,
     /// The rows of tables that are asked to be removed, or that are there before their collection.
     rows: BTreeMap<String, Rows>,
-    /// Whether the store counts the rows of partitions.
-    pub(crate) counts: bool,
     /// What holds for queues, if the schema says anything of that.
     pub(crate) queues: Option<FoundQueues>,
 }
@@ -122,10 +120,7 @@ impl FoundTables {
         options: &ApplyOptions,
     ) -> Result<Self> {
         let store = catalog.store;
-        let mut found = Self {
-            counts: store.limits().counts_partitions,
-            ..Self::default()
-        };
+        let mut found = Self::default();
         if !asked.queues.is_empty() {
             found.queues = Some(FoundQueues::look(catalog).await?);
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use recto_buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
-use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View, WriteMode};
+use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.
@@ -25,22 +25,18 @@ impl fmt::Display for Unsupported {
     }
 }
 
-const TIME_OF_CHANGES: &str = "split by size: bucket = { target = \"10MB\" }; or open an embedded store";
 const KEEP_BESIDE: &str = "leave it out, and give records an expiry: entries of views would stay";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str = "leave it out; text sorts by its bytes";
 const UNIQUE: &str = "leave it out, or make the fields the key";
 
-/// Everything `schema` declares that this release cannot do yet, in declaration order; in a store that counts the rows of
-/// partitions, or one that does not.
-pub(super) fn unsupported(schema: &Schema, counts: bool) -> Vec<Unsupported> {
+/// Everything `schema` declares that this release cannot do yet, in declaration order.
+pub(super) fn unsupported(schema: &Schema) -> Vec<Unsupported> {
     let collections = schema.collections.iter();
-    collections
-        .flat_map(|collection| of_collection(collection, counts))
-        .collect()
+    collections.flat_map(|one| of_collection(one)).collect()
 }
 
-fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
+fn of_collection(collection: &Collection) -> Vec<Unsupported> {
     let mut all = Declared {
         collection,
         found: Vec::new(),
@@ -58,7 +54,7 @@ fn of_collection(collection: &Collection, counts: bool) -> Vec<Unsupported> {
         all.add("unique", "unique", UNIQUE);
     }
     for view in &collection.views {
-        all.add_view(view, counts);
+        all.add_view(view);
     }
     all.found
 }
@@ -68,10 +64,6 @@ fn has_no_such_size(bucket: Option<&Bucket>) -> bool {
     bucket.is_some_and(
         |bucket| matches!(bucket.strategy, BucketStrategy::Target { bytes } if !sizes.contains(&bytes)),
     )
-}
-
-fn is_by_time(bucket: &Bucket) -> bool {
-    matches!(bucket.strategy, BucketStrategy::Time { .. })
 }
 
 fn is_kept_for_a_time(bucket: Option<&Bucket>) -> bool {
@@ -92,8 +84,8 @@ impl Declared<'_> {
         });
     }
 
-    fn add_view(&mut self, view: &View, counts: bool) {
-        let (name, is_update) = (&view.name, self.collection.writes == WriteMode::Update);
+    fn add_view(&mut self, view: &View) {
+        let name = &view.name;
         let mut add = |what: &str, part: &str, hint| {
             self.add(
                 &format!("{what} of view `{name}`"),
@@ -106,9 +98,6 @@ impl Declared<'_> {
         }
         if is_kept_for_a_time(view.bucket.as_ref()) {
             add("keep of the bucket", "bucket.keep", KEEP_BESIDE);
-        }
-        if view.bucket.as_ref().is_some_and(is_by_time) && !counts && is_update {
-            add("bucket by time", "bucket", TIME_OF_CHANGES);
         }
         if !view.collate.is_empty() {
             add("collate", "collate", COLLATE);
@@ -145,15 +134,15 @@ writes = "append"
 bucket = { rows = 20000, shards = 8, keep = "90 days" }
 "#;
 
-    fn named(text: &str, counts: bool) -> Vec<String> {
+    fn named(text: &str) -> Vec<String> {
         let schema = Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
-        let all = unsupported(&schema, counts);
+        let all = unsupported(&schema);
         all.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn the_example_needs_nothing_that_is_not_there() {
-        assert!(named(EXAMPLE, false).is_empty());
+        assert!(named(EXAMPLE).is_empty());
     }
 
     #[test]
@@ -163,31 +152,22 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
             starts.collect()
         };
         assert_eq!(
-            starts(&named(BEYOND, false)),
+            starts(&named(BEYOND)),
             [
                 "5:10: not supported yet: unique of collection `suspensions`",
-                "10:10: not supported yet: bucket by time of view `by_status` of collection `suspensions`",
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
             ]
         );
         let view = "[collection.timeline.view.oldest]\norder = [\"post_id\"]\nbucket = { target = \"10MB\", keep = \"90 days\" }\n";
         let beside = format!("{BEYOND}\n{view}");
-        for counts in [false, true] {
-            let all = starts(&named(&beside, counts));
-            let kept = all
-                .iter()
-                .filter(|text| text.contains("keep of the bucket of view"));
-            assert_eq!(kept.count(), 1);
-        }
-        let by_time = BEYOND.replace("rows = 20000", "time = \"post_id\", width = \"1 day\"");
-        let of_time = |counts| {
-            let all = starts(&named(&by_time, counts));
-            all.iter().filter(|text| text.contains("by time")).count()
-        };
-        assert_eq!((of_time(false), of_time(true)), (1, 0));
+        let all = starts(&named(&beside));
+        let kept = all
+            .iter()
+            .filter(|text| text.contains("keep of the bucket of view"));
+        assert_eq!(kept.count(), 1);
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
-            let all = starts(&named(&sized(target), true));
+            let all = starts(&named(&sized(target)));
             let refused = all.iter().any(|text| text.contains("bucket of that size"));
             assert_eq!(refused, is_refused, "{target}");
         }

@@ -176,6 +176,9 @@ on_both_stores! { crate::SCHEMA;
     times {
         are_read_as_one_partition,
         have_rows_without_a_time_in_one_of_their_own,
+        entries_move_between_them_with_their_records,
+        are_told_of_where_entries_move,
+        of_changing_records_are_switched_on_off_and_over,
     }
     kept {
         old_buckets_go_and_late_records_are_refused,

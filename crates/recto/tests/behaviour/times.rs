@@ -1,10 +1,11 @@
 //! Buckets by time: pages of them are as of any others, wherever in time rows lie.
 
 use futures::TryStreamExt;
-use recto::session::{BucketsRequest, Session, VerifyRequest};
-use recto::{Collection, DynamicRecord, LocalSession, Recto};
+use recto::session::{BucketsRequest, PageRequest, Pages, Session, VerifyRequest};
+use recto::{Collection, DynamicRecord, LocalSession, PageQuery, Recto};
 use serde_json::{Value as Json, json};
 
+use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::{Kind, kind_of, parse};
 use crate::common::{Fresh, key_of};
 use crate::listing::{both_ways, ids};
@@ -182,4 +183,180 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
         .iter()
         .filter(|bucket| has_some(bucket.figures.rows));
     assert_eq!(with_rows.count(), 6);
+}
+
+const CHANGING: &str = r#"
+[collection.sessions]
+fields = { id = "int", team = "text", seen = "timestamp", note = "text" }
+key = ["id"]
+
+[collection.sessions.view.recent]
+partition = ["team"]
+order = ["-seen"]
+BUCKET
+
+[collection.sessions.view.forgotten]
+order = ["seen"]
+nulls = "first"
+fields = ["note"]
+bucket = { time = "seen", width = "1 day", shards = 2 }
+"#;
+
+const BY_MONTH: &str = r#"bucket = { time = "seen", width = "1 month" }"#;
+const SESSIONS: i32 = 24;
+
+/// Records that change, with views in buckets by the time that changes.
+struct Sessions {
+    recto: Recto,
+    /// When each was seen, by its id: which of the times; none: never.
+    seen: Vec<Option<usize>>,
+}
+
+impl Sessions {
+    async fn new(recto: &Recto, bucket: &str) -> Self {
+        let recto = Fresh::new(kind_of(recto)).open().await;
+        recto
+            .apply(&parse(&CHANGING.replace("BUCKET", bucket)))
+            .await
+            .unwrap();
+        let mut sessions = Self {
+            recto,
+            seen: vec![None; SESSIONS as usize],
+        };
+        for id in 0..SESSIONS {
+            let seen = (id % 5 > 0).then_some(id as usize * 7 % TIMES.len());
+            sessions.see(id, seen).await;
+        }
+        sessions
+    }
+
+    fn all(&self) -> Collection<DynamicRecord> {
+        self.recto.dynamic("sessions").unwrap()
+    }
+
+    async fn see(&mut self, id: i32, seen: Option<usize>) {
+        let all = self.all();
+        let seen_at = seen.map(|seen| TIMES[seen]);
+        // Of some nothing but the time is said, of others some field is null.
+        let note = (id % 2 == 0).then_some("met");
+        let row = json!({ "id": id, "team": "red", "seen": seen_at, "note": note });
+        all.put(&record(&all, &row)).await.unwrap();
+        self.seen[id as usize] = seen;
+    }
+
+    async fn patch(&mut self, id: i32, seen: Option<usize>) {
+        let seen_at = seen.map(|seen| TIMES[seen]);
+        self.all().update(id).set("seen", seen_at).await.unwrap();
+        self.seen[id as usize] = seen;
+    }
+
+    fn recent(&self) -> PageQuery<DynamicRecord> {
+        self.all().query().view("recent").filter(r#"team = "red""#)
+    }
+
+    /// Pages of both views, in both directions, are what there is, and no entry is left where none should be.
+    async fn are_shown(&self, gone: &[i32]) {
+        let ids: Vec<i32> = (0..SESSIONS).filter(|id| !gone.contains(id)).collect();
+        let seen = |id: &i32| self.seen[*id as usize];
+        let mut recent = ids.clone();
+        recent.sort_by_key(|id| (seen(id).is_none(), seen(id).map(std::cmp::Reverse), *id));
+        let mut forgotten = ids;
+        forgotten.sort_by_key(|id| (seen(id), *id));
+        for size in [5, 100] {
+            assert_eq!(
+                both_ways(&self.recent(), size).await,
+                (recent.clone(), recent.clone())
+            );
+            let query = self.all().query().view("forgotten");
+            assert_eq!(
+                both_ways(&query, size).await,
+                (forgotten.clone(), forgotten.clone())
+            );
+        }
+        let there = assert_views_are_exact(&self.recto, "sessions").await;
+        assert_eq!(there, recent.len());
+        let verified = self.recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+        assert_eq!(verified.wrong(), 0, "{verified:?}");
+    }
+}
+
+pub(crate) async fn entries_move_between_them_with_their_records(recto: Recto) {
+    let mut sessions = Sessions::new(&recto, BY_MONTH).await;
+    sessions.are_shown(&[]).await;
+    for id in 0..SESSIONS {
+        // To the bucket beside, far away, within one, to those without a time and back from there.
+        let times = [Some(id as usize % TIMES.len()), None, Some(11), Some(3), Some(5)];
+        let seen = times[id as usize % times.len()];
+        if id % 3 == 0 {
+            sessions.patch(id, seen).await;
+        } else {
+            sessions.see(id, seen).await;
+        }
+    }
+    sessions.are_shown(&[]).await;
+    for id in [1, 8] {
+        sessions.all().delete(id).await.unwrap();
+    }
+    sessions.are_shown(&[1, 8]).await;
+    // Back into the bucket that it was deleted in, and into one that never had a row.
+    sessions.see(1, sessions.seen[1]).await;
+    sessions.see(8, Some(10)).await;
+    for seen in [Some(2), None, Some(2), Some(9)] {
+        sessions.patch(4, seen).await;
+    }
+    sessions.are_shown(&[]).await;
+}
+
+pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
+    let mut sessions = Sessions::new(&recto, BY_MONTH).await;
+    for id in 0..SESSIONS {
+        sessions.patch(id, Some(id as usize % TIMES.len())).await;
+    }
+    let session = LocalSession::new(sessions.recto.clone());
+    let filter = r#"team = "red""#;
+    let request = PageRequest {
+        filter: filter.into(),
+        view: "recent".into(),
+        page_size: Some(3),
+        ..PageRequest::default()
+    };
+    let explained = session.explain("sessions", &request, true).await.unwrap();
+    let cost = explained.actual.as_ref().unwrap().cost;
+    assert!(cost.buckets > 0, "{explained}");
+    let request = BucketsRequest {
+        view: "recent".into(),
+        filter: filter.into(),
+        ..BucketsRequest::default()
+    };
+    let tools = session.tools().unwrap();
+    let listed = tools.buckets("sessions", &request).await.unwrap();
+    // The months of the times, of which there are some where entries were before they moved, and one has those without a time.
+    assert!(listed.buckets.len() >= 8, "{}", listed.buckets.len());
+    let estimate = sessions.recent().with_estimate().first(3).await.unwrap();
+    let estimate = estimate.estimate().unwrap();
+    assert_eq!(
+        (estimate.total_size, estimate.total_size_error),
+        (SESSIONS as u64, 0)
+    );
+}
+
+pub(crate) async fn of_changing_records_are_switched_on_off_and_over(recto: Recto) {
+    let mut sessions = Sessions::new(&recto, "").await;
+    for (number, bucket) in [
+        BY_MONTH,
+        r#"bucket = { time = "seen", width = "15 minutes", shards = 2 }"#,
+        r#"bucket = { target = "64KiB" }"#,
+        BY_MONTH,
+        "",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let schema = parse(&CHANGING.replace("BUCKET", bucket));
+        sessions.recto.apply(&schema).await.unwrap();
+        sessions.are_shown(&[]).await;
+        sessions.patch(number as i32, Some(number * 2)).await;
+        sessions.see(number as i32 + 5, None).await;
+        sessions.are_shown(&[]).await;
+    }
 }

@@ -152,3 +152,50 @@ async fn what_another_process_has_made_is_seen_at_once() {
         assert_eq!(reader.slice("s", ReadDirection::Backward).await, written);
     }
 }
+
+/// As entries of records that change are put: the row that is there goes a stamp earlier, by what somebody read long ago. Where a bucket lies does
+/// not change, so nothing is known too late; and what deletes first makes no bucket.
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_and_put_at_once_is_seen_however_old_it_is() {
+    let environment = environment();
+    let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+    let shown = Shown::over(inner, environment, by_day(Direction::Descending, SHARDS)).await;
+    let noons = &noons()[..20];
+    for at in noons {
+        let clustering = cells(&[Some(&at.to_be_bytes())]);
+        let put = Operation::Put {
+            clustering: clustering.clone(),
+            cells: cells(&[Some(b"text"), None]),
+            replace: false,
+        };
+        let mut both = shown.write("s", Operation::DeleteRow { clustering });
+        both.mutations.extend(shown.write("s", put).mutations);
+        // Others read, and the clock goes on.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        shown.slice("s", ReadDirection::Forward).await;
+        for looked_nanos in [Some(0), None] {
+            let options = WriteOptions {
+                looked_nanos,
+                ..WriteOptions::default()
+            };
+            let written = shown.store.write(both.clone(), options).await;
+            assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");
+        }
+        assert!(shown.slice("s", ReadDirection::Forward).await.contains(at));
+    }
+    assert_eq!(shown.opened_anew().scan(100).await.len(), noons.len());
+    let entries = crate::tables::Tables::new().times;
+    let snapshot = shown.inner.snapshot().expect("it is open");
+    let read = snapshot
+        .scan(&entries, &TokenRange::whole(), None, 1_000, &ReadOptions::default())
+        .await;
+    let made = read.expect("it is scanned").rows.len();
+    let gone = cells(&[Some(&(9_000 * DAY_MS).to_be_bytes())]);
+    shown
+        .send(|| vec![shown.write("s", Operation::DeleteRow { clustering: gone.clone() })])
+        .await;
+    let read = snapshot
+        .scan(&entries, &TokenRange::whole(), None, 1_000, &ReadOptions::default())
+        .await;
+    assert_eq!((made, read.expect("it is scanned").rows.len()), (noons.len(), noons.len()));
+}
