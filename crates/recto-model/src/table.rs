@@ -116,6 +116,9 @@ pub struct Buckets {
     /// For how long what it holds is kept, by the time that its rows are ordered by first; none: for good. Another length
     /// holds from when it is said.
     pub keep: Option<Width>,
+    /// Whether rows that are too old to be kept are left out where they are put, instead of refused with all that is written with
+    /// them: entries of records that are kept elsewhere.
+    pub leaves_out_late: bool,
 }
 
 /// What bounds a bucket. Another bound in bytes or rows holds from the next cut on.
@@ -136,6 +139,7 @@ impl From<BucketBound> for Buckets {
             bound,
             shards: 1,
             keep: None,
+            leaves_out_late: false,
         }
     }
 }

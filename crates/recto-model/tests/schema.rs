@@ -430,6 +430,13 @@ fn views_keep_the_rules() {
             "expiry",
         ),
         (
+            append(
+                "[collection.c.view.v]\npartition = [\"b\"]\norder = [\"t\"]\nbucket = { rows = 5, keep = \"1 day\" }",
+            ),
+            "`keep` goes by `t`, which a record may lack",
+            "nulls = \"skip\"",
+        ),
+        (
             named("c", "k = \"date\", b = \"text\", d = \"date\"", "[\"k\"]")
                 + "\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"d\", \"k\"]\ngrain = { k = \"1 week\" }",
             "`k` is part of the key",

@@ -93,6 +93,8 @@ struct State {
     over: usize,
     /// Some are to be begun again.
     is_moved: bool,
+    /// Those that go nowhere: they are below a floor.
+    left_out: BTreeSet<usize>,
     refused: Option<Unrouted>,
 }
 
@@ -108,8 +110,19 @@ impl State {
             is_sent: false,
             over: 0,
             is_moved: false,
+            left_out: BTreeSet::new(),
             refused: None,
         }
+    }
+
+    /// A row is below the floor of a table that leaves those out. What was guessed goes as what lies where it does not belong.
+    fn leave_out(&mut self, row: usize) {
+        if !self.is_on_its_way {
+            self.writes.retain(|(other, _)| *other != row);
+            self.writes.push((row, BTreeSet::new()));
+        }
+        self.left_out.insert(row);
+        self.over += 1;
     }
 }
 
@@ -176,7 +189,9 @@ impl Way<'_> {
                 Some(Heard::Written(Ok(()))) => {
                     state.is_sent = true;
                     for row in 0..rows.len() {
-                        self.step(&mut machines, state, row, WriteEvent::Written);
+                        if !state.left_out.contains(&row) {
+                            self.step(&mut machines, state, row, WriteEvent::Written);
+                        }
                     }
                 }
                 Some(Heard::Copy(_, _, Err(error))) if state.is_on_its_way => return Err(error.in_doubt()),
@@ -221,6 +236,11 @@ impl Way<'_> {
             WriteAction::Write { buckets, .. } => state.writes.push((row, buckets)),
             WriteAction::Remove { bucket, stamp } => self.is_stray(state, row, bucket, Stamp(stamp)),
             WriteAction::Acknowledge(_) => state.over += 1,
+            WriteAction::Refuse(Unrouted::BelowFloor)
+                if self.group.rows[row].partition.place.pieced.leaves_out_late =>
+            {
+                state.leave_out(row);
+            }
             WriteAction::Refuse(unrouted) if state.is_on_its_way => {
                 state.refused = Some(unrouted);
                 state.over += 1;

@@ -145,6 +145,8 @@ pub struct PiecedTable {
     pub(crate) times: Option<Arc<Times>>,
     /// For how long rows are kept; none: for good.
     pub(crate) keep: Option<Arc<Keep>>,
+    /// Whether rows that are not kept are left out where they are put, instead of refused.
+    pub(crate) leaves_out_late: bool,
 }
 
 impl PiecedTable {
@@ -246,6 +248,15 @@ impl PiecedTable {
         })
     }
 
+    /// The same where rows that are not kept are left out when they are put.
+    #[must_use]
+    pub fn leaving_out_late(self) -> Self {
+        Self {
+            leaves_out_late: true,
+            ..self
+        }
+    }
+
     /// How often it is looked whether some is not kept any more.
     pub(crate) fn retain_every(&self) -> Duration {
         let step_ms = self.keep.as_ref().map_or(0, |keep| keep.step_ms());
@@ -313,6 +324,7 @@ impl PiecedTable {
             table,
             times: None,
             keep: None,
+            leaves_out_late: false,
         })
     }
 

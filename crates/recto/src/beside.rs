@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use recto_model::schema::Holds;
 use recto_model::{Cells, RowRef, Table};
+use recto_pieces::BucketedStore;
 use recto_store::{
     Atomicity, ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, Snapshot, StoreErrorKind,
     WriteOptions, WriteOutcome,
@@ -18,6 +19,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
+
+/// Where something lies: a table, a partition of it, and where in that.
+type Lies<'t> = (&'t Arc<Table>, Cells, Cells);
 
 /// The row of a record.
 pub(crate) type RecordRow = Row<Cells, KeyCells>;
@@ -60,6 +64,56 @@ impl Beside {
     /// was put last: a null has none.
     pub(crate) fn has_versions(&self) -> bool {
         self.viewed.base.is_some()
+    }
+
+    /// Whether an entry is too old to be kept, or its record is, so that neither need be there: what is kept for a time only goes bucket by
+    /// bucket, each table's by its own floor.
+    pub(crate) fn is_late(&self, entry: &KeyCells) -> Result<bool> {
+        let Some((store, places)) = self.kept_for_a_time(entry) else {
+            return Ok(false);
+        };
+        for (table, _, clustering) in &places {
+            if store.is_late(table, clustering)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same by the floors that are read now, which may be those of a clock that is ahead.
+    pub(crate) async fn is_hidden(&self, entry: &KeyCells) -> Result<bool> {
+        let Some((store, places)) = self.kept_for_a_time(entry) else {
+            return Ok(false);
+        };
+        let time = self.core.shared.read_options().timeout;
+        for (table, partition, clustering) in places {
+            if store.is_hidden(table, (partition, &clustering), time).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Where an entry and its record lie, if the tables of any of these are kept for a time only.
+    fn kept_for_a_time(&self, entry: &KeyCells) -> Option<(&BucketedStore, [Lies<'_>; 2])> {
+        let (view, base) = (self.view.table(), self.base());
+        let is_kept = |table: &Table| {
+            table
+                .options()
+                .buckets
+                .is_some_and(|buckets| buckets.keep.is_some())
+        };
+        let store = self.core.shared.buckets.as_ref()?;
+        if !is_kept(view) && !is_kept(base) {
+            return None;
+        }
+        let (partition, clustering) = entry.in_table(view)?;
+        let record = self.key_of_entry(entry);
+        let (of_view, of_base) = (
+            (view, partition, clustering),
+            (base, record.partition, record.clustering),
+        );
+        Some((store, [of_view, of_base]))
     }
 
     /// Whether the store is elsewhere: others write to it too, and it keeps tombstones.

@@ -8,7 +8,7 @@ use super::model::{Collection, OrderColumn, View, WriteMode};
 use super::options::{Bucket, Nulls};
 use super::{BASE_ARRANGEMENT, MAX_NAME_LENGTH, PRIMARY_VIEW, grain};
 use crate::Type;
-use crate::table::{Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
+use crate::table::{Buckets, Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
 use crate::width::Width;
 
 /// What the columns are called that stand before nullable order fields: with the field's name behind it.
@@ -238,8 +238,12 @@ impl<'a> Arrangement<'a> {
             }
         }
         let (columns, holds) = columns.into_iter().unzip();
+        let buckets = self.bucket().map(|bucket| Buckets {
+            leaves_out_late: self.view.is_some(),
+            ..bucket.of_tables()
+        });
         let options = TableOptions {
-            buckets: self.bucket().map(Bucket::of_tables),
+            buckets,
             ..TableOptions::default()
         };
         Ok((Table::new(name, columns, options)?, holds))

@@ -198,6 +198,9 @@ impl<'a> Rules<'a, '_, '_> {
             .bucket
             .as_ref()
             .and_then(|bucket| self.bucket(bucket, &completed));
+        if let Some(bucket) = &declared.bucket {
+            self.kept_without_a_time(bucket, declared, &completed);
+        }
         let order = if base { completed } else { order };
         let textual = |ty: &Type| ty.is_textual();
         let collate = self.per_field(
@@ -489,6 +492,30 @@ impl<'a> Rules<'a, '_, '_> {
                     first.field
                 ),
                 "order by a timestamp, timeuuid or date first, or leave it out",
+            );
+        }
+    }
+
+    /// What is kept for a time has one: an entry without would stay for good, or never be there.
+    fn kept_without_a_time(
+        &mut self,
+        bucket: &Placed<DeclaredBucket>,
+        declared: &DeclaredArrangement,
+        order: &[OrderColumn],
+    ) {
+        let (Some(keep), Some(first)) = (&bucket.value.keep, order.first()) else {
+            return;
+        };
+        let is_in_key = self.key.iter().any(|key| key.text == first.field);
+        let skips = declared
+            .nulls
+            .as_ref()
+            .is_some_and(|nulls| nulls.value == Nulls::Skip);
+        if self.writes == WriteMode::Append && !is_in_key && !skips {
+            self.conflict(
+                &keep.span,
+                format!("`keep` goes by `{}`, which a record may lack", first.field),
+                "declare nulls = \"skip\", which leaves such records out of the view; or order by a time of the key first",
             );
         }
     }

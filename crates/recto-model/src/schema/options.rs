@@ -46,9 +46,9 @@ impl Bucket {
             BucketStrategy::Target { bytes } => BucketBound::Bytes(*bytes),
         };
         Buckets {
-            bound,
             shards: self.shards,
             keep: self.keep,
+            ..Buckets::from(bound)
         }
     }
 }

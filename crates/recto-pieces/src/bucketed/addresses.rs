@@ -70,7 +70,8 @@ pub(super) struct AddressBuckets {
 /// Mutations side by side whose rows lie in one bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Run {
-    pub(super) bucket: Bucket,
+    /// None: they are left out, since their rows are not kept.
+    pub(super) bucket: Option<Bucket>,
     pub(super) mutations: usize,
 }
 
@@ -272,6 +273,9 @@ impl Addresses {
                 continue;
             }
             for (key, _) in address.mutations.from(0).filter(|(_, put)| put.is_some()) {
+                if is_left_out(place, guard, key) {
+                    continue;
+                }
                 guard.check_kept(place, key)?;
                 if let Some(times) = &place.pieced.times {
                     let of_place = missing.entry(address.place).or_default();
@@ -294,7 +298,8 @@ impl Addresses {
             let mut rows = address.mutations.from(0);
             for run in &buckets.mutations {
                 let of_run = rows.by_ref().take(run.mutations);
-                match coming.get_mut(&(address.place, run.bucket)) {
+                let into = run.bucket.map(|bucket| (address.place, bucket));
+                match into.and_then(|into| coming.get_mut(&into)) {
                     None => of_run.for_each(drop),
                     Some(coming) => coming.extend(
                         of_run.filter_map(|(key, put)| Some((key.to_vec(), size.of_cells(put?.into())))),
@@ -305,6 +310,11 @@ impl Addresses {
         coming.values_mut().for_each(in_order);
         coming
     }
+}
+
+/// Whether a row that is put there is left out, since it is not kept.
+fn is_left_out(place: &Place, guard: &Guard, key: &[u8]) -> bool {
+    place.pieced.leaves_out_late && guard.hides(place, key)
 }
 
 /// Puts rows into the order of their keys, each once.
@@ -323,20 +333,25 @@ impl Address {
             let stretch = guard.stretch_of(place, self.mutations.key(first))?;
             let mut came = Came::default();
             let mut count = 0;
+            let is_late = |key: &[u8], put: Option<u32>| put.is_some() && is_left_out(place, guard, key);
+            let are_late = is_late(self.mutations.key(first), self.mutations.rows[first].1);
             for (key, put) in self.mutations.from(first) {
+                if is_late(key, put) != are_late {
+                    break;
+                }
                 // Most come in the order of their keys.
                 let is_behind = came.most.is_some_and(|most| key >= most);
                 if !stretch.is_before_end(key) || !(is_behind || stretch.start <= key) {
                     break;
                 }
-                if let Some(bytes) = put {
+                if let Some(bytes) = put.filter(|_| !are_late) {
                     came.add(key, is_behind, bytes.into());
                 }
                 count += 1;
             }
             let bucket = stretch.bucket;
             runs.push(Run {
-                bucket,
+                bucket: (!are_late).then_some(bucket),
                 mutations: count,
             });
             if let (Some(least), Some(most)) = (came.least, came.most) {

@@ -40,6 +40,10 @@ impl BucketedStore {
             Err(NotSent::Failed(error)) => return Err(error),
         };
         let Routed { call, numbers, .. } = routed;
+        if call.plain.is_empty() {
+            held.ended(true);
+            return Ok(WriteOutcome::Done);
+        }
         let durable = engine.relaxed_cuts(&options);
         let mut plain = call.plain;
         let one = if plain.len() == 1 { plain.pop() } else { None };

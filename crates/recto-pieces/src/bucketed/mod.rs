@@ -10,6 +10,7 @@ mod addresses;
 mod check;
 mod counted;
 mod estimate;
+mod late;
 mod list;
 mod pages;
 mod room;

@@ -22,8 +22,9 @@ pub(super) struct Routed {
 /// Which number a mutation had among the plain ones of the call, by the one that it has now.
 #[derive(Default)]
 pub(super) struct Numbers {
-    /// How many there are.
+    /// How many there are now, and how many of the call these and those that were left out are.
     count: usize,
+    of_call: usize,
     /// The numbers of the first of some that stand side by side: now, and in the call.
     runs: Vec<(usize, usize)>,
 }
@@ -119,7 +120,7 @@ impl Routed {
         let conditions: Vec<usize> = conditions.map(|(_, bucket)| of_bucket(*bucket)).collect();
         let mut mutations = Vec::with_capacity(cas.mutations.len());
         for run in &buckets.mutations {
-            mutations.extend(std::iter::repeat_n(of_bucket(run.bucket), run.mutations));
+            mutations.extend(std::iter::repeat_n(run.bucket.map(&mut of_bucket), run.mutations));
         }
         let mut at = Vec::with_capacity(conditions.len());
         for (condition, write) in cas.conditions.into_iter().zip(conditions) {
@@ -135,7 +136,9 @@ impl Routed {
         }
         self.conditions.0.push(at);
         for (mutation, write) in cas.mutations.into_iter().zip(mutations) {
-            self.call.conditional[write].mutations.push(in_store(mutation));
+            if let Some(write) = write {
+                self.call.conditional[write].mutations.push(in_store(mutation));
+            }
         }
         // What has only rows that are written has a condition that holds in any case.
         for (bucket, number) in numbers {
@@ -159,21 +162,29 @@ impl Routed {
         };
         let runs = &buckets.mutations;
         let Some(first) = runs.first() else { return };
-        if runs.iter().all(|run| run.bucket == first.bucket) {
+        let one = first
+            .bucket
+            .filter(|_| runs.iter().all(|run| run.bucket == first.bucket));
+        if let Some(bucket) = one {
             let mutations = write.mutations.into_iter().map(in_store).collect();
-            return self.add_whole(write_of(first.bucket, mutations));
+            return self.add_whole(write_of(bucket, mutations));
         }
         let mut parts: BTreeMap<Bucket, Part> = BTreeMap::new();
         let mut mutations = write.mutations.into_iter();
-        let mut before = self.numbers.count;
+        let mut before = self.numbers.of_call;
         for run in runs {
-            let part = parts.entry(run.bucket).or_default();
-            part.mutations.reserve(run.mutations);
             let of_run = mutations.by_ref().take(run.mutations);
-            part.mutations.extend(of_run.map(in_store));
-            part.numbers.push((before, run.mutations));
+            match run.bucket.map(|bucket| parts.entry(bucket).or_default()) {
+                None => of_run.for_each(drop),
+                Some(part) => {
+                    part.mutations.reserve(run.mutations);
+                    part.mutations.extend(of_run.map(in_store));
+                    part.numbers.push((before, run.mutations));
+                }
+            }
             before += run.mutations;
         }
+        self.numbers.of_call = before;
         for (bucket, part) in parts {
             for (before, count) in part.numbers {
                 self.numbers.push(before, count);
@@ -184,7 +195,8 @@ impl Routed {
 
     /// A write whose mutations are those of one of the call, in their order.
     fn add_whole(&mut self, write: PartitionWrite) {
-        self.numbers.push(self.numbers.count, write.mutations.len());
+        self.numbers.push(self.numbers.of_call, write.mutations.len());
+        self.numbers.of_call += write.mutations.len();
         self.call.plain.push(write);
     }
 }

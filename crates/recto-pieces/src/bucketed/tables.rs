@@ -216,6 +216,7 @@ fn pieced(table: Arc<Table>, buckets: Buckets, limits: Limits) -> Result<PiecedT
         BucketBound::Time(width) => of_bytes(table, TIME_SAMPLED_BYTES)?.by_time(width)?,
     };
     Ok(match buckets.keep {
+        Some(length) if buckets.leaves_out_late => pieced.kept_for(length)?.leaving_out_late(),
         Some(length) => pieced.kept_for(length)?,
         None => pieced,
     })

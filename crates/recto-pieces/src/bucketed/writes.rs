@@ -44,12 +44,18 @@ impl BucketedStore {
                 match row(&bucketed, &partition, mutation) {
                     // It may be that its floor is raised later.
                     Ok(row) if row.is_below(floor.as_ref()) => {
+                        if bucketed.pieced.leaves_out_late {
+                            continue;
+                        }
                         return Ok(WriteOutcome::Refused(refused(Unrouted::BelowFloor).into()));
                     }
                     Ok(row) => rows.push(RowWrite { number, ..row }),
                     Err(error) => return Ok(WriteOutcome::Refused(error)),
                 }
             }
+        }
+        if rows.is_empty() && others.is_empty() {
+            return Ok(WriteOutcome::Done);
         }
         let since = match options.looked_nanos {
             Some(nanos) => Since::Looked(nanos),

@@ -99,10 +99,15 @@ impl Guard {
     /// # Errors
     /// `BelowFloor`.
     pub(crate) fn check_kept(&self, place: &Place, key: &[u8]) -> Result<()> {
-        let whole = self.whole(place);
-        whole
-            .map_or(Ok(()), |whole| whole.check_kept(key))
-            .map_err(refused)
+        if self.hides(place, key) {
+            return Err(refused(Unrouted::BelowFloor));
+        }
+        Ok(())
+    }
+
+    /// Whether rows there are not kept any more.
+    pub(crate) fn hides(&self, place: &Place, key: &[u8]) -> bool {
+        self.whole(place).is_some_and(|whole| whole.hides(key))
     }
 
     /// Of which version the directory of one of its partitions is; 0: it has none.

@@ -96,12 +96,9 @@ impl Whole {
         })
     }
 
-    /// An error if rows there are not kept any more.
-    pub(super) fn check_kept(&self, key: &[u8]) -> Result<(), Unrouted> {
-        match &self.floor {
-            Some(floor) if floor.hides(key) => Err(Unrouted::BelowFloor),
-            _ => Ok(()),
-        }
+    /// Whether rows there are not kept any more.
+    pub(super) fn hides(&self, key: &[u8]) -> bool {
+        self.floor.as_ref().is_some_and(|floor| floor.hides(key))
     }
 
     /// The piece that has a key, and from where to where it goes.

@@ -60,10 +60,7 @@ impl Intent {
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
-            refused: unsupported(&schema)
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            refused: unsupported(&schema).iter().map(ToString::to_string).collect(),
             ..SchemaPlan::default()
         };
         let mut queues = None;

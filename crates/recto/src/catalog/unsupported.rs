@@ -1,9 +1,10 @@
 //! What a schema declares that this release cannot do.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use recto_buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
-use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, View};
+use recto_model::schema::{Arrangement, Bucket, BucketStrategy, Collection, Position, Schema, View, Width};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.
@@ -13,7 +14,7 @@ pub(super) struct Unsupported {
     /// Where it stands in the schema's text, if the schema was parsed from one.
     position: Option<Position>,
     /// What to do until it is supported.
-    hint: &'static str,
+    hint: Cow<'static, str>,
 }
 
 impl fmt::Display for Unsupported {
@@ -25,7 +26,6 @@ impl fmt::Display for Unsupported {
     }
 }
 
-const KEEP_BESIDE: &str = "leave it out, and give records an expiry: entries of views would stay";
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str = "leave it out; text sorts by its bytes";
 const UNIQUE: &str = "leave it out, or make the fields the key";
@@ -44,9 +44,7 @@ fn of_collection(collection: &Collection) -> Vec<Unsupported> {
     if has_no_such_size(collection.bucket.as_ref()) {
         all.add("bucket of that size", "bucket", SIZE);
     }
-    if is_kept_for_a_time(collection.bucket.as_ref()) && !collection.views.is_empty() {
-        all.add("keep of the bucket beside views", "bucket.keep", KEEP_BESIDE);
-    }
+    all.add_views_that_stay();
     if !collection.collate.is_empty() {
         all.add("collate", "collate", COLLATE);
     }
@@ -66,8 +64,10 @@ fn has_no_such_size(bucket: Option<&Bucket>) -> bool {
     )
 }
 
-fn is_kept_for_a_time(bucket: Option<&Bucket>) -> bool {
-    bucket.is_some_and(|bucket| bucket.keep.is_some())
+/// For how long what an arrangement has is kept, and by which field; none: for good.
+fn kept(arranged: &Arrangement<'_>) -> Option<(Width, String)> {
+    let keep = arranged.bucket()?.keep?;
+    Some((keep, arranged.order.first()?.field.clone()))
 }
 
 struct Declared<'a> {
@@ -76,12 +76,33 @@ struct Declared<'a> {
 }
 
 impl Declared<'_> {
-    fn add(&mut self, what: &str, path: &str, hint: &'static str) {
+    fn add(&mut self, what: &str, path: &str, hint: impl Into<Cow<'static, str>>) {
         self.found.push(Unsupported {
             what: format!("{what} of collection `{}`", self.collection.name),
             position: self.collection.position(path),
-            hint,
+            hint: hint.into(),
         });
+    }
+
+    /// Views that would show records that are gone, where those are kept for a time only.
+    fn add_views_that_stay(&mut self) {
+        let collection = self.collection;
+        let Some((keep, field)) = kept(&collection.base()) else {
+            return;
+        };
+        for view in &collection.views {
+            let of_view = kept(&collection.arranged(view));
+            if of_view.is_some_and(|(length, by)| by == field && length.longest_ms() <= keep.longest_ms()) {
+                continue;
+            }
+            let what = format!(
+                "keep of the bucket beside view `{}`, which would show what is gone",
+                view.name
+            );
+            let hint =
+                format!("order the view by {field} first, and give its bucket keep = \"{keep}\", or less");
+            self.add(&what, "bucket.keep", hint);
+        }
     }
 
     fn add_view(&mut self, view: &View) {
@@ -95,9 +116,6 @@ impl Declared<'_> {
         };
         if has_no_such_size(view.bucket.as_ref()) {
             add("bucket of that size", "bucket", SIZE);
-        }
-        if is_kept_for_a_time(view.bucket.as_ref()) {
-            add("keep of the bucket", "bucket.keep", KEEP_BESIDE);
         }
         if !view.collate.is_empty() {
             add("collate", "collate", COLLATE);
@@ -158,18 +176,40 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
                 "12:11: not supported yet: collate of view `by_status` of collection `suspensions`",
             ]
         );
-        let view = "[collection.timeline.view.oldest]\norder = [\"post_id\"]\nbucket = { target = \"10MB\", keep = \"90 days\" }\n";
-        let beside = format!("{BEYOND}\n{view}");
-        let all = starts(&named(&beside));
-        let kept = all
-            .iter()
-            .filter(|text| text.contains("keep of the bucket of view"));
-        assert_eq!(kept.count(), 1);
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
             let all = starts(&named(&sized(target)));
             let refused = all.iter().any(|text| text.contains("bucket of that size"));
             assert_eq!(refused, is_refused, "{target}");
+        }
+    }
+
+    #[test]
+    fn views_of_what_is_kept_for_a_time_are_kept_no_longer() {
+        let beside = |order: &str, keep: &str| {
+            let view = format!(
+                "[collection.timeline.view.oldest]\norder = [\"{order}\"]\nbucket = {{ target = \"10MB\"{keep} }}\n"
+            );
+            let all = named(&format!("{BEYOND}\n{view}"));
+            let kept = all.into_iter().filter(|text| text.contains("keep"));
+            kept.collect::<Vec<_>>()
+        };
+        for (order, keep) in [
+            ("post_id", "90 days"),
+            ("-post_id", "12 weeks"),
+            ("post_id", "2 months"),
+        ] {
+            let keep = format!(", keep = \"{keep}\"");
+            assert_eq!(beside(order, &keep), [""; 0], "{order} {keep}");
+        }
+        let refused = "20:45: not supported yet: keep of the bucket beside view `oldest`, which would show what is gone of collection \
+                       `timeline` (order the view by post_id first, and give its bucket keep = \"90 days\", or less)";
+        for (order, keep) in [
+            ("post_id", ""),
+            ("-post_id", ", keep = \"91 days\""),
+            ("post_id", ", keep = \"3 months\""),
+        ] {
+            assert_eq!(beside(order, keep), [refused], "{order} {keep}");
         }
     }
 }

@@ -172,11 +172,14 @@ impl Comparison {
         if row.has_expired(beside.core.shared.environment.now_micros()) {
             return Ok(None);
         }
-        let entry = beside.entry(&row);
-        Ok(entry.map(|entry| {
-            let version = beside.has_versions().then_some(row.version);
-            Fingerprint::of(&entry.key.key, version, &entry.cells)
-        }))
+        let Some(entry) = beside.entry(&row) else {
+            return Ok(None);
+        };
+        if beside.is_late(&entry.key.key)? {
+            return Ok(None);
+        }
+        let version = beside.has_versions().then_some(row.version);
+        Ok(Some(Fingerprint::of(&entry.key.key, version, &entry.cells)))
     }
 
     /// Reads the view, and takes out what it should have. What it should not have is suspect.
@@ -190,6 +193,9 @@ impl Comparison {
                 let Some(seen) = seen.or_else(|| self.beside.view.unversioned(row)) else {
                     continue;
                 };
+                if self.beside.is_late(&seen.key.key)? {
+                    continue;
+                }
                 let version = self.beside.has_versions().then_some(seen.version);
                 let fingerprint = Fingerprint::of(&seen.key.key, version, &seen.cells);
                 if pass.is_of(fingerprint) && !(pass.take(fingerprint) && has_version) {

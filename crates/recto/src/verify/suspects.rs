@@ -111,6 +111,9 @@ async fn look_at_entry(beside: &Beside, key: &KeyCells) -> Result<Option<Wrong>>
     let record = beside.key_of_entry(key);
     let row = beside.read_record(&*snapshot, &record).await?;
     let kind = differs(beside, Some(&there), row.as_ref());
+    if kind.is_some() && beside.is_hidden(key).await? {
+        return Ok(None);
+    }
     Ok(kind.map(|kind| Wrong {
         kind,
         record,
@@ -140,6 +143,9 @@ async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong
         return Ok(None);
     }
     let kind = differs(beside, None, row.as_ref());
+    if kind.is_some() && beside.is_hidden(&entry.key.key).await? {
+        return Ok(None);
+    }
     Ok(kind.map(|kind| Wrong {
         kind,
         record: key.clone(),

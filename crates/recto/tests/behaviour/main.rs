@@ -16,6 +16,7 @@ mod cursors;
 mod edges;
 mod grain;
 mod kept;
+mod kept_views;
 mod listing;
 mod pages;
 mod plain_views;
@@ -183,6 +184,12 @@ on_both_stores! { crate::SCHEMA;
     kept {
         old_buckets_go_and_late_records_are_refused,
         late_rows_of_a_load_go_to_the_reject_file,
+    }
+    kept_views {
+        show_what_is_kept_of_records_that_stay,
+        are_loaded_and_built_with_what_is_kept,
+        are_well_where_a_clock_was_ahead,
+        go_on_between_two_floors,
     }
     bucket_cuts {
         none_has_more_rows_than_it_may,

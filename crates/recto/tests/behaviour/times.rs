@@ -275,7 +275,11 @@ impl Sessions {
         }
         let there = assert_views_are_exact(&self.recto, "sessions").await;
         assert_eq!(there, recent.len());
-        let verified = self.recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+        let verified = self
+            .recto
+            .verify(&VerifyRequest::default(), &|_| {})
+            .await
+            .unwrap();
         assert_eq!(verified.wrong(), 0, "{verified:?}");
     }
 }
@@ -334,10 +338,10 @@ pub(crate) async fn are_told_of_where_entries_move(recto: Recto) {
     assert!(listed.buckets.len() >= 8, "{}", listed.buckets.len());
     let estimate = sessions.recent().with_estimate().first(3).await.unwrap();
     let estimate = estimate.estimate().unwrap();
-    assert_eq!(
-        (estimate.total_size, estimate.total_size_error),
-        (SESSIONS as u64, 0)
-    );
+    let off = estimate.total_size.abs_diff(SESSIONS as u64);
+    assert!(off <= estimate.total_size_error, "{estimate:?}");
+    let is_exact = kind_of(&sessions.recto) == Kind::Embedded;
+    assert!(!is_exact || estimate.total_size_error == 0, "{estimate:?}");
 }
 
 pub(crate) async fn of_changing_records_are_switched_on_off_and_over(recto: Recto) {
@@ -345,8 +349,6 @@ pub(crate) async fn of_changing_records_are_switched_on_off_and_over(recto: Rect
     for (number, bucket) in [
         BY_MONTH,
         r#"bucket = { time = "seen", width = "15 minutes", shards = 2 }"#,
-        r#"bucket = { target = "64KiB" }"#,
-        BY_MONTH,
         "",
     ]
     .into_iter()

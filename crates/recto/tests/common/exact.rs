@@ -67,7 +67,7 @@ pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Optio
     ends
 }
 
-/// The table of a view.
+/// The table of a view, as it is asked for: what is listed does not say by what its buckets are.
 async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
     let start = format!("{collection}_{view}_");
     let is_it = |table: &Table| {
@@ -75,7 +75,10 @@ async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
         number.is_some_and(|number| number.parse::<u64>().is_ok())
     };
     let tables = recto.store().list_tables().await.unwrap();
-    tables.into_iter().find(is_it).unwrap()
+    let found = tables.into_iter().find(is_it).unwrap();
+    let definition = recto.dynamic(collection).unwrap().definition();
+    let view = definition.view(view).unwrap();
+    definition.arranged(view).table(found.name()).unwrap().0
 }
 
 fn shown(ty: &Type, value: &Value) -> Json {

@@ -209,3 +209,41 @@ async fn what_lies_in_one_bucket_is_cut_by_time() {
             .all(|row| row.get(8) != Some(&Bucket(0).0.to_be_bytes()[..]))
     );
 }
+
+/// Where that is asked for, what is too old is left out, and what is written with it is there, whether floors were raised or not.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_old_is_left_out() {
+    for bound in [BucketBound::Time(hours(1)), BucketBound::Bytes(64 << 10)] {
+        let environment = environment();
+        let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+        let whole = kept(bound, Direction::Descending, 1);
+        let buckets = whole.options().buckets.map(|buckets| Buckets {
+            leaves_out_late: true,
+            ..buckets
+        });
+        let options = TableOptions {
+            buckets,
+            ..whole.options()
+        };
+        let table = Table::new("events", whole.columns().to_vec(), options).expect("it is one");
+        let shown = Shown::over(inner, environment, table).await;
+        for _ in 0..20 {
+            let (now, limit) = (shown.now_ms(), 1_000);
+            let late = now - i64::from(KEPT + 2) * HOUR_MS;
+            assert!(matches!(shown.ends(late).await, WriteOutcome::Done));
+            shown.put("s", [late, now, late + 1].into_iter()).await;
+            let found = shown.by_hours(limit).await;
+            assert_eq!(found.get(&(now / HOUR_MS)), Some(&1), "{found:?}");
+            assert!(!found.contains_key(&(late / HOUR_MS)), "{found:?}");
+            for (at, is_late) in [(late, true), (now, false)] {
+                let (partition, clustering) = (cells(&[Some(b"s")]), cells(&[Some(&at.to_be_bytes())]));
+                let hidden = shown
+                    .store
+                    .is_hidden(&shown.table, (partition, &clustering), HOUR);
+                assert_eq!(hidden.await.expect("it is known"), is_late);
+            }
+            tokio::time::sleep(HOUR).await;
+        }
+        assert!(shown.store.bucket_metrics().dropped > 0);
+    }
+}

@@ -187,15 +187,37 @@ async fn what_is_deleted_and_put_at_once_is_seen_however_old_it_is() {
     let entries = crate::tables::Tables::new().times;
     let snapshot = shown.inner.snapshot().expect("it is open");
     let read = snapshot
-        .scan(&entries, &TokenRange::whole(), None, 1_000, &ReadOptions::default())
+        .scan(
+            &entries,
+            &TokenRange::whole(),
+            None,
+            1_000,
+            &ReadOptions::default(),
+        )
         .await;
     let made = read.expect("it is scanned").rows.len();
     let gone = cells(&[Some(&(9_000 * DAY_MS).to_be_bytes())]);
     shown
-        .send(|| vec![shown.write("s", Operation::DeleteRow { clustering: gone.clone() })])
+        .send(|| {
+            vec![shown.write(
+                "s",
+                Operation::DeleteRow {
+                    clustering: gone.clone(),
+                },
+            )]
+        })
         .await;
     let read = snapshot
-        .scan(&entries, &TokenRange::whole(), None, 1_000, &ReadOptions::default())
+        .scan(
+            &entries,
+            &TokenRange::whole(),
+            None,
+            1_000,
+            &ReadOptions::default(),
+        )
         .await;
-    assert_eq!((made, read.expect("it is scanned").rows.len()), (noons.len(), noons.len()));
+    assert_eq!(
+        (made, read.expect("it is scanned").rows.len()),
+        (noons.len(), noons.len())
+    );
 }
