@@ -97,11 +97,17 @@ impl Store {
 
 /// The pieces that begin in this span, with where those behind them begin; all, if none does yet.
 pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory {
-    let Some(span) = span else { return directory.clone() };
+    let Some(span) = span else {
+        return directory.clone();
+    };
     let is_inside = |piece: &&Piece| span.has(&piece.start);
     let pieces: Vec<Piece> = directory.pieces.iter().filter(is_inside).cloned().collect();
     let is_behind = |piece: &&Piece| pieces.last().is_some_and(|last| piece.start > last.start);
-    let end = directory.pieces.iter().find(is_behind).map(|piece| piece.start.clone());
+    let end = directory
+        .pieces
+        .iter()
+        .find(is_behind)
+        .map(|piece| piece.start.clone());
     if pieces.is_empty() {
         return directory.clone();
     }

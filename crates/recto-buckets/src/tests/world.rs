@@ -321,7 +321,9 @@ impl World {
         for (s, splitter) in (0..).zip(&self.splitters) {
             let has_cut = config.splitters[usize::from(s)].is_some();
             match &splitter.does {
-                Does::Nothing if has_cut || window_of(&self.store.directory, config.window(s)).is_being_cut() => {
+                Does::Nothing
+                    if has_cut || window_of(&self.store.directory, config.window(s)).is_being_cut() =>
+                {
                     happenings.push(Happening::SplitBegins(s));
                 }
                 Does::Nothing | Does::Asks | Does::IsOver => {}

@@ -180,6 +180,7 @@ on_both_stores! { crate::SCHEMA;
         entries_move_between_them_with_their_records,
         are_told_of_where_entries_move,
         of_changing_records_are_switched_on_off_and_over,
+        entries_left_behind_in_them_are_found_and_mended,
     }
     kept {
         old_buckets_go_and_late_records_are_refused,

@@ -68,7 +68,7 @@ pub(crate) async fn entries_end_in(recto: &Recto, collection: &str) -> Vec<Optio
 }
 
 /// The table of a view, as it is asked for: what is listed does not say by what its buckets are.
-async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
+pub(crate) async fn table_of(recto: &Recto, collection: &str, view: &str) -> Table {
     let start = format!("{collection}_{view}_");
     let is_it = |table: &Table| {
         let number = table.name().strip_prefix(&start);
