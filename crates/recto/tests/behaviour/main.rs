@@ -24,6 +24,7 @@ mod queries;
 mod refusals;
 mod schemas;
 mod times;
+mod turned;
 mod typed;
 mod views;
 mod writes;
@@ -191,6 +192,10 @@ on_both_stores! { crate::SCHEMA;
         are_loaded_and_built_with_what_is_kept,
         are_well_where_a_clock_was_ahead,
         go_on_between_two_floors,
+    }
+    turned {
+        on_off_and_over_beside_who_changes_records,
+        on_off_and_over_beside_who_appends,
     }
     bucket_cuts {
         none_has_more_rows_than_it_may,
