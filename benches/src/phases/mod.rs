@@ -1,5 +1,6 @@
 //! What can be measured, one module a phase.
 
+mod buckets;
 mod cache;
 mod cassandra;
 pub(crate) mod cassandra_queues;
@@ -44,6 +45,8 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "load" => Ok(load::run(world)),
         "views" => Ok(views::run(world)),
         "queues" => queues::run(world),
+        "buckets" => buckets::embedded(world),
+        "cassandra-buckets" => buckets::cassandra(world),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),

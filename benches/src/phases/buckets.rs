@@ -1,0 +1,391 @@
+//! A list in buckets beside the same one that lies in one partition: its pages at the beginning and a million rows down, writes to it, and
+//! how much of them one node gets.
+
+use std::fs;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use recto::schema::Schema;
+use recto::session::{LoadRequest, PageCost};
+use recto::{
+    CassandraAddress, Collection, DynamicRecord, LocalSession, OpenOptions, Recto, Session, StoreAddress,
+};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::measure::{Contender, interleaved, median, quantile};
+use crate::peers::ours::address;
+use crate::report::{Section, Table, Target};
+use crate::world::World;
+
+/// The collections, by how they are kept; the last one only where there are nodes.
+const KEPT: [(&str, &str); 3] = [
+    ("plain", ""),
+    ("bucketed", "bucket = { target = \"1MB\" }"),
+    ("sharded", "bucket = { target = \"1MB\", shards = 8 }"),
+];
+const ROWS: i64 = 1_001_000;
+const QUICK_ROWS: i64 = 101_000;
+/// So many rows of a list are left behind its deepest page.
+const BEHIND: i64 = 1_000;
+const PAGE: u32 = 50;
+/// How many pages one round reads, one after the other.
+const PAGES: usize = 20;
+const ROUNDS: usize = 30;
+/// How many pages are looked at for how many buckets each has.
+const COSTED_PAGES: usize = 2_000;
+/// How many rows are gone by at a time on the way down.
+const STRIDE: u32 = 1_000;
+const WRITERS: [usize; 3] = [1, 16, 64];
+const SPELL: Duration = Duration::from_secs(3);
+const WRITE_ROUNDS: usize = 3;
+const BODY: &str =
+    "a hundred bytes or so of what each row of the list says beside when it came, as short messages do.";
+/// What a request may take where others use the machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Numbers what is new.
+static NEXT: AtomicI64 = AtomicI64::new(2_000_000_000);
+
+/// The same list, kept in several ways.
+struct Lists {
+    runtime: Runtime,
+    recto: Recto,
+    of: Vec<(&'static str, Collection<DynamicRecord>)>,
+}
+
+pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
+    let folder = world.folder.join("buckets");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let lists = Lists::open(&address(&folder.join("store")), 2)?;
+    let section = measure(world, &lists, "embedded", (1.3, 1.15))?;
+    drop(lists);
+    fs::remove_dir_all(&folder).unwrap();
+    Ok(Section {
+        title: "A list in buckets, and without".to_owned(),
+        ..section
+    })
+}
+
+pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
+    let keyspace = format!("recto_benches_buckets_{}", std::process::id());
+    let mut store = CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace);
+    // One copy of each row, so that it is seen which node has it.
+    store.replication = Some("1".to_owned());
+    let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)), 3)?;
+    let mut section = measure(world, &lists, "Cassandra", (1.1, 1.15))?;
+    section.title = "A list in buckets on Cassandra, and without".to_owned();
+    hot_spot(world, &lists, &mut section);
+    Ok(section)
+}
+
+fn measure(
+    world: &mut World,
+    lists: &Lists,
+    store: &str,
+    (page, write): (f64, f64),
+) -> Result<Section, String> {
+    let rows = if world.arguments.quick { QUICK_ROWS } else { ROWS };
+    let folder = world.folder.join("buckets-csv");
+    fs::create_dir_all(&folder).unwrap();
+    let mut section = Section {
+        text: format!(
+            "One list of {rows} rows of about 120 bytes, newest first, loaded from a CSV file: in one partition, and in buckets of \
+             1 MB. Pages of {PAGE} rows, {PAGES} one after the other, in turn; then rows put one by one to another list, by so many writers at once."
+        ),
+        ..Section::default()
+    };
+    let file = written(&folder, rows);
+    let mut loads = Table::new("Loading the list", &["list", "rows/s", "seconds"]);
+    for (name, _) in &lists.of {
+        world.progress.say(&format!("loading {name}"));
+        let seconds = lists.load(&folder, &file, name)?;
+        loads.push(*name, [rows as f64 / seconds, seconds].map(Some));
+    }
+    section.tables.push(loads);
+    fs::remove_dir_all(&folder).unwrap();
+    pages(world, lists, rows, (store, page), &mut section);
+    writes(world, lists, (store, write), &mut section);
+    Ok(section)
+}
+
+/// A CSV file of the list, the oldest row first.
+fn written(folder: &Path, rows: i64) -> PathBuf {
+    let file = folder.join("list.csv");
+    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
+    writeln!(writer, "list,at,body").unwrap();
+    for at in 0..rows {
+        writeln!(writer, "all,{at},{BODY}").unwrap();
+    }
+    writer.flush().unwrap();
+    file
+}
+
+impl Lists {
+    fn open(store: &StoreAddress, kept: usize) -> Result<Self, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let kept = &KEPT[..kept];
+        let collection = |(name, bucket): &(&str, &str)| {
+            format!(
+                "[collection.{name}]\nfields = {{ list = \"text\", at = \"bigint\", body = \"text\" }}\n\
+                 key = [\"list\", \"at\"]\npartition = [\"list\"]\norder = [\"-at\"]\nwrites = \"append\"\n{bucket}\n"
+            )
+        };
+        let schema: String = kept.iter().map(collection).collect();
+        let recto = runtime.block_on(async {
+            let options = OpenOptions::new().create().request_timeout(TIMEOUT);
+            let recto = Recto::open_with(store, options)
+                .await
+                .map_err(|error| format!("{error}; `recto-rig start` starts a Cassandra"))?;
+            recto.apply(&Schema::parse(&schema).unwrap()).await.unwrap();
+            Ok::<_, String>(recto)
+        })?;
+        let of = kept.iter().map(|(name, _)| (*name, recto.dynamic(name).unwrap()));
+        Ok(Self {
+            of: of.collect(),
+            recto,
+            runtime,
+        })
+    }
+
+    /// Loads the file: in how many seconds.
+    fn load(&self, folder: &Path, file: &Path, name: &str) -> Result<f64, String> {
+        let request = LoadRequest {
+            file: file.to_owned(),
+            collections: vec![name.to_owned()],
+            rejects: Some(folder.join(format!("{name}-rejects.csv"))),
+            ..LoadRequest::default()
+        };
+        let session = LocalSession::new(self.recto.clone());
+        let started = Instant::now();
+        let loaded = self
+            .runtime
+            .block_on(session.tools().unwrap().load(&request, &|_| {}));
+        loaded.map_err(|error| format!("load: {error}"))?;
+        Ok(started.elapsed().as_secs_f64())
+    }
+
+    /// The cursor of the row so far down.
+    fn cursor_at(&self, list: &Collection<DynamicRecord>, depth: i64) -> String {
+        self.runtime.block_on(async {
+            let mut cursor: Option<String> = None;
+            let mut left = depth;
+            loop {
+                let size = u32::try_from(left.clamp(1, i64::from(STRIDE))).unwrap();
+                let mut query = list.query().filter("list = \"all\"").page_size(size);
+                if let Some(cursor) = &cursor {
+                    query = query.after(cursor.as_str());
+                }
+                let page = query.await.unwrap();
+                left -= page.len() as i64;
+                let next = page.next_cursor().unwrap().to_string();
+                if left <= 0 {
+                    return next;
+                }
+                cursor = Some(next);
+            }
+        })
+    }
+
+    /// So many pages behind a row, with what each cost.
+    fn read(&self, list: &Collection<DynamicRecord>, from: &str, pages: usize) -> Vec<PageCost> {
+        self.runtime.block_on(async {
+            let (mut cursor, mut costs) = (from.to_owned(), Vec::with_capacity(pages));
+            for _ in 0..pages {
+                let query = list.query().filter("list = \"all\"").page_size(PAGE);
+                let page = query.after(cursor.as_str()).await.unwrap();
+                costs.push(page.cost());
+                match page.next_cursor() {
+                    Some(next) => cursor = next.to_string(),
+                    None => break,
+                }
+            }
+            costs
+        })
+    }
+}
+
+fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f64), section: &mut Section) {
+    let rounds = world.arguments.rounds(ROUNDS);
+    let deep = rows - BEHIND;
+    let mut times = Table::new(
+        format!("Pages of {PAGE} rows, µs each"),
+        &["list", "depth 1", &format!("depth {deep}"), "deep / shallow"],
+    );
+    let mut costs = Table::new(
+        "What pages touch, from the first one on",
+        &[
+            "list",
+            "buckets: mean",
+            "p99",
+            "most",
+            "stages: mean",
+            "most",
+            "directory reads",
+        ],
+    );
+    world.progress.say("going down the lists");
+    let cursors: Vec<[String; 2]> = lists
+        .of
+        .iter()
+        .map(|(_, list)| [1, deep].map(|depth| lists.cursor_at(list, depth)))
+        .collect();
+    world.progress.say("pages");
+    let mut contenders: Vec<Contender<'_>> = Vec::new();
+    for ((name, list), cursors) in lists.of.iter().zip(&cursors) {
+        for cursor in cursors {
+            contenders.push(Contender::new(name, move || {
+                lists.read(list, cursor, PAGES).len()
+            }));
+        }
+    }
+    let measured = interleaved(&mut contenders, rounds);
+    drop(contenders);
+    for (number, (name, list)) in lists.of.iter().enumerate() {
+        let [shallow, deep] = [&measured[2 * number], &measured[2 * number + 1]];
+        let figures = [shallow.median(), deep.median(), deep.over(shallow)];
+        times.push(*name, figures.map(Some));
+        if number > 0 {
+            for (depth, at) in [(1, 0), (deep_of(rows), 1)] {
+                section.targets.push(Target::at_most(
+                    format!("{store}, page of {PAGE} rows at depth {depth}, {name} / plain"),
+                    wanted,
+                    measured[2 * number + at].over(&measured[at]),
+                ));
+            }
+            section.targets.push(Target::at_most(
+                format!("{store}, {name}, page at depth {} / depth 1", deep_of(rows)),
+                1.1,
+                deep.over(shallow),
+            ));
+        }
+        let pages = lists.read(list, &cursors[number][0], COSTED_PAGES);
+        let of = |figure: &dyn Fn(&PageCost) -> u32| -> Vec<f64> {
+            pages.iter().map(|cost| f64::from(figure(cost))).collect()
+        };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let (buckets, stages) = (of(&|cost| cost.buckets), of(&|cost| cost.round_trips));
+        let directories = of(&|cost| cost.directory_reads);
+        let figures = [
+            mean(&buckets),
+            quantile(buckets.clone(), 0.99),
+            quantile(buckets, 1.0),
+            mean(&stages),
+            quantile(stages, 1.0),
+            mean(&directories),
+        ];
+        costs.push(*name, figures.map(Some));
+    }
+    section.tables.extend([times, costs]);
+}
+
+fn deep_of(rows: i64) -> i64 {
+    rows - BEHIND
+}
+
+/// How many rows a second so many writers put to one list.
+fn rate(lists: &Lists, of: usize, writers: usize, time: Duration) -> f64 {
+    let list = &lists.of[of].1;
+    let begun = Instant::now();
+    let count: u64 = lists.runtime.block_on(async {
+        let writer = |_| {
+            let list = list.clone();
+            tokio::spawn(async move {
+                let mut count = 0;
+                while begun.elapsed() < time {
+                    let at = NEXT.fetch_add(1, Ordering::Relaxed);
+                    let row = json!({ "list": "hot", "at": at.to_string(), "body": BODY });
+                    let row = DynamicRecord::from_json(list.definition(), row.as_object().unwrap()).unwrap();
+                    list.put(&row).await.unwrap();
+                    count += 1;
+                }
+                count
+            })
+        };
+        let tasks: Vec<_> = (0..writers).map(writer).collect();
+        let mut count = 0;
+        for task in tasks {
+            count += task.await.unwrap();
+        }
+        count
+    });
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn writes(world: &mut World, lists: &Lists, (store, wanted): (&str, f64), section: &mut Section) {
+    let rounds = world.arguments.rounds(WRITE_ROUNDS);
+    let time = if world.arguments.quick { SPELL / 5 } else { SPELL };
+    let names = lists.of.iter().map(|(name, _)| *name);
+    let ratios = ["bucketed", "sharded"].map(|name| format!("plain / {name}"));
+    let columns: Vec<&str> = std::iter::once("writers")
+        .chain(names)
+        .chain(ratios.iter().map(String::as_str).take(lists.of.len() - 1))
+        .collect();
+    let mut table = Table::new("Rows put to one list, a second", &columns);
+    for writers in WRITERS {
+        world.progress.say(&format!("puts, {writers} writers"));
+        let mut found = vec![Vec::new(); lists.of.len()];
+        for round in 0..=rounds {
+            for (of, found) in found.iter_mut().enumerate() {
+                let rate = rate(lists, of, writers, time);
+                // The first is not counted: statements are prepared, and the server compiles.
+                if round > 0 {
+                    found.push(rate);
+                }
+            }
+        }
+        let rates: Vec<f64> = found.into_iter().map(median).collect();
+        let ratios: Vec<f64> = rates[1..].iter().map(|rate| rates[0] / rate).collect();
+        section.targets.push(Target::at_most(
+            format!("{store}, put into a list, {writers} writers: time, bucketed / plain"),
+            wanted,
+            ratios[0],
+        ));
+        table.push(writers.to_string(), rates.into_iter().chain(ratios).map(Some));
+    }
+    section.tables.push(table);
+}
+
+/// How requests are shared among nodes while all write to one list.
+fn hot_spot(world: &mut World, lists: &Lists, section: &mut Section) {
+    let mut table = Table::new(
+        "64 writers to one list, one copy of each row",
+        &[
+            "list",
+            "nodes",
+            "requests of the busiest node, of all",
+            "of the idlest",
+        ],
+    );
+    for (of, (name, _)) in lists.of.iter().enumerate() {
+        world.progress.say(&format!("where puts go: {name}"));
+        let requests = || -> Vec<u64> {
+            let nodes = lists.recto.store_metrics().nodes;
+            nodes.iter().map(|node| node.requests).collect()
+        };
+        let before = requests();
+        rate(lists, of, 64, SPELL);
+        let sent: Vec<u64> = requests()
+            .iter()
+            .zip(&before)
+            .map(|(now, then)| now - then)
+            .collect();
+        let all = sent.iter().sum::<u64>() as f64;
+        let share = |count: Option<&u64>| count.map(|count| *count as f64 / all);
+        table.push(
+            *name,
+            [
+                Some(sent.len() as f64),
+                share(sent.iter().max()),
+                share(sent.iter().min()),
+            ],
+        );
+    }
+    section.tables.push(table);
+}
