@@ -1,4 +1,5 @@
 //! Buckets by time: pages of them are as of any others, wherever in time rows lie.
+#![allow(clippy::cast_sign_loss)] // ids are not negative
 
 use std::sync::Arc;
 
