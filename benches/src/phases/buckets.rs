@@ -77,7 +77,7 @@ pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
     store.replication = Some("1".to_owned());
     let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)), 3)?;
     let mut section = measure(world, &lists, "Cassandra", (1.1, 1.15))?;
-    section.title = "A list in buckets on Cassandra, and without".to_owned();
+    "A list in buckets on Cassandra, and without".clone_into(&mut section.title);
     hot_spot(world, &lists, &mut section);
     Ok(section)
 }

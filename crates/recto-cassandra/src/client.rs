@@ -352,7 +352,7 @@ impl Client {
                 return Err(failure);
             }
             if failure.lags {
-                elsewhere = Some(self.elsewhere(settings, failure.node));
+                elsewhere = Some(self.elsewhere(settings, failure.node()));
             }
         }
     }
@@ -477,7 +477,6 @@ impl Client {
         self.metrics.sent(node, failed);
         sent.map_err(|failure| Failure {
             error: failure.error.with_node(node.to_string()),
-            node: Some(node),
             ..failure
         })
     }

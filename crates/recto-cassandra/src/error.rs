@@ -29,8 +29,6 @@ pub(crate) struct Failure {
     pub(crate) passing: bool,
     /// Whether the cause may be that a node does not know yet what others know of the tables.
     pub(crate) lags: bool,
-    /// The node that was asked.
-    pub(crate) node: Option<SocketAddr>,
 }
 
 impl Failure {
@@ -40,8 +38,12 @@ impl Failure {
             effect,
             passing,
             lags: false,
-            node: None,
         }
+    }
+
+    /// The node that was asked.
+    pub(crate) fn node(&self) -> Option<SocketAddr> {
+        self.error.node()?.parse().ok()
     }
 
     /// Nothing was sent, and will not be.
