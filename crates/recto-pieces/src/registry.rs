@@ -18,12 +18,12 @@ use recto_buckets::{
 };
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
-use recto_store::{Atomicity, Operation, PartitionWrite, Stamp, WriteOptions};
+use recto_store::{Atomicity, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp, WriteOptions};
 
 use crate::copies::Taken;
 use crate::directory::{Seek, missing};
 use crate::error::Result;
-use crate::limits::MAX_REGISTERED;
+use crate::limits::{MAX_REGISTERED, MAX_STEP_TIME};
 use crate::place::{Deadline, PieceStore, Place, PlaceId};
 use crate::tables::mutation;
 use crate::times::{TimeBucket, Times};
@@ -193,7 +193,8 @@ impl PieceStore {
         Ok(directory)
     }
 
-    fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
+    /// What adds a bucket.
+    pub(crate) fn entry_of(&self, place: &Place, bucket: &TimeBucket, stamp: Stamp) -> PartitionWrite {
         let number = bucket.bucket.0.to_be_bytes();
         let put = Operation::Patch {
             clustering: std::iter::once(Some(&bucket.start[..])).collect(),
@@ -207,14 +208,19 @@ impl PieceStore {
         }
     }
 
-    /// A window that has this bucket alone. It was known since ever: no deletion, whenever it was made, went elsewhere, so whatever a write
+    /// A window that has this bucket alone.
+    pub(crate) fn window_at(&self, place: &Place, bucket: TimeBucket, floor: Option<Floor>) -> Directory {
+        let piece = piece_of(place, bucket.start, bucket.bucket);
+        Directory {
+            floor,
+            ..self.window_of(vec![piece], bucket.end)
+        }
+    }
+
+    /// What goes by such a window. It was known since ever: no deletion, whenever it was made, went elsewhere, so whatever a write
     /// rests on, and however old its stamp is, it may go by this.
     fn taken(&self, place: &Place, bucket: TimeBucket, low: Low) -> Taken {
-        let piece = piece_of(place, bucket.start, bucket.bucket);
-        let window = Directory {
-            floor: low.floor,
-            ..self.window_of(vec![piece], bucket.end)
-        };
+        let window = self.window_at(place, bucket, low.floor);
         Taken {
             copy: DirectoryCopy::new(window.into(), low.asked, self.clock(), self.protocol),
             stamp: Stamp(i64::MIN),
@@ -274,6 +280,37 @@ impl PieceStore {
             pieces(entries).chain([kept]).collect()
         };
         Ok(self.window_of(pieces, None))
+    }
+
+    /// What stands at the start of a bucket, if anything does: of which bucket it is said to be, and when that was said.
+    ///
+    /// # Errors
+    /// It cannot be read in time.
+    pub(crate) async fn entry_at(
+        &self,
+        place: &Place,
+        start: &[u8],
+    ) -> Result<Option<(Option<Bucket>, Stamp)>> {
+        let between = (Bound::Before(cells_of(start)), Bound::After(cells_of(start)));
+        let slice = self.entries_slice(place, between, 1);
+        let read = self
+            .entry_rows(&slice, true, self.deadline(MAX_STEP_TIME))
+            .await?;
+        let stamp = Stamp(read.stamps.first().copied().unwrap_or_default());
+        let row = read.rows.iter().next();
+        Ok(row.map(|row| (entry_of(row).map(|entry| entry.bucket), stamp)))
+    }
+
+    /// Whether the first thing that stands in the registry of a partition is at this start.
+    ///
+    /// # Errors
+    /// It cannot be read in time.
+    pub(crate) async fn begins_at(&self, place: &Place, start: &[u8]) -> Result<bool> {
+        let slice = self.entries_slice(place, (Bound::start(), Bound::end()), 1);
+        let read = self
+            .entry_rows(&slice, false, self.deadline(MAX_STEP_TIME))
+            .await?;
+        Ok(read.rows.iter().any(|row| row.get(START) == Some(start)))
     }
 
     /// Deletes the entries of buckets that were deleted.
@@ -355,25 +392,34 @@ impl PieceStore {
         deadline: Deadline,
     ) -> Result<(Vec<Entry>, Option<Key>)> {
         let slice = Slice {
-            from,
-            to,
             direction,
-            ..Slice::from_start(&self.tables.times, place.directory_partition(), most + 1)
+            ..self.entries_slice(place, (from, to), most + 1)
         };
-        let read = self
-            .again(deadline, |time| {
-                let slice = &slice;
-                async move {
-                    let options = self.directory_options(false, time);
-                    Ok(self.store.snapshot()?.slice(slice, &options).await?)
-                }
-            })
-            .await?;
+        let read = self.entry_rows(&slice, false, deadline).await?;
         let entries: Option<Vec<Entry>> = read.rows.iter().map(entry_of).collect();
         let mut entries = entries.ok_or_else(missing)?;
         let next = entries.get(most as usize).map(|entry| entry.start.clone());
         entries.truncate(most as usize);
         Ok((entries, next))
+    }
+
+    fn entries_slice(&self, place: &Place, (from, to): (Bound, Bound), limit: u32) -> Slice {
+        Slice {
+            from,
+            to,
+            ..Slice::from_start(&self.tables.times, place.directory_partition(), limit)
+        }
+    }
+
+    async fn entry_rows(&self, slice: &Slice, stamps: bool, deadline: Deadline) -> Result<RowsRead> {
+        self.again(deadline, |time| async move {
+            let options = ReadOptions {
+                stamps,
+                ..self.directory_options(false, time)
+            };
+            Ok(self.store.snapshot()?.slice(slice, &options).await?)
+        })
+        .await
     }
 
     fn window_of(&self, pieces: Vec<Piece>, end: Option<Key>) -> Directory {

@@ -37,6 +37,18 @@ impl PiecedTable {
         bucket.iter().chain(std::iter::once(Some(&number[..]))).collect()
     }
 
+    /// The key of a partition as queries name it, and which shard of which bucket one is, as the store has it. A number below zero, which is none of
+    /// a bucket or a shard, is one that is never given.
+    pub(crate) fn parted(&self, cells: &Cells) -> (Cells, (Bucket, Shard)) {
+        let mut cells = cells.iter();
+        let partition = cells.by_ref().take(self.key_columns()).collect();
+        let bucket = cells.next().flatten().and_then(|cell| cell.try_into().ok());
+        // Behind the bucket of what has no shards there is nothing.
+        let shard = cells.next().flatten().and_then(|cell| cell.try_into().ok());
+        let bucket = Bucket(bucket.map_or(0, u64::from_be_bytes));
+        (partition, (bucket, Shard(shard.map_or(0, u32::from_be_bytes))))
+    }
+
     /// Whether a row of the table, or a partition of it, lies where scans meet the partition that a query names: in bucket 0, and the first
     /// shard of it.
     pub(crate) fn is_met_in(&self, partition: RowRef<'_>) -> bool {

@@ -398,7 +398,7 @@ impl PiecedTable {
     /// It is none of the table's.
     pub(crate) fn partition_of(&self, mut encoded: &[u8]) -> Result<Cells> {
         let mut cells = Cells::new();
-        for column in &self.table.partition()[..self.table.partition().len() - 1] {
+        for column in &self.table.partition()[..self.key_columns()] {
             cells.try_push_with(|out| key::decode(&column.ty, Direction::Ascending, &mut encoded, out))?;
         }
         if encoded.is_empty() {

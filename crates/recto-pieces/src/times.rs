@@ -3,7 +3,7 @@
 //! The bucket of a row is the width of the calendar, in UTC, that its first order column lies in. Rows without a time have one of their
 //! own. So nothing says where a row belongs but its key, and nothing is ever cut.
 
-use recto_buckets::{Bucket, Floor, Kept, Key};
+use recto_buckets::{Bucket, Floor, Kept, Key, Span};
 use recto_model::table::Direction;
 use recto_model::width::Width;
 use recto_model::{Table, Type, instants, key};
@@ -36,6 +36,16 @@ pub(crate) struct TimeBucket {
     /// The edge before the first key of the one behind it; none: there can be none.
     pub(crate) end: Option<Key>,
     pub(crate) bucket: Bucket,
+}
+
+impl TimeBucket {
+    /// The keys that belong to it.
+    pub(crate) fn span(&self) -> Span {
+        Span {
+            start: self.start.clone(),
+            end: self.end.clone(),
+        }
+    }
 }
 
 impl Times {
@@ -89,6 +99,17 @@ impl Times {
             Some(time_ms) => self.bucket_at(time_ms),
             None => self.timeless(),
         }
+    }
+
+    /// The bucket that is called by a number; none: no key belongs to such a one.
+    pub(crate) fn numbered(&self, bucket: Bucket) -> Option<TimeBucket> {
+        let found = if bucket == TIMELESS {
+            self.presence.and_then(|_| self.timeless().ok())
+        } else {
+            let seconds = i64::try_from(bucket.0).ok()?.checked_sub(EPOCH_BUCKET)?;
+            self.bucket_at(seconds.saturating_mul(MS_PER_SECOND)).ok()
+        };
+        found.filter(|found| found.bucket == bucket)
     }
 
     /// The bucket of a time.
@@ -361,6 +382,7 @@ mod tests {
                 prop_assert!(bucket.end.as_ref().is_none_or(|end| key < *end));
                 prop_assert!(bucket.bucket.0 > 0 && i64::try_from(bucket.bucket.0).is_ok());
                 prop_assert_eq!(&times_of.bucket_of(&bucket.start).expect("it is a key"), &bucket);
+                prop_assert_eq!(times_of.numbered(bucket.bucket), Some(bucket.clone()));
                 let floor = ms.map(|_| width.floor_ms(instants::ms_of(&ty, &value)));
                 found.push((key, bucket, floor));
             }

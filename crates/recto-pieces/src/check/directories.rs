@@ -1,18 +1,20 @@
 //! The stages of directories, and of the buckets that there are: of these a directory is made anew that is damaged or gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use recto_buckets::limits::MAX_NUMBER;
-use recto_buckets::{Bucket, Decision, Directory, HeldBucket, Key};
+use recto_buckets::{Bucket, Decision, Directory, HeldBucket, Key, Shard, Span};
 use recto_model::Cells;
 use recto_store::TokenRange;
 
 use super::fault::{Fault, FaultKind, FaultOutcome};
 use super::position::Next;
+use super::registry::Met;
 use super::remains::{Stored, encoded_of};
-use super::{BucketCheck, CheckStep, Engine, parted};
-use crate::error::Result;
+use super::{BucketCheck, CheckStep, Engine};
+use crate::error::{PiecesError, Result};
 use crate::limits::{
     HALF_DONE_AGE, MAX_LISTED_PARTITIONS, MAX_REBUILT_PIECES, MAX_REQUEST_TIME, MAX_RUIN_BUCKETS, MAX_RUINS,
 };
@@ -24,7 +26,7 @@ pub(super) struct Ruin {
     kind: FaultKind,
     detail: String,
     /// The buckets that it has.
-    buckets: Vec<Bucket>,
+    buckets: BTreeSet<Bucket>,
     /// Whether there are more than are known.
     is_cut_off: bool,
 }
@@ -64,21 +66,23 @@ impl BucketCheck {
                     let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
                     self.directory(&place).await?;
                 }
-                Err(error) => {
-                    let why = "its partition is none of the table's: delete it from recto_buckets";
-                    let fault = Fault {
-                        kind: FaultKind::Damaged,
-                        partition: Cells::new(),
-                        bucket: None,
-                        clustering: None,
-                        detail: error.to_string(),
-                        outcome: FaultOutcome::Stays(why.to_owned()),
-                    };
-                    self.fault(fault);
-                }
+                Err(error) => self.nobodys("recto_buckets", &error),
             }
         }
         Ok(read.next.map(|scan| Next { scan, open: None }))
+    }
+
+    /// What stands in a table of ours is of a partition that is none.
+    pub(super) fn nobodys(&mut self, table: &str, error: &PiecesError) {
+        let why = format!("its partition is none of the table's: delete it from {table}");
+        self.fault(Fault {
+            kind: FaultKind::Damaged,
+            partition: Cells::new(),
+            bucket: None,
+            clustering: None,
+            detail: error.to_string(),
+            outcome: FaultOutcome::Stays(why),
+        });
     }
 
     async fn directory(&mut self, place: &Arc<Place>) -> Result<()> {
@@ -92,10 +96,11 @@ impl BucketCheck {
                 return Ok(());
             }
         };
-        if !self.is_marked(place).await? {
-            let marked = self.mark(place).await?;
-            self.fault(of_partition(place, FaultKind::Unmarked, String::new(), marked));
+        // Where a registry says which buckets there are it has nothing but the floor.
+        if self.registers() {
+            return Ok(());
         }
+        self.told_unless_marked(place).await?;
         let now = self.now_micros();
         let old = |stamp: &i64| Duration::from_micros(now.saturating_sub(*stamp).max(0).unsigned_abs());
         let being_cut = directory.pieces.iter().zip(&stored.stamps);
@@ -116,16 +121,42 @@ impl BucketCheck {
         }
     }
 
+    /// Tells that scans do not meet a partition, if they do not.
+    pub(super) async fn told_unless_marked(&mut self, place: &Arc<Place>) -> Result<()> {
+        if !self.is_marked(place).await? {
+            let marked = self.mark(place).await?;
+            self.fault(of_partition(place, FaultKind::Unmarked, String::new(), marked));
+        }
+        Ok(())
+    }
+
+    /// The same of one that was never cut, of which a further shard was met: at the first of these that has rows.
+    async fn told_unless_met(&mut self, place: &Arc<Place>, shard: Shard) -> Result<()> {
+        let Engine::Pieces(pieces) = self.engine.clone() else {
+            return Ok(());
+        };
+        let mut further = place.pieced.shards.all().skip(1);
+        while let Some(one) = further.next().filter(|one| *one <= shard) {
+            if one == shard {
+                return self.told_unless_marked(place).await;
+            }
+            if pieces.has_rows(place, (Bucket(0), one), &Span::all()).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether scans meet a partition.
-    async fn is_marked(&self, place: &Place) -> Result<bool> {
-        let (table, root) = (&place.pieced.table, &place.bucket_partition(Bucket(0)));
+    pub(super) async fn is_marked(&self, place: &Place) -> Result<bool> {
+        let (table, root) = (&place.pieced.table, &place.shard_partition(Bucket(0), Shard(0)));
         let statics =
             self.ask(|snapshot, options| async move { snapshot.get_statics(table, root, &options).await });
         let statics = statics.await?;
         Ok(statics.rows.iter().any(|row| place.pieced.is_mark(row)))
     }
 
-    async fn mark(&self, place: &Arc<Place>) -> Result<FaultOutcome> {
+    pub(super) async fn mark(&self, place: &Arc<Place>) -> Result<FaultOutcome> {
         if !self.mends {
             return Ok(FaultOutcome::Left);
         }
@@ -169,24 +200,46 @@ impl BucketCheck {
         });
         let read = read.await?;
         step.read = read.rows.len() as u64;
-        let keys = table.partition().len();
+        let (keys, mut met) = (table.partition().len(), Vec::new());
         for row in read.rows.iter() {
             let cells: Cells = (0..keys).map(|column| row.get(column)).collect();
-            let (partition, bucket) = parted(&cells);
-            if bucket == Bucket(0) {
-                continue;
-            }
+            let (partition, (bucket, shard)) = self.bucketed.pieced.parted(&cells);
             let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
-            if !self.ruins.contains_key(&place.id.1) {
-                let known = self.known.of(&self.engine, &place, false).await?;
-                if known.is_some_and(|known| known.version > 0) {
-                    continue;
-                }
-                self.ruin(&place, FaultKind::Lost, String::new());
+            let times = place.pieced.times.as_ref().filter(|_| self.registers());
+            if let Some(times) = times {
+                // Rows of what is no bucket's number are strays.
+                let bucket = times.numbered(bucket);
+                met.extend(bucket.map(|bucket| Met {
+                    place: Arc::clone(&place),
+                    bucket,
+                    shard,
+                }));
+            } else if bucket != Bucket(0) {
+                self.directed(&place, bucket).await?;
+            } else if shard != Shard(0) && self.is_without_directory(&place).await? {
+                self.told_unless_met(&place, shard).await?;
             }
-            self.stands(&place, bucket);
         }
+        self.unregistered(met).await?;
         Ok(read.next.map(|scan| Next { scan, open: None }))
+    }
+
+    /// A bucket was met that only a directory makes.
+    async fn directed(&mut self, place: &Arc<Place>, bucket: Bucket) -> Result<()> {
+        if !self.ruins.contains_key(&place.id.1) {
+            let known = self.known.of(&self.engine, place, false).await?;
+            if known.is_some_and(|known| known.version > 0) {
+                return Ok(());
+            }
+            self.ruin(place, FaultKind::Lost, String::new());
+        }
+        self.stands(place, bucket);
+        Ok(())
+    }
+
+    async fn is_without_directory(&self, place: &Arc<Place>) -> Result<bool> {
+        let known = self.known.of(&self.engine, place, false).await?;
+        Ok(known.is_some_and(|known| known.version == 0))
     }
 
     fn ruin(&mut self, place: &Arc<Place>, kind: FaultKind, detail: String) {
@@ -204,7 +257,7 @@ impl BucketCheck {
             kind,
             detail,
             // Nobody marks in it that it is there, if it has no rows.
-            buckets: vec![Bucket(0)],
+            buckets: [Bucket(0)].into(),
             is_cut_off: false,
         };
         self.ruins.insert(place.id.1.clone(), ruin);
@@ -217,7 +270,7 @@ impl BucketCheck {
             if known >= MAX_RUIN_BUCKETS {
                 ruin.is_cut_off = true;
             } else if bucket.0 < MAX_NUMBER {
-                ruin.buckets.push(bucket);
+                ruin.buckets.insert(bucket);
             }
         }
     }
@@ -324,7 +377,7 @@ impl Engine {
 }
 
 /// A fault of a partition as a whole.
-fn of_partition(place: &Place, kind: FaultKind, detail: String, outcome: FaultOutcome) -> Fault {
+pub(super) fn of_partition(place: &Place, kind: FaultKind, detail: String, outcome: FaultOutcome) -> Fault {
     Fault {
         kind,
         partition: place.partition.clone(),

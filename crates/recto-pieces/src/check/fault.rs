@@ -7,15 +7,18 @@ use recto_model::Cells;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A directory is none that could be gone by.
+    /// A directory is none that could be gone by, or an entry of the registry of buckets by time is none that arithmetic gives.
     Damaged,
     /// Rows lie in buckets, and there is no directory.
     Lost,
+    /// Rows lie in a bucket by time that the registry does not have, so that nobody reads it.
+    Unregistered,
     /// Nothing marks in bucket 0 that there is the partition, so that scans do not meet it.
     Unmarked,
     /// A cut was left half done, and nobody has gone on with it for long.
     HalfDone,
-    /// A row lies in a bucket that is not for it, so that nobody reads it.
+    /// A row lies in a bucket that is not for it, so that nobody reads it; or in a shard that is not, so that pages show it, and who asks for its
+    /// key does not find it.
     Stray,
     /// The same of one that lies where it should, too.
     Double,
@@ -70,6 +73,7 @@ impl FaultKind {
         match self {
             Self::Damaged => "damaged_directory",
             Self::Lost => "lost_directory",
+            Self::Unregistered => "unregistered_bucket",
             Self::Unmarked => "unmarked_root",
             Self::HalfDone => "half_done",
             Self::Stray => "stray",

@@ -5,7 +5,7 @@
 
 use recto_buckets::limits::MAX_EDGE_BYTES;
 use recto_buckets::sampling::hash;
-use recto_buckets::{Bucket, Directory};
+use recto_buckets::{Bucket, Directory, Piece};
 use recto_model::RowRef;
 
 use super::fault::FaultKind;
@@ -34,29 +34,51 @@ impl SeenRow {
     }
 }
 
+/// Where something lies that is judged.
+#[derive(Clone, Copy)]
+pub(super) struct Lies<'d> {
+    /// What says where its key belongs.
+    pub(super) directory: &'d Directory,
+    pub(super) bucket: Bucket,
+    /// Whether it is in the shard that is for it.
+    pub(super) is_in_its_shard: bool,
+    /// Whether who drops buckets knows of this one.
+    pub(super) is_known: bool,
+    pub(super) has_samples: bool,
+}
+
+/// Whether a piece has anything in a bucket.
+pub(super) fn is_named(piece: &Piece, bucket: Bucket) -> bool {
+    let roles = &piece.roles;
+    let further = [&roles.writes, &roles.deletes, &roles.old];
+    roles.read == bucket || further.iter().any(|buckets| buckets.contains(&bucket))
+}
+
 /// What is wrong with a row in a bucket, or with a sample there; none if nothing is, or something is being cut there.
 pub(super) fn judge(
-    directory: &Directory,
-    bucket: Bucket,
+    lies: Lies<'_>,
     key: &[u8],
     row: Option<SeenRow>,
     sample: Option<&Dated>,
-    has_samples: bool,
 ) -> Option<FaultKind> {
+    let (directory, bucket) = (lies.directory, lies.bucket);
     let piece = directory.piece_of(key)?;
     let roles = &piece.roles;
-    let further = [&roles.writes, &roles.deletes, &roles.old];
     let is_read = roles.read == bucket;
-    let is_named = is_read || further.iter().any(|buckets| buckets.contains(&bucket));
+    let is_named = is_named(piece, bucket);
     let is_below = directory.floor.as_ref().is_some_and(|floor| floor.hides(key));
     let is_counted = is_read && roles.is_at_rest();
     let Some(row) = row else {
-        let is_sample = sample.is_some_and(counts);
+        // In another shard it is of the row there, if one is.
+        let is_sample = lies.is_in_its_shard && sample.is_some_and(counts);
         return (is_sample && (is_counted || !is_named)).then_some(FaultKind::SampleOrphan);
     };
     if !is_named {
         // Of a partition without a directory it is that which is missing.
         return (directory.version > 0).then_some(FaultKind::Stray);
+    }
+    if !lies.is_in_its_shard {
+        return Some(FaultKind::Stray);
     }
     if is_read && is_below {
         // What the floor hides as a whole is on its way out.
@@ -64,9 +86,9 @@ pub(super) fn judge(
         let mut spans = directory.spans();
         let is_going =
             floor.is_some_and(|floor| spans.any(|(span, _)| span.has(key) && floor.hides_all(&span)));
-        return (!is_going).then_some(FaultKind::BelowFloor);
+        return (!is_going || !lies.is_known).then_some(FaultKind::BelowFloor);
     }
-    if !has_samples || !is_counted || key.len() > MAX_EDGE_BYTES {
+    if !lies.has_samples || !is_counted || key.len() > MAX_EDGE_BYTES {
         return None;
     }
     let is_sampled = |bytes| piece.sampling.is_sampled(hash(key), bytes);

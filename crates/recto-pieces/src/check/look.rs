@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recto_buckets::{Bucket, Directory, Key};
+use recto_buckets::{Bucket, Directory, Key, Shard};
 use recto_model::Cells;
 use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError};
 
 use super::Engine;
+use super::homes::Homes;
 use super::judge::SeenRow;
 use crate::directory::Seek;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
@@ -22,11 +23,11 @@ pub(super) struct Known {
 }
 
 /// What there is of one key in a bucket.
-pub(super) struct Look {
-    pub(super) directory: Arc<Directory>,
+pub(super) struct Look<'c> {
+    pub(super) homes: Homes<'c>,
     pub(super) row: Option<SeenRow>,
     pub(super) sample: Option<Dated>,
-    /// Whether the bucket that is read for it has a row of it.
+    /// Whether the shard of the bucket that is read for it has a row of it, where that is another one.
     pub(super) is_at_home: bool,
 }
 
@@ -132,19 +133,19 @@ impl Engine {
         }
     }
 
-    /// All that there is of a key in a bucket; none: the directory is damaged.
+    /// All that there is of a key in a shard of a bucket; none: the directory is damaged.
     pub(super) async fn look(
         &self,
         inner: &Arc<dyn Store>,
         place: &Arc<Place>,
-        bucket: Bucket,
+        lies: (Bucket, Shard),
         (key, clustering): (&Key, &Cells),
-    ) -> Result<Option<Look>> {
-        let get = |of: Bucket| {
+    ) -> Result<Option<Look<'_>>> {
+        let get = |(bucket, shard): (Bucket, Shard)| {
             asked(self, inner, move |snapshot, options| {
                 let read = PointRead {
                     table: Arc::clone(&place.pieced.table),
-                    partition: place.bucket_partition(of),
+                    partition: place.shard_partition(bucket, shard),
                     clustering: clustering.clone(),
                 };
                 async move { snapshot.get(&read, &options).await }
@@ -152,28 +153,25 @@ impl Engine {
         };
         let is_whole = clustering.len() == place.pieced.table.clustering().len();
         let row = if is_whole {
-            get(bucket).await?
+            get(lies).await?
         } else {
             RowsRead::default()
         };
         let sample = match self {
-            Self::Pieces(pieces) => pieces.sample_of(place, bucket, key).await?,
+            Self::Pieces(pieces) => pieces.sample_of(place, lies.0, key).await?,
             Self::Transacted(_) => None,
         };
         // Behind the row: what moved it is known by then.
-        let directory = match self.directory(place, true).await {
-            Ok(directory) => Arc::new(directory),
-            Err(error) if error.kind() == PiecesErrorKind::Corrupt => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(homes) = Homes::now(self, place, lies).await? else {
+            return Ok(None);
         };
-        let home = directory.piece_of(key).map(|piece| piece.roles.read);
-        let is_at_home = match home.filter(|home| *home != bucket && is_whole) {
+        let is_at_home = match homes.home(key).filter(|home| *home != lies && is_whole) {
             Some(home) => !get(home).await?.rows.is_empty(),
             None => false,
         };
         Ok(Some(Look {
             row: seen(place, &row),
-            directory,
+            homes,
             sample,
             is_at_home,
         }))

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use recto_buckets::Bucket;
 use recto_buckets::sampling::hash;
+use recto_buckets::{Bucket, Key, Shard};
 use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, WriteOptions};
 
 use super::fault::{Fault, FaultKind, FaultOutcome};
-use super::judge::judge;
+use super::homes::Homes;
 use super::look::{Look, asked};
 use super::{Engine, Suspect};
 use crate::copying::{put_of, whole_row};
@@ -42,7 +42,7 @@ impl Mender {
         let Some(look) = self.look(suspect).await? else {
             return Ok(None);
         };
-        let Some(kind) = self.judged(suspect, &look) else {
+        let Some(kind) = look.judged(&suspect.key) else {
             return Ok(None);
         };
         let told = match kind {
@@ -65,33 +65,15 @@ impl Mender {
         }))
     }
 
-    async fn look(&self, suspect: &Suspect) -> Result<Option<Look>> {
-        let Suspect {
-            place,
-            bucket,
-            key,
-            clustering,
-            ..
-        } = suspect;
-        self.engine
-            .look(&self.inner, place, *bucket, (key, clustering))
-            .await
+    async fn look(&self, suspect: &Suspect) -> Result<Option<Look<'_>>> {
+        let (lies, key) = (
+            (suspect.bucket, suspect.shard),
+            (&suspect.key, &suspect.clustering),
+        );
+        self.engine.look(&self.inner, &suspect.place, lies, key).await
     }
 
-    fn judged(&self, suspect: &Suspect, look: &Look) -> Option<FaultKind> {
-        let has_samples = matches!(self.engine, Engine::Pieces(_));
-        let (bucket, key) = (suspect.bucket, &suspect.key);
-        judge(
-            &look.directory,
-            bucket,
-            key,
-            look.row,
-            look.sample.as_ref(),
-            has_samples,
-        )
-    }
-
-    async fn mend(&self, suspect: &Suspect, kind: FaultKind, look: &Look) -> Result<FaultOutcome> {
+    async fn mend(&self, suspect: &Suspect, kind: FaultKind, look: &Look<'_>) -> Result<FaultOutcome> {
         let is_row = matches!(kind, FaultKind::Stray | FaultKind::BelowFloor);
         if is_row && look.row.is_none_or(|row| row.stamp == 0) {
             return Ok(FaultOutcome::Stays(WITHOUT_A_STAMP.to_owned()));
@@ -109,6 +91,7 @@ impl Mender {
         match kind {
             FaultKind::Stray | FaultKind::BelowFloor => {
                 pieces.take_home(suspect, kind == FaultKind::Stray, look).await?;
+                self.sample_at_home(pieces, suspect, look).await?;
             }
             _ => pieces.resample(suspect, look, None).await?,
         }
@@ -123,9 +106,26 @@ impl Mender {
         self.is_right(suspect).await
     }
 
+    /// A row that was taken to another shard of its bucket may have had a sample there, which was deleted for want of a row.
+    async fn sample_at_home(&self, pieces: &PieceStore, suspect: &Suspect, look: &Look<'_>) -> Result<()> {
+        let is_beside = |home: &(Bucket, Shard)| home.0 == suspect.bucket && home.1 != suspect.shard;
+        let Some((bucket, shard)) = look.homes.home(&suspect.key).filter(is_beside) else {
+            return Ok(());
+        };
+        let home = Suspect {
+            bucket,
+            shard,
+            ..suspect.clone()
+        };
+        match self.look(&home).await? {
+            Some(look) if look.judged(&home.key).is_some() => pieces.resample(&home, &look, None).await,
+            _ => Ok(()),
+        }
+    }
+
     async fn is_right(&self, suspect: &Suspect) -> Result<FaultOutcome> {
         let look = self.look(suspect).await?;
-        let left = look.and_then(|look| self.judged(suspect, &look));
+        let left = look.and_then(|look| look.judged(&suspect.key));
         Ok(match left {
             None => FaultOutcome::Mended,
             Some(FaultKind::Stray) => FaultOutcome::Stays(HIDDEN.to_owned()),
@@ -134,11 +134,18 @@ impl Mender {
     }
 }
 
+impl Look<'_> {
+    fn judged(&self, key: &Key) -> Option<FaultKind> {
+        self.homes.judge(key, self.row, self.sample.as_ref())
+    }
+}
+
 impl PieceStore {
     /// Makes the sample of a row what it should be: at the row's own stamp, or this one. What is there is newer, as a rule.
-    async fn resample(&self, suspect: &Suspect, look: &Look, at: Option<Stamp>) -> Result<()> {
+    async fn resample(&self, suspect: &Suspect, look: &Look<'_>, at: Option<Stamp>) -> Result<()> {
         let (place, bucket, key) = (&suspect.place, suspect.bucket, &suspect.key);
-        let sampling = look.directory.piece_of(key).map(|piece| piece.sampling);
+        let directory = look.homes.directory(key);
+        let sampling = directory.piece_of(key).map(|piece| piece.sampling);
         let sampling = sampling.unwrap_or(place.pieced.sampling);
         let there = look.sample.as_ref().map(|dated| dated.stamp);
         let row = look.row.filter(|row| sampling.is_sampled(hash(key), row.bytes));
@@ -168,7 +175,7 @@ impl PieceStore {
     async fn row_of(&self, place: &Place, suspect: &Suspect) -> Result<recto_store::RowsRead> {
         let read = &PointRead {
             table: Arc::clone(&place.pieced.table),
-            partition: place.bucket_partition(suspect.bucket),
+            partition: place.shard_partition(suspect.bucket, suspect.shard),
             clustering: suspect.clustering.clone(),
         };
         let engine = Engine::Pieces(self.clone());
@@ -179,7 +186,7 @@ impl PieceStore {
     }
 
     /// Takes a row where the directory says, if it `is_kept`, and deletes it where it lay.
-    async fn take_home(&self, suspect: &Suspect, is_kept: bool, look: &Look) -> Result<()> {
+    async fn take_home(&self, suspect: &Suspect, is_kept: bool, look: &Look<'_>) -> Result<()> {
         let bucket = suspect.bucket;
         let place = Arc::new(self.as_stored(&suspect.place).await?);
         let read = self.row_of(&place, suspect).await?;
@@ -204,30 +211,28 @@ impl PieceStore {
                 return Ok(());
             }
             // Nobody reads it there, and nobody will: a bucket's pieces only shrink. But it may be that it was none's for a moment only.
-            let directory = Engine::Pieces(self.clone()).directory(&place, true).await?;
-            let piece = directory.piece_of(&suspect.key);
-            let is_named = piece.is_none_or(|piece| {
-                let roles = &piece.roles;
-                let further = [&roles.writes, &roles.deletes, &roles.old];
-                roles.read == bucket || further.iter().any(|others| others.contains(&bucket))
-            });
-            let is_below = directory
-                .floor
-                .as_ref()
-                .is_some_and(|floor| floor.hides(&suspect.key));
-            let home = piece.map(|piece| piece.roles.read);
-            if is_named || !(is_below || self.stands_at(&place, suspect, home, stamp).await?) {
+            let engine = Engine::Pieces(self.clone());
+            let lies = (bucket, suspect.shard);
+            let Some(homes) = Homes::now(&engine, &place, lies).await? else {
+                return Ok(());
+            };
+            let (key, home) = (&suspect.key, homes.home(&suspect.key));
+            let is_gone = homes.is_below(key) || self.stands_at(&place, suspect, home, stamp).await?;
+            if homes.is_named(key) || !is_gone {
                 return Ok(());
             }
         }
         let clustering = suspect.clustering.clone();
         let delete = PartitionWrite {
             table: Arc::clone(&place.pieced.table),
-            partition: place.bucket_partition(bucket),
+            partition: place.shard_partition(bucket, suspect.shard),
             mutations: vec![mutation(Operation::DeleteRow { clustering }, stamp, None)],
         };
         self.write_step(delete).await?;
-        match look.sample.as_ref().map(|dated| dated.stamp) {
+        // That of a row that was taken to another shard stands for it there.
+        let of_it = look.sample.as_ref();
+        let of_it = of_it.filter(|_| look.homes.is_in_its_shard(&suspect.key));
+        match of_it.map(|dated| dated.stamp) {
             None => Ok(()),
             Some(there) => {
                 let sample = vec![unsampled(suspect, there)];
@@ -242,12 +247,15 @@ impl PieceStore {
         &self,
         place: &Arc<Place>,
         suspect: &Suspect,
-        home: Option<Bucket>,
+        home: Option<(Bucket, Shard)>,
         stamp: Stamp,
     ) -> Result<bool> {
-        let Some(home) = home else { return Ok(false) };
+        let Some((home, shard)) = home else {
+            return Ok(false);
+        };
         let there = Suspect {
             bucket: home,
+            shard,
             ..suspect.clone()
         };
         if !self.row_of(place, &there).await?.rows.is_empty() {

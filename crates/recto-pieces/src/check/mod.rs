@@ -1,16 +1,19 @@
 //! Whether buckets are as they should be: each row where its directory says, directories whole, samples as their rows.
 //!
-//! A table is looked at in four stages, step by step, so that who goes on with it later does so where it was stopped: its directories; the
-//! buckets that there are, of which directories are made anew where they are damaged or gone; all rows as they lie, in the store's own
-//! order, beside their samples; and samples of buckets without rows. What seems wrong is looked at once more, some time later, by the
-//! directory as it is then, since others write meanwhile; what is wrong then is told, and mended if that is asked for.
+//! A table is looked at in stages, step by step, so that who goes on with it later does so where it was stopped: its directories; the
+//! registry of buckets by time; the buckets that there are, of which directories are made anew where they are damaged or gone, and entries of the
+//! registry; all rows as they lie, in the store's own order, beside their samples; and samples of buckets without rows. What seems wrong is
+//! looked at once more, some time later, by the directory as it is then, since others write meanwhile; what is wrong then is told, and mended if that
+//! is asked for.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `fault` | [`Fault`]: what is wrong |
 //! | `judge` | whether a row, or a sample, is right where it lies |
 //! | `look` | what there is of one key, read at once |
+//! | `homes` | where the rows of a partition belong |
 //! | `directories` | the stages of directories and buckets |
+//! | `registry` | the stage of the registry, and buckets that it does not have |
 //! | `remains` | a directory as it is stored, damaged or not |
 //! | `rows` | the stage of rows |
 //! | `orphans` | the stage of samples without rows |
@@ -19,11 +22,13 @@
 
 mod directories;
 mod fault;
+mod homes;
 mod judge;
 mod look;
 mod mending;
 mod orphans;
 mod position;
+mod registry;
 mod remains;
 mod rows;
 
@@ -31,7 +36,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Key};
+use recto_buckets::{Bucket, Key, Shard};
 use recto_model::{Cells, Table};
 use recto_store::{ReadOptions, Snapshot, Store, StoreError};
 
@@ -76,8 +81,11 @@ pub struct BucketCheck {
 struct Suspect {
     place: Arc<Place>,
     bucket: Bucket,
+    shard: Shard,
     key: Key,
     clustering: Cells,
+    /// Whether there is a sample, and no row was seen.
+    is_sample: bool,
     /// By the clock that never goes back.
     seen_nanos: u64,
 }
@@ -115,6 +123,12 @@ impl BucketCheck {
             None => Position::default(),
             Some(bytes) => Position::read(bytes).ok_or_else(position::damaged)?,
         };
+        if let Engine::Pieces(pieces) = &engine
+            && mends
+        {
+            // What this process knows may be of entries that are gone.
+            pieces.registered.forget(bucketed.pieced.table().name());
+        }
         Ok(Self {
             inner,
             bucketed,
@@ -140,6 +154,7 @@ impl BucketCheck {
         let mut step = CheckStep::default();
         let next = match self.position.stage {
             Stage::Directories => self.directories(rows, &mut step).await?,
+            Stage::Registry => self.registry(rows, &mut step).await?,
             Stage::Buckets => self.buckets(rows, &mut step).await?,
             Stage::Rows => self.rows(rows, &mut step).await?,
             Stage::Samples => self.samples(rows, &mut step).await?,
@@ -159,7 +174,7 @@ impl BucketCheck {
         }
         step.is_over = self.position.stage == Stage::Over;
         let is_told = self.suspects.is_empty() && self.ruins.is_empty();
-        step.position = is_told.then(|| self.position.resumed().written());
+        step.position = is_told.then(|| self.position.written());
         step.faults = std::mem::take(&mut self.faults);
         Ok(step)
     }
@@ -183,6 +198,11 @@ impl BucketCheck {
         }
     }
 
+    /// Whether a registry says which buckets there are.
+    fn registers(&self) -> bool {
+        matches!(self.engine, Engine::Pieces(_)) && self.bucketed.pieced.times.is_some()
+    }
+
     fn table(&self) -> &Arc<Table> {
         self.bucketed.pieced.table()
     }
@@ -195,13 +215,21 @@ impl BucketCheck {
         look::asked(&self.engine, &self.inner, ask).await
     }
 
-    fn suspect(&mut self, place: &Arc<Place>, bucket: Bucket, key: Key, clustering: Cells) {
+    fn suspect(
+        &mut self,
+        place: &Arc<Place>,
+        (bucket, shard): (Bucket, Shard),
+        (key, clustering): (Key, Cells),
+        is_sample: bool,
+    ) {
         let seen_nanos = self.monotonic_nanos();
         self.suspects.push(Suspect {
             place: Arc::clone(place),
             bucket,
+            shard,
             key,
             clustering,
+            is_sample,
             seen_nanos,
         });
     }
@@ -232,7 +260,12 @@ impl BucketCheck {
             tokio::time::sleep(SUSPECT_AGE.saturating_sub(age)).await;
         }
         let mender = self.mender();
-        for some in suspects.chunks(MAX_LOOKS_AT_ONCE) {
+        // A row that lies astray may be the one that a sample is of.
+        let (samples, rows): (Vec<_>, Vec<_>) = suspects.into_iter().partition(|one| one.is_sample);
+        for some in [rows, samples]
+            .iter()
+            .flat_map(|all| all.chunks(MAX_LOOKS_AT_ONCE))
+        {
             let looks = some.iter().map(|suspect| mender.settle(suspect, self.mends));
             for fault in futures::future::try_join_all(looks).await? {
                 self.faults.extend(fault);
@@ -247,13 +280,4 @@ impl BucketCheck {
             engine: self.engine.clone(),
         }
     }
-}
-
-/// The key of a partition as queries name it, and the bucket, of one as the store has it. A number below zero, which is none of a bucket, is
-/// one that no cut will ever give.
-fn parted(cells: &Cells) -> (Cells, Bucket) {
-    let keys = cells.len().saturating_sub(1);
-    let partition = (0..keys).map(|column| cells.get(column)).collect();
-    let number = cells.get(keys).and_then(|cell| cell.try_into().ok());
-    (partition, Bucket(number.map_or(0, u64::from_be_bytes)))
 }

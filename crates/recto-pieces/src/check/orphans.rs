@@ -1,10 +1,11 @@
-//! The stage of samples: those of buckets without rows, which nobody met among these.
+//! The stage of samples: those of buckets without rows, and of such shards, which nobody met among these.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::Bucket;
-use recto_model::{Bound, Slice};
+use recto_buckets::{Bucket, Span};
+use recto_model::Bound;
 use recto_store::TokenRange;
 
 use super::judge::counts;
@@ -54,26 +55,31 @@ impl BucketCheck {
         for ((place, bucket), samples) in places.into_iter().zip(looks) {
             for dated in samples.into_iter().filter(counts).take(MAX_SUSPECTS) {
                 let clustering = place.pieced.clustering_of_key(&dated.sample.key);
-                self.suspect(&place, bucket, dated.sample.key, clustering);
+                let lies = (bucket, place.pieced.shards.of(&dated.sample.key));
+                self.suspect(&place, lies, (dated.sample.key, clustering), true);
             }
         }
         Ok(read.next.map(|scan| Next { scan, open: None }))
     }
 
-    /// The samples of a bucket, if it has no rows.
+    /// The samples of a bucket that are of shards without rows.
     async fn without_rows(&self, place: &Arc<Place>, bucket: Bucket) -> Result<Vec<Dated>> {
-        let first = Slice::from_start(&place.pieced.table, place.bucket_partition(bucket), 1);
-        let first = &first;
-        let read = self
-            .ask(|snapshot, options| async move { snapshot.slice(first, &options).await })
-            .await?;
         let Engine::Pieces(pieces) = &self.engine else {
             return Ok(Vec::new());
         };
-        if !read.rows.is_empty() {
+        let mut empty = BTreeSet::new();
+        for shard in place.pieced.shards.all() {
+            if !pieces.has_rows(place, (bucket, shard), &Span::all()).await? {
+                empty.insert(shard);
+            }
+        }
+        if empty.is_empty() {
             return Ok(Vec::new());
         }
         let all = (Bound::start(), Bound::end());
-        pieces.samples_between(place, bucket, all, self.deadline()).await
+        let samples = pieces.samples_between(place, bucket, all, self.deadline());
+        let mut samples = samples.await?;
+        samples.retain(|dated| empty.contains(&place.pieced.shards.of(&dated.sample.key)));
+        Ok(samples)
     }
 }

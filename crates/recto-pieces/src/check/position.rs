@@ -15,6 +15,8 @@ pub(super) enum Stage {
     /// Directories.
     #[default]
     Directories,
+    /// Entries of the registry of buckets by time.
+    Registry,
     /// Which buckets there are.
     Buckets,
     /// Rows.
@@ -57,7 +59,8 @@ impl Stage {
     /// What comes behind it.
     pub(super) fn next(self, has_samples: bool) -> Self {
         match self {
-            Self::Directories => Self::Buckets,
+            Self::Directories => Self::Registry,
+            Self::Registry => Self::Buckets,
             Self::Buckets => Self::Rows,
             Self::Rows if has_samples => Self::Samples,
             Self::Rows | Self::Samples | Self::Over => Self::Over,
@@ -79,18 +82,12 @@ impl Stage {
             Self::Rows => 2,
             Self::Samples => 3,
             Self::Over => 4,
+            Self::Registry => 5,
         }
     }
 }
 
 impl Position {
-    /// Where who goes on with it begins: buckets are all listed at once.
-    pub(super) fn resumed(&self) -> Self {
-        let mut resumed = self.clone();
-        resumed.after = resumed.after.filter(|_| self.stage != Stage::Buckets);
-        resumed
-    }
-
     pub(super) fn written(&self) -> Vec<u8> {
         let mut to = vec![POSITION_VERSION, self.stage.number()];
         let Some(next) = &self.after else {
@@ -120,6 +117,7 @@ impl Position {
             [2] => Stage::Rows,
             [3] => Stage::Samples,
             [4] => Stage::Over,
+            [5] => Stage::Registry,
             _ => return None,
         };
         let has_open = match take(from, 1)? {
@@ -190,6 +188,10 @@ mod tests {
                 after: next(None),
             },
             Stage::Over.begun(),
+            Position {
+                stage: Stage::Registry,
+                after: next(None),
+            },
         ];
         let lines = include_str!("golden/position-v1.txt").lines();
         let lines: Vec<Vec<u8>> = lines.map(bytes_of_hex).collect();

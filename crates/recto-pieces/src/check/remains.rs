@@ -86,35 +86,42 @@ impl Engine {
         Ok(row.map(|row| Stored::begun(row, 0)))
     }
 
-    /// The keys of the first and the last row of a bucket; none: it has no rows.
+    /// The keys of the first and the last row of a bucket; none: it has no rows. Buckets by time begin where their width does, and bucket 0 is the
+    /// beginning of all.
     pub(super) async fn held(
         &self,
         inner: &Arc<dyn Store>,
         place: &Place,
         bucket: Bucket,
     ) -> Result<Option<HeldBucket>> {
-        let mut ends = Vec::new();
-        for direction in [ReadDirection::Forward, ReadDirection::Backward] {
-            let slice = Slice {
-                direction,
-                ..Slice::from_start(&place.pieced.table, place.bucket_partition(bucket), 1)
-            };
-            let slice = &slice;
-            let read = look::asked(self, inner, |snapshot, options| async move {
-                snapshot.slice(slice, &options).await
-            });
-            let read = read.await?;
-            let Some(row) = read.rows.iter().next() else {
-                return Ok(None);
-            };
-            ends.push(
-                place
-                    .pieced
-                    .key(clustering_of(&place.pieced.table, row).as_row())?,
-            );
+        if place.pieced.times.is_some() && bucket == Bucket(0) {
+            let (first, last) = (Key::new(), Key::new());
+            return Ok(Some(HeldBucket { bucket, first, last }));
         }
-        let last = ends.pop().unwrap_or_default();
-        let first = ends.pop().unwrap_or_default();
+        let mut ends = Vec::new();
+        for shard in place.pieced.shards.all() {
+            for direction in [ReadDirection::Forward, ReadDirection::Backward] {
+                let slice = Slice {
+                    direction,
+                    ..Slice::from_start(&place.pieced.table, place.shard_partition(bucket, shard), 1)
+                };
+                let slice = &slice;
+                let read = look::asked(self, inner, |snapshot, options| async move {
+                    snapshot.slice(slice, &options).await
+                });
+                for row in read.await?.rows.iter() {
+                    ends.push(place.key(&clustering_of(&place.pieced.table, row))?);
+                }
+            }
+        }
+        let last = ends.iter().max().cloned().unwrap_or_default();
+        let Some(first) = ends.into_iter().min() else {
+            return Ok(None);
+        };
+        let first = match &place.pieced.times {
+            Some(times) => times.bucket_of(&first)?.start,
+            None => first,
+        };
         Ok(Some(HeldBucket { bucket, first, last }))
     }
 }

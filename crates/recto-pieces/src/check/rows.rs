@@ -4,25 +4,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Directory, Figures, Key};
+use recto_buckets::{Bucket, Figures, Key, Shard, Span};
 use recto_model::{Bound, Cells};
 use recto_store::{ReadOptions, ScanRead, TokenRange};
 
 use super::fault::{Fault, FaultKind, FaultOutcome};
-use super::judge::{SeenRow, counts, judge};
+use super::homes::Homes;
+use super::judge::{SeenRow, counts};
 use super::position::{Next, Open};
-use super::{BucketCheck, CheckStep, Engine, parted};
-use crate::copying::clustering_of;
+use super::{BucketCheck, CheckStep, Engine};
+use crate::copying::{clustering_of, slice_of};
 use crate::error::Result;
+use crate::holding::bytes_of;
 use crate::limits::{MAX_CHECKED_BYTES, MAX_LOOKS_AT_ONCE};
-use crate::place::Place;
+use crate::place::{PieceStore, Place};
 use crate::samples::Dated;
 
-/// Rows that lie side by side in a bucket.
+/// Rows that lie side by side in a shard of a bucket.
 struct Run {
     place: Arc<Place>,
     partition: Cells,
     bucket: Bucket,
+    shard: Shard,
     /// The key of the row before them that was looked at; none: they are the first ones.
     from: Option<Key>,
     /// Whether they are the last ones.
@@ -35,8 +38,9 @@ struct Run {
 /// What there is to say of some rows.
 #[derive(Default)]
 struct Looked {
-    suspects: Vec<(Key, Cells)>,
-    /// What the bucket has so far that is read there.
+    /// Keys, and whether there is a sample and no row.
+    suspects: Vec<((Key, Cells), bool)>,
+    /// What the shard has so far that is read there.
     figures: Figures,
 }
 
@@ -73,11 +77,11 @@ impl BucketCheck {
         let mut open = None;
         for (run, looked) in runs.into_iter().zip(looks) {
             let last = run.rows.last().map(|(key, ..)| key.clone()).or(run.from.clone());
-            for (key, clustering) in looked.suspects {
-                self.suspect(&run.place, run.bucket, key, clustering);
+            for (key, is_sample) in looked.suspects {
+                self.suspect(&run.place, (run.bucket, run.shard), key, is_sample);
             }
             if run.is_last {
-                self.close(&run, looked.figures);
+                self.close(&run, looked.figures).await?;
             } else if let Some(last) = last {
                 open = Some(Open {
                     partition: run.partition,
@@ -124,11 +128,12 @@ impl BucketCheck {
     }
 
     fn run_of(&self, cells: Cells) -> Result<Run> {
-        let (partition, bucket) = parted(&cells);
+        let (partition, (bucket, shard)) = self.bucketed.pieced.parted(&cells);
         Ok(Run {
             place: Arc::new(Place::new(&self.bucketed.pieced, partition)?),
             partition: cells,
             bucket,
+            shard,
             from: None,
             is_last: false,
             rows: Vec::new(),
@@ -154,10 +159,12 @@ impl BucketCheck {
         };
         let mut looked = Looked::default();
         for is_fresh in [false, true] {
-            let Some(directory) = self.known.of(&self.engine, &run.place, is_fresh).await? else {
+            let lies = (run.bucket, run.shard);
+            let homes = Homes::of(&self.engine, &self.known, &run.place, lies, is_fresh);
+            let Some(homes) = homes.await? else {
                 return Ok(Looked::default());
             };
-            looked = run.judged(&directory, samples.as_deref());
+            looked = run.judged(&homes, samples.as_deref());
             if looked.suspects.is_empty() {
                 break;
             }
@@ -165,11 +172,13 @@ impl BucketCheck {
         Ok(looked)
     }
 
-    /// All rows of a bucket were read.
-    fn close(&mut self, run: &Run, figures: Figures) {
-        let size = run.place.pieced.size;
-        if !size.is_exceeded(figures) {
-            return;
+    /// All rows of a shard of a bucket were read.
+    async fn close(&mut self, run: &Run, figures: Figures) -> Result<()> {
+        let Some(figures) = self.of_all_shards(run, figures).await? else {
+            return Ok(());
+        };
+        if !run.place.pieced.size.is_exceeded(figures) {
+            return Ok(());
         }
         self.fault(Fault {
             kind: FaultKind::TooLarge,
@@ -179,32 +188,92 @@ impl BucketCheck {
             detail: format!("{} rows, {} bytes", figures.rows, figures.bytes),
             outcome: FaultOutcome::Left,
         });
+        Ok(())
+    }
+
+    /// What all shards of a bucket have that are read there, of which this one has so much; of one that is too large as far as it takes to
+    /// say so. None: it is not too large, or that was told of a shard before. Shards of one bucket do not lie beside each other, so nobody could add
+    /// them up without keeping figures of all buckets; but of one that has too much a shard has more than its share.
+    async fn of_all_shards(&self, run: &Run, figures: Figures) -> Result<Option<Figures>> {
+        let (size, shards) = (run.place.pieced.size, run.place.pieced.shards);
+        let Engine::Pieces(pieces) = &self.engine else {
+            return Ok(Some(figures));
+        };
+        let has_its_share = |figures: Figures| {
+            let times = |number: u64| number.saturating_mul(shards.count().into());
+            size.is_exceeded(Figures {
+                rows: times(figures.rows),
+                bytes: times(figures.bytes),
+                ..figures
+            })
+        };
+        if !has_its_share(figures) {
+            return Ok(None);
+        }
+        let mut all = figures;
+        for shard in shards.all().filter(|shard| *shard != run.shard) {
+            if size.is_exceeded(all) && shard > run.shard {
+                break;
+            }
+            let lies = (run.bucket, shard);
+            let Some(homes) = Homes::of(&self.engine, &self.known, &run.place, lies, false).await? else {
+                return Ok(None);
+            };
+            let other = pieces.figures_in(&run.place, lies, &homes).await?;
+            if has_its_share(other) && shard < run.shard {
+                return Ok(None);
+            }
+            all = all.plus(other);
+        }
+        Ok(Some(all))
+    }
+}
+
+impl PieceStore {
+    /// What a shard of a bucket has that is read there, until that alone is too much for a bucket.
+    async fn figures_in(&self, place: &Place, lies: (Bucket, Shard), homes: &Homes<'_>) -> Result<Figures> {
+        let (mut slice, mut figures) = (slice_of(place, lies, &Span::all())?, Figures::default());
+        loop {
+            let read = self.read_rows(&slice).await?;
+            for row in read.rows.iter() {
+                let clustering = clustering_of(&place.pieced.table, row);
+                if homes.home(&place.key(&clustering)?) == Some(lies) {
+                    figures.rows += 1;
+                    figures.bytes += bytes_of(&place.pieced, row);
+                }
+            }
+            let last = read.rows.iter().next_back().filter(|_| !read.exhausted);
+            match last.filter(|_| !place.pieced.size.is_exceeded(figures)) {
+                Some(last) => slice.from = Bound::After(clustering_of(&place.pieced.table, last)),
+                None => return Ok(figures),
+            }
+        }
     }
 }
 
 impl Run {
-    fn judged(&self, directory: &Directory, samples: Option<&[Dated]>) -> Looked {
+    fn judged(&self, homes: &Homes<'_>, samples: Option<&[Dated]>) -> Looked {
         let mut looked = Looked {
             figures: self.before,
             ..Looked::default()
         };
         let of_keys = samples.unwrap_or_default().iter();
+        // Those of other shards stand among them.
+        let of_keys = of_keys.filter(|dated| homes.is_in_its_shard(&dated.sample.key));
         let mut of_keys: BTreeMap<&Key, &Dated> = of_keys.map(|dated| (&dated.sample.key, dated)).collect();
         for (key, clustering, row) in &self.rows {
             let sample = of_keys.remove(key);
-            if judge(directory, self.bucket, key, Some(*row), sample, samples.is_some()).is_some() {
-                looked.suspects.push((key.clone(), clustering.clone()));
+            if homes.judge(key, Some(*row), sample).is_some() {
+                looked.suspects.push(((key.clone(), clustering.clone()), false));
             }
-            let is_read = directory
-                .piece_of(key)
-                .is_some_and(|piece| piece.roles.read == self.bucket);
+            let is_read = homes.home(key) == Some((self.bucket, self.shard));
             looked.figures.rows += u64::from(is_read);
             looked.figures.bytes += if is_read { row.bytes } else { 0 };
         }
         for (key, sample) in of_keys.into_iter().filter(|(_, sample)| counts(sample)) {
-            if judge(directory, self.bucket, key, None, Some(sample), true).is_some() {
+            if homes.judge(key, None, Some(sample)).is_some() {
                 let clustering = self.place.pieced.clustering_of_key(key);
-                looked.suspects.push((key.clone(), clustering));
+                looked.suspects.push(((key.clone(), clustering), true));
             }
         }
         looked

@@ -2,6 +2,8 @@
 
 mod by_key;
 mod by_rows;
+mod checked_shards;
+mod checked_times;
 mod checks;
 mod counted;
 mod kept;
@@ -68,11 +70,11 @@ macro_rules! over_a_store {
 
 /// What is so wherever it lies, by the time of the clock where nothing is sampled.
 macro_rules! over_each_store {
-    ($($name:ident)* ; not sharded: $($whole:ident)*) => {
-        over_a_store! { sampled (start_paused = true) $($name)* $($whole)* }
+    ($($name:ident)*) => {
+        over_a_store! { sampled (start_paused = true) $($name)* }
         over_a_store! { sharded (start_paused = true) $($name)* }
-        over_a_store! { in_memory (flavor = "multi_thread", worker_threads = 2) $($name)* $($whole)* }
-        over_a_store! { on_disk (flavor = "multi_thread", worker_threads = 2) $($name)* $($whole)* }
+        over_a_store! { in_memory (flavor = "multi_thread", worker_threads = 2) $($name)* }
+        over_a_store! { on_disk (flavor = "multi_thread", worker_threads = 2) $($name)* }
     };
 }
 
@@ -84,7 +86,6 @@ over_each_store! {
     partitions_and_their_buckets_are_listed
     what_is_mended_by_hand_has_no_bucket_that_is_too_large
     a_scan_lists_each_row_once_while_buckets_are_cut
-    ; not sharded:
     what_ordinary_writes_leave_is_well
     rows_that_lie_astray_are_taken_home
     a_directory_that_is_damaged_is_made_anew

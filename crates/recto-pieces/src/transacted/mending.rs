@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Directory, Key, Protocol};
+use recto_buckets::{Bucket, Directory, Key, Protocol, Span};
 use recto_model::Cells;
 use recto_store::{Cas, Operation, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Stamp};
 
@@ -83,12 +83,18 @@ impl Transacted {
         clustering: &Cells,
     ) -> Result<()> {
         self.make().await?;
+        self.make_bucket_of(place, key).await?;
         let deadline = self.deadline(MAX_STEP_TIME);
         let mut alone = self.alone(place, deadline).await?;
         self.known.forget(&place.id);
         let whole = self.entry(place, deadline).await?.whole;
         let is_below = whole.shared().floor.is_some_and(|floor| floor.hides(key));
-        let home = match whole.piece_at(key).map(|(_, piece)| piece.roles.read) {
+        // One by time has no rows of others.
+        let start = place.pieced.times.as_ref().map(|times| times.bucket_of(key));
+        let start = start.transpose()?.map(|bucket| bucket.start);
+        let is_its = |span: &Span| start.as_ref().is_none_or(|start| span.start == *start);
+        let home = whole.piece_at(key).filter(|(span, _)| is_its(span));
+        let home = match home.map(|(_, piece)| piece.roles.read) {
             _ if is_below => None,
             Some(home) if home != bucket => Some(home),
             Some(_) | None => return Ok(()),

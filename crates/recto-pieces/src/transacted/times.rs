@@ -11,7 +11,7 @@ use recto_buckets::{Bucket, Key};
 use super::arrivals::End;
 use super::{Guard, Transacted};
 use crate::error::Result;
-use crate::limits::MAX_TIMES_AT_ONCE;
+use crate::limits::{MAX_STEP_TIME, MAX_TIMES_AT_ONCE};
 use crate::place::Place;
 use crate::times::Times;
 
@@ -72,6 +72,25 @@ impl Transacted {
             }
         }
         Ok(())
+    }
+
+    /// Makes the bucket of a key, if it is by time, kept, and not there.
+    ///
+    /// # Errors
+    /// It cannot be made in time.
+    pub(super) async fn make_bucket_of(&self, place: &Arc<Place>, key: &[u8]) -> Result<()> {
+        let Some(times) = &place.pieced.times else {
+            return Ok(());
+        };
+        let guard = self.route(std::slice::from_ref(place), MAX_STEP_TIME).await?;
+        let mut missing = Missing::new();
+        let looked = match guard.check_kept(place, key) {
+            Ok(()) => guard.look_for(place, times, key, &mut missing),
+            Err(_) => Ok(()),
+        };
+        guard.done();
+        looked?;
+        self.make_missing(place, &missing, false).await
     }
 
     fn known_bucket_at(&self, place: &Place, key: &[u8]) -> Option<(Key, Bucket)> {

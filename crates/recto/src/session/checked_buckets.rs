@@ -14,10 +14,10 @@ pub struct VerifiedBuckets {
     pub view: String,
     /// Rows as they lie there, those included that are being moved.
     pub rows: u64,
-    /// Buckets that have any.
+    /// Buckets that have any; where they have shards, of these.
     pub buckets: u64,
-    /// How much is wrong, by kinds: `damaged_directory`, `lost_directory`, `unmarked_root`, `half_done`, `stray`, `double`, `below_floor`,
-    /// `missing_sample`, `wrong_sample`, `orphan_sample`. What is not wrong at all is not named.
+    /// How much is wrong, by kinds: `damaged_directory`, `lost_directory`, `unregistered_bucket`, `unmarked_root`, `half_done`, `stray`, `double`,
+    /// `below_floor`, `missing_sample`, `wrong_sample`, `orphan_sample`. What is not wrong at all is not named.
     pub found: BTreeMap<String, u64>,
     /// Buckets that are larger than they should be, which is not wrong: `recto buckets --mend` cuts what can be cut.
     #[serde(default)]

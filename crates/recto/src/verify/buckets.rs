@@ -1,6 +1,5 @@
 //! Buckets are looked at, before views are compared: a row that nobody finds in its bucket would be missed there.
 
-use recto_model::table::BucketBound;
 use recto_pieces::{Fault, FaultKind, FaultOutcome};
 use recto_plan::Arrangement;
 
@@ -31,16 +30,8 @@ pub(super) struct Looked {
 /// The arrangements of a collection that are kept in buckets, none of which was looked at yet.
 pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
     let is_known = core.shared.buckets.is_some();
-    let keeps_one_shard = core.shared.store.limits().counts_partitions;
-    let has_directories = |arrangement: &Arrangement| {
-        arrangement.table.options().buckets.is_some_and(|buckets| {
-            let is_cut = matches!(buckets.bound, BucketBound::Bytes(_) | BucketBound::Rows(_));
-            // What lies in several shards is not looked at yet.
-            is_cut && (keeps_one_shard || buckets.shards == 1)
-        })
-    };
     let in_buckets = core.arrangements.iter();
-    let in_buckets = in_buckets.filter(|one| is_known && has_directories(one));
+    let in_buckets = in_buckets.filter(|one| is_known && one.table.options().buckets.is_some());
     let untouched = in_buckets.map(|arrangement| Looked {
         position: None,
         is_over: false,

@@ -38,7 +38,7 @@ const ALL: i64 = 1;
 /// What was planted long ago.
 const LONG_AGO: &str = " USING TIMESTAMP 1700000000000000";
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut text = "0x".to_owned();
     for byte in bytes {
         write!(text, "{byte:02x}").unwrap();
@@ -194,7 +194,7 @@ impl Plain {
     }
 }
 
-async fn verify(recto: &Recto, repair: bool) -> VerifyReport {
+pub(crate) async fn verify(recto: &Recto, repair: bool) -> VerifyReport {
     let request = VerifyRequest {
         repair,
         ..VerifyRequest::default()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::{Either, join, select};
-use recto::session::{LoadRequest, MendRequest, Session};
+use recto::session::{LoadRequest, MendRequest, Session, VerifyRequest};
 use recto::{
     Collection, Cursor, DynamicRecord, Environment, LocalSession, OpenOptions, PageQuery, Recto, StoreAddress,
 };
@@ -227,6 +227,12 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
     {
         kept.goes_on_from(name, cursor).await;
     }
+    let verified = kept
+        .recto
+        .verify(&VerifyRequest::default(), &|_| {})
+        .await
+        .unwrap();
+    assert_eq!((verified.buckets.len(), verified.wrong()), (3, 0), "{verified:?}");
     if let StoreAddress::Cassandra(address) = &kept.fresh.address {
         assert_eq!(session.bucket_metrics().unwrap().dropped, 2 * FIRST as u64);
         let config = CassandraConfig::new(address.hosts.clone(), address.keyspace.clone());

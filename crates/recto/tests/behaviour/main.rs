@@ -11,6 +11,8 @@ mod bucket_cuts;
 mod buckets;
 mod budgets;
 mod checked_buckets;
+mod checked_registry;
+mod checked_shards;
 mod closing;
 mod cursors;
 mod edges;
@@ -174,6 +176,12 @@ on_both_stores! { crate::SCHEMA;
     }
     checked_buckets {
         what_is_planted_is_found_and_mended,
+    }
+    checked_shards {
+        rows_in_others_are_found_and_taken_home,
+    }
+    checked_registry {
+        what_is_planted_by_time_is_found_and_mended,
     }
     times {
         are_read_as_one_partition,

@@ -135,6 +135,10 @@ pub(crate) async fn are_read_as_one_partition(recto: Recto) {
         (estimate.total_size, estimate.total_size_error),
         (TIMES.len() as u64 - 1, 0)
     );
+    let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+    assert_eq!(verified.wrong(), 0, "{verified:?}");
+    let looked = verified.buckets.iter().find(|of| of.collection == "newest");
+    assert_eq!(looked.map(|of| of.rows), Some(TIMES.len() as u64 - 1));
 }
 
 pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
@@ -172,6 +176,11 @@ pub(crate) async fn have_rows_without_a_time_in_one_of_their_own(recto: Recto) {
             .iter()
             .all(|view| view.entries == days.len() as u64)
     );
+    assert_eq!(verified.wrong(), 0, "{verified:?}");
+    let looked = verified.buckets.iter().filter(|of| of.collection == "oldest");
+    let looked: Vec<(&str, u64)> = looked.map(|of| (of.view.as_str(), of.rows)).collect();
+    let all = days.len() as u64;
+    assert_eq!(looked, [("primary", all), ("by_seen", all), ("unseen_last", all)]);
     let is_sampled = matches!(kind_of(&recto), Kind::Cassandra);
     let session = LocalSession::new(recto);
     let listed = session

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use recto_buckets::Roles;
+use recto_buckets::{Bucket, Roles, Shard};
 use recto_store::{Cas, CasCondition, CasOutcome, RowAddress, RowsRead, Stamp};
 
 use super::*;
@@ -14,13 +14,13 @@ use crate::tables::Tables;
 /// Rows that a step of a check reads.
 const STEP: u32 = 130;
 /// Where the regular columns of the table of directories stand: the bucket that is read, and the further ones.
-const BUCKET: u16 = 0;
+const READ: u16 = 0;
 const FURTHER: u16 = 3;
 const NEXT_BUCKET: u16 = 3;
 
-type Told = (FaultKind, Option<i64>, FaultOutcome);
+pub(super) type Told = (FaultKind, Option<i64>, FaultOutcome);
 
-fn number(cell: Option<&[u8]>) -> i64 {
+pub(super) fn number(cell: Option<&[u8]>) -> i64 {
     i64::from_be_bytes(
         cell.and_then(|cell| cell.try_into().ok())
             .expect("it is a number"),
@@ -29,7 +29,7 @@ fn number(cell: Option<&[u8]>) -> i64 {
 
 impl Shown {
     /// Of a stream that was cut often, beside others that were not.
-    async fn cut(&self) {
+    pub(super) async fn cut(&self) {
         for first in (0..ROWS).step_by(20) {
             self.put("s", first..first + 20).await;
             self.pass().await;
@@ -45,7 +45,7 @@ impl Shown {
         assert!(self.directory("s").await.rows.len() > 5, "it is cut");
     }
 
-    fn is_sampled(&self) -> bool {
+    pub(super) fn is_sampled(&self) -> bool {
         !self.inner.limits().transactions
     }
 
@@ -59,7 +59,7 @@ impl Shown {
     }
 
     /// What is found, each step by somebody else who goes on where the one before was stopped.
-    async fn checked(&self, mends: bool) -> Vec<Fault> {
+    pub(super) async fn checked(&self, mends: bool) -> Vec<Fault> {
         let (mut faults, mut position): (Vec<Fault>, Option<Vec<u8>>) = (Vec::new(), None);
         let begin = async |position: &Option<Vec<u8>>| {
             let check = self.store.check_buckets(&self.table, mends, position.as_deref());
@@ -81,7 +81,7 @@ impl Shown {
         panic!("it comes to no end");
     }
 
-    async fn told(&self, mends: bool) -> Vec<Told> {
+    pub(super) async fn told(&self, mends: bool) -> Vec<Told> {
         let told = self.checked(mends).await.into_iter().map(|fault| {
             let at = fault.clustering.map(|cells| number(cells.get(0)));
             (fault.kind, at, fault.outcome)
@@ -110,7 +110,7 @@ impl Shown {
     }
 
     /// Changes a directory as something else than this would.
-    async fn tamper(&self, stream: &str, operations: Vec<Operation>) {
+    pub(super) async fn tamper(&self, stream: &str, operations: Vec<Operation>) {
         let there = self.directory(stream).await;
         let version = there
             .rows
@@ -131,12 +131,32 @@ impl Shown {
         assert!(matches!(decided, Ok(CasOutcome::Applied)), "{decided:?}");
     }
 
-    /// Writes to a bucket, past what hides them.
-    async fn plant(&self, stream: &str, bucket: u64, operation: Operation, stamp: i64) {
+    /// Writes to a bucket, past what hides them: to the shard that is for it.
+    pub(super) async fn plant(&self, stream: &str, bucket: u64, operation: Operation, stamp: i64) {
+        let shard = match &operation {
+            Operation::Put { clustering, .. } => self.shard_of(number(clustering.get(0))),
+            _ => Shard(0),
+        };
+        self.plant_in(stream, (bucket, shard), operation, stamp).await;
+    }
+
+    pub(super) fn shard_of(&self, at: i64) -> Shard {
+        let place = self.place("s");
+        let key = place.key(&cells(&[Some(&at.to_be_bytes())]));
+        place.pieced.shards.of(&key.expect("it is one"))
+    }
+
+    pub(super) async fn plant_in(
+        &self,
+        stream: &str,
+        (bucket, shard): (u64, Shard),
+        operation: Operation,
+        stamp: i64,
+    ) {
         let (table, _) = self.partitions().await;
         let write = PartitionWrite {
             table,
-            partition: cells(&[Some(stream.as_bytes()), Some(&bucket.to_be_bytes())]),
+            partition: self.place(stream).shard_partition(Bucket(bucket), shard),
             mutations: vec![Mutation {
                 operation,
                 stamp: Some(Stamp(stamp)),
@@ -147,20 +167,24 @@ impl Shown {
         assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");
     }
 
-    async fn plant_row(&self, stream: &str, bucket: u64, at: i64, stamp: i64, text: &str) {
-        let clustering = cells(&[Some(&at.to_be_bytes())]);
-        let counted = crate::tables::counted(&clustering, std::iter::once(Some(text.as_bytes()))).1;
-        let counted = self.is_sampled().then_some(&counted[..]);
-        let row = Operation::Put {
-            cells: cells(&[counted, Some(text.as_bytes()), None]),
-            clustering,
-            replace: true,
-        };
+    pub(super) async fn plant_row(&self, stream: &str, bucket: u64, at: i64, stamp: i64, text: &str) {
+        let row = self.row(at, text);
         self.plant(stream, bucket, row, stamp).await;
     }
 
+    pub(super) fn row(&self, at: i64, text: &str) -> Operation {
+        let clustering = cells(&[Some(&at.to_be_bytes())]);
+        let counted = crate::tables::counted(&clustering, std::iter::once(Some(text.as_bytes()))).1;
+        let counted = self.is_sampled().then_some(&counted[..]);
+        Operation::Put {
+            cells: cells(&[counted, Some(text.as_bytes()), None]),
+            clustering,
+            replace: true,
+        }
+    }
+
     /// Which bucket has a row of the stream that is cut.
-    async fn bucket_of(&self, at: i64) -> u64 {
+    pub(super) async fn bucket_of(&self, at: i64) -> u64 {
         let key = self.store.key_of(&self.table, &cells(&[Some(&at.to_be_bytes())]));
         let key = key.expect("it is one");
         let directory = self.directory("s").await;
@@ -173,7 +197,7 @@ impl Shown {
         found
     }
 
-    async fn text_of(&self, stream: &str, at: i64) -> Option<String> {
+    pub(super) async fn text_of(&self, stream: &str, at: i64) -> Option<String> {
         let read = PointRead {
             table: Arc::clone(&self.table),
             partition: cells(&[Some(stream.as_bytes())]),
@@ -187,7 +211,7 @@ impl Shown {
     }
 
     /// All rows are there, each once, however they are read.
-    async fn has(&self, stream: &str, ats: &BTreeSet<i64>) {
+    pub(super) async fn has(&self, stream: &str, ats: &BTreeSet<i64>) {
         let ats: Vec<i64> = ats.iter().copied().collect();
         assert_eq!(self.slice(stream, ReadDirection::Forward).await, ats);
         let scanned = self.scan(97).await.into_iter().filter(|(of, _)| of == stream);
@@ -306,7 +330,7 @@ pub(super) async fn a_directory_that_is_damaged_is_made_anew(shown: Shown) {
             FaultKind::Damaged,
             vec![patch(&far.0, FURTHER, Some(b"\x01what"))],
         ),
-        (FaultKind::Damaged, vec![patch(&far.1, BUCKET, None)]),
+        (FaultKind::Damaged, vec![patch(&far.1, READ, None)]),
         (FaultKind::Damaged, vec![without(&[])]),
         (
             FaultKind::Damaged,
@@ -317,7 +341,7 @@ pub(super) async fn a_directory_that_is_damaged_is_made_anew(shown: Shown) {
         ),
         (
             FaultKind::Damaged,
-            vec![patch(&starts[0], BUCKET, Some(&(-3_i64).to_be_bytes()))],
+            vec![patch(&starts[0], READ, Some(&(-3_i64).to_be_bytes()))],
         ),
         (
             FaultKind::Lost,
@@ -396,13 +420,13 @@ async fn samples_are_as_their_rows() {
     let pieces = shown.store.pieces().await.expect("it is open").clone();
     let place = shown.place("s");
     let own = Arc::clone(&pieces.tables.samples);
-    let bucket = recto_buckets::Bucket(shown.bucket_of(ROWS - 1).await);
+    let bucket = Bucket(shown.bucket_of(ROWS - 1).await);
     let all = (Bound::start(), Bound::end());
     let samples = pieces.samples_between(&place, bucket, all, pieces.deadline(super::super::TIME));
     let samples = samples.await.expect("they are read");
     assert!(samples.len() > 3, "{samples:?}");
     let at = |index: usize| number(Some(&samples[index].sample.key[..]).map(|key| &key[..8])) ^ i64::MIN;
-    let write = async |bucket: recto_buckets::Bucket, key: &[u8], stamp: i64, bytes: Option<i32>| {
+    let write = async |bucket: Bucket, key: &[u8], stamp: i64, bytes: Option<i32>| {
         let clustering = cells(&[Some(key)]);
         let operation = match bytes {
             None => Operation::DeleteRow { clustering },
@@ -433,13 +457,7 @@ async fn samples_are_as_their_rows() {
         .key_of(&shown.table, &cells(&[Some(&(ROWS + 9).to_be_bytes())]));
     write(bucket, &nobodys.expect("it is one"), now, Some(250)).await;
     write(bucket, b"no key of any row", now, Some(250)).await;
-    write(
-        recto_buckets::Bucket(4_444),
-        &samples[3].sample.key,
-        now,
-        Some(250),
-    )
-    .await;
+    write(Bucket(4_444), &samples[3].sample.key, now, Some(250)).await;
     let expected = |outcome: FaultOutcome| {
         let mut expected = vec![
             (FaultKind::SampleMissing, Some(at(0)), outcome.clone()),
@@ -498,8 +516,8 @@ async fn a_cut_that_nobody_goes_on_with_is_told_and_gone_on_with() {
         .map(|row| number(row.get(STATICS + usize::from(NEXT_BUCKET))));
     let next = next.expect("it is there");
     let roles = Roles {
-        deletes: [recto_buckets::Bucket(next.unsigned_abs())].into(),
-        ..Roles::of(recto_buckets::Bucket(0))
+        deletes: [Bucket(next.unsigned_abs())].into(),
+        ..Roles::of(Bucket(0))
     };
     let piece = recto_buckets::Piece {
         start: starts[2].clone(),

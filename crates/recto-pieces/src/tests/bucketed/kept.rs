@@ -8,21 +8,21 @@ use recto_model::width::{Width, WidthUnit};
 use super::*;
 use crate::tables::Tables;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-const HOUR_MS: i64 = 3_600_000;
+pub(super) const HOUR: Duration = Duration::from_secs(3_600);
+pub(super) const HOUR_MS: i64 = 3_600_000;
 /// Rows that come each hour.
 const EACH: i64 = 6;
 /// For how many hours they are kept.
-const KEPT: u32 = 8;
+pub(super) const KEPT: u32 = 8;
 
-const fn hours(count: u32) -> Width {
+pub(super) const fn hours(count: u32) -> Width {
     Width {
         count,
         unit: WidthUnit::Hour,
     }
 }
 
-fn kept(bound: BucketBound, direction: Direction, shards: u8) -> Table {
+pub(super) fn kept(bound: BucketBound, direction: Direction, shards: u8) -> Table {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let columns = vec![
         column("stream", Type::Text, ColumnKind::Partition),
@@ -43,12 +43,12 @@ fn kept(bound: BucketBound, direction: Direction, shards: u8) -> Table {
 }
 
 impl Shown {
-    fn now_ms(&self) -> i64 {
+    pub(super) fn now_ms(&self) -> i64 {
         self.environment.now_micros() / 1_000
     }
 
     /// The rows of the hour that it is.
-    fn of_this_hour(&self) -> impl Iterator<Item = i64> + Clone + use<> {
+    pub(super) fn of_this_hour(&self) -> impl Iterator<Item = i64> + Clone + use<> {
         let hour = self.now_ms() / HOUR_MS * HOUR_MS;
         (0..EACH).map(move |number| hour + number * 1_000)
     }
@@ -78,12 +78,12 @@ impl Shown {
     }
 
     /// Rows as they lie in the store below, wherever.
-    async fn lying(&self) -> usize {
+    pub(super) async fn lying(&self) -> usize {
         let (table, _) = self.partitions().await;
         self.count_of(&table).await
     }
 
-    async fn count_of(&self, table: &Arc<Table>) -> usize {
+    pub(super) async fn count_of(&self, table: &Arc<Table>) -> usize {
         let snapshot = self.inner.snapshot().expect("it is open");
         let (range, options) = (TokenRange::whole(), ReadOptions::default());
         let read = snapshot.scan(table, &range, None, 100_000, &options).await;
@@ -97,10 +97,6 @@ impl Shown {
 async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     let environment = environment();
     let inner: Arc<dyn Store> = Arc::new(memory(&environment));
-    let is_by_time = matches!(
-        table.options().buckets.map(|buckets| buckets.bound),
-        Some(BucketBound::Time(_))
-    );
     let shown = Shown::over(inner, environment, table).await;
     // Another process does the same at the same time.
     let other = shown.opened_anew();
@@ -136,15 +132,7 @@ async fn goes_by_whole_buckets(table: Table, slack_hours: i64) {
     let lying = i64::try_from(shown.lying().await).expect("they are few");
     assert!(found <= lying && lying <= found + 2 * EACH, "{found} of {lying}");
     assert!(shown.store.bucket_metrics().dropped + other.store.bucket_metrics().dropped >= 15);
-    // Buckets by time, and those of shards, are not checked yet.
-    let is_sharded = shown
-        .table
-        .options()
-        .buckets
-        .is_some_and(|buckets| buckets.shards > 1);
-    if !is_by_time && !is_sharded {
-        shown.is_well().await;
-    }
+    shown.is_well().await;
     // Nobody writes any more.
     tokio::time::sleep(HOUR * (KEPT + 8)).await;
     assert_eq!(shown.by_hours(100_000).await, BTreeMap::new());

@@ -6,10 +6,10 @@ use super::*;
 use crate::list::Seek;
 
 /// More than a window of a directory has.
-const DAYS: i64 = 600;
-const DAY_MS: i64 = 86_400_000;
+pub(super) const DAYS: i64 = 600;
+pub(super) const DAY_MS: i64 = 86_400_000;
 
-fn by_day(direction: Direction, shards: u8) -> Table {
+pub(super) fn by_day(direction: Direction, shards: u8) -> Table {
     let plain = ColumnKind::Regular(WriteKind::Plain);
     let columns = vec![
         column("stream", Type::Text, ColumnKind::Partition),
@@ -33,7 +33,7 @@ fn by_day(direction: Direction, shards: u8) -> Table {
 }
 
 /// Noons of days around 1970, in no order.
-fn noons() -> Vec<i64> {
+pub(super) fn noons() -> Vec<i64> {
     let days = (0..DAYS).map(|number| number * 251 % DAYS - DAYS / 2);
     days.map(|day| day * DAY_MS + DAY_MS / 2).collect()
 }

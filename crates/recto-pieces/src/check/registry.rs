@@ -1,0 +1,218 @@
+//! The stage of the registry of buckets by time, and buckets that have rows and that it does not have.
+//!
+//! What it should say follows from arithmetic, but for which buckets there are; and those that have no rows may stand there. So each entry is
+//! right or wrong by itself. It is written before the first row of its bucket: of one that is missing nothing is on its way.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_buckets::{Bucket, Shard, Span};
+use recto_model::{RowRef, Slice};
+use recto_store::{Operation, PartitionWrite, Stamp, TokenRange};
+
+use super::directories::of_partition;
+use super::fault::{Fault, FaultKind, FaultOutcome};
+use super::position::Next;
+use super::remains::encoded_of;
+use super::{BucketCheck, CheckStep, Engine};
+use crate::copying::slice_of;
+use crate::error::Result;
+use crate::limits::{MAX_LOOKS_AT_ONCE, SUSPECT_AGE};
+use crate::place::{PieceStore, Place};
+use crate::tables::mutation;
+use crate::times::{TimeBucket, Times};
+
+/// Where the columns of a row of the table stand.
+const START: usize = 2;
+const BUCKET: usize = 3;
+
+/// Why an entry was not mended.
+const NEWER: &str = "what is there, or was deleted there, has a stamp ahead of the clock: repair again when the clock is there";
+
+/// A bucket that has rows, of which a shard was met.
+pub(super) struct Met {
+    pub(super) place: Arc<Place>,
+    pub(super) bucket: TimeBucket,
+    pub(super) shard: Shard,
+}
+
+impl BucketCheck {
+    /// Entries of the registry.
+    pub(super) async fn registry(&mut self, rows: u32, step: &mut CheckStep) -> Result<Option<Next>> {
+        let (Engine::Pieces(pieces), Some(times)) = (self.engine.clone(), self.bucketed.pieced.times.clone())
+        else {
+            return Ok(None);
+        };
+        let own = Arc::clone(&pieces.tables.times);
+        let after = self.position.after.take().map(|next| next.scan);
+        let read = self.ask(|snapshot, options| {
+            let (own, after) = (Arc::clone(&own), after.clone());
+            async move {
+                let range = TokenRange::whole();
+                snapshot.scan(&own, &range, after.as_ref(), rows, &options).await
+            }
+        });
+        let read = read.await?;
+        step.read = read.rows.len() as u64;
+        let name = self.table().name().to_owned();
+        let mut last: Option<Arc<Place>> = None;
+        for row in read.rows.iter() {
+            let Some(encoded) = encoded_of(row, &name) else {
+                continue;
+            };
+            let place = match last.take().filter(|place| place.id.1 == encoded) {
+                Some(place) => place,
+                None => match self.bucketed.pieced.partition_of(encoded) {
+                    Ok(partition) => {
+                        let place = Arc::new(Place::new(&self.bucketed.pieced, partition)?);
+                        // Once: who goes on with it does so within a partition, too.
+                        let start = row.get(START).unwrap_or_default();
+                        if !self.is_marked(&place).await? && pieces.begins_at(&place, start).await? {
+                            self.told_unless_marked(&place).await?;
+                        }
+                        place
+                    }
+                    Err(error) => {
+                        self.nobodys("recto_times", &error);
+                        continue;
+                    }
+                },
+            };
+            self.entry(&pieces, (&place, &times), row).await?;
+            last = Some(place);
+        }
+        Ok(read.next.map(|scan| Next { scan, open: None }))
+    }
+
+    /// Looks at an entry as it was read.
+    async fn entry(
+        &mut self,
+        pieces: &PieceStore,
+        (place, times): (&Arc<Place>, &Times),
+        row: RowRef<'_>,
+    ) -> Result<()> {
+        let start = row.get(START).unwrap_or_default();
+        let number = row.get(BUCKET).and_then(|number| number.try_into().ok());
+        let number = number.map(|number| Bucket(u64::from_be_bytes(number)));
+        let right = times.bucket_of(start).ok();
+        let right = right.filter(|right| right.start == start);
+        if right.as_ref().is_some_and(|right| Some(right.bucket) == number) {
+            return Ok(());
+        }
+        let outcome = if self.mends {
+            pieces.put_entry_right(place, start, right.as_ref()).await?
+        } else {
+            FaultOutcome::Left
+        };
+        let what = match right {
+            Some(_) => "an entry of the registry has not the number of its bucket",
+            None => "an entry of the registry begins where no bucket does",
+        };
+        self.fault(Fault {
+            bucket: right.map(|right| right.bucket).or(number),
+            ..of_partition(place, FaultKind::Damaged, what.to_owned(), outcome)
+        });
+        Ok(())
+    }
+
+    /// Tells of buckets that were met and have no entry, once each: at the first of their shards that has any of their rows.
+    pub(super) async fn unregistered(&mut self, met: Vec<Met>) -> Result<()> {
+        let Engine::Pieces(pieces) = self.engine.clone() else {
+            return Ok(());
+        };
+        let looks = met.iter().map(|met| async {
+            let entry = pieces.entry_at(&met.place, &met.bucket.start).await?;
+            Ok::<_, crate::PiecesError>(entry.is_some())
+        });
+        let looks: Vec<_> = looks.collect();
+        let looks = stream::iter(looks).buffered(MAX_LOOKS_AT_ONCE);
+        let has_entry: Vec<bool> = looks.try_collect().await?;
+        let missing = met.into_iter().zip(has_entry).filter(|(_, has_entry)| !has_entry);
+        let missing: Vec<Met> = missing.map(|(met, _)| met).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Who drops what is not kept deletes rows first, then their entries.
+        tokio::time::sleep(SUSPECT_AGE).await;
+        for met in missing {
+            if !pieces.lacks_entry(&met).await? {
+                continue;
+            }
+            let outcome = if self.mends {
+                self.mark(&met.place).await?;
+                pieces
+                    .put_entry_right(&met.place, &met.bucket.start, Some(&met.bucket))
+                    .await?
+            } else {
+                FaultOutcome::Left
+            };
+            self.fault(Fault {
+                bucket: Some(met.bucket.bucket),
+                ..of_partition(&met.place, FaultKind::Unregistered, String::new(), outcome)
+            });
+        }
+        Ok(())
+    }
+}
+
+impl PieceStore {
+    /// Whether a bucket has rows and no entry. It is so of the first of its shards only; and rows that are not kept any more are told one by one.
+    async fn lacks_entry(&self, met: &Met) -> Result<bool> {
+        let Met { place, bucket, shard } = met;
+        if self.entry_at(place, &bucket.start).await?.is_some() {
+            return Ok(false);
+        }
+        let span = bucket.span();
+        let floor = self.floor_beside(place, true).await?;
+        if floor.is_some_and(|floor| floor.hides_all(&span)) {
+            return Ok(false);
+        }
+        // Of a shard that is none there are none.
+        let mut shards = place.pieced.shards.all();
+        while let Some(one) = shards.next().filter(|one| one <= shard) {
+            if self.has_rows(place, (bucket.bucket, one), &span).await? {
+                return Ok(one == *shard);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a shard of a bucket has any rows of a span.
+    pub(super) async fn has_rows(&self, place: &Place, lies: (Bucket, Shard), span: &Span) -> Result<bool> {
+        let first = Slice {
+            limit: 1,
+            ..slice_of(place, lies, span)?
+        };
+        Ok(!self.read_rows(&first).await?.rows.is_empty())
+    }
+
+    /// Writes what should stand at the start of a bucket; none: nothing, as none begins there.
+    async fn put_entry_right(
+        &self,
+        place: &Place,
+        start: &[u8],
+        right: Option<&TimeBucket>,
+    ) -> Result<FaultOutcome> {
+        let there = self.entry_at(place, start).await?;
+        let above = there.map_or(0, |(_, stamp)| stamp.0.saturating_add(1));
+        let stamp = Stamp((self.stamps)().0.max(above));
+        let write = if let Some(right) = right {
+            self.entry_of(place, right, stamp)
+        } else {
+            let clustering = std::iter::once(Some(start)).collect();
+            PartitionWrite {
+                table: Arc::clone(&self.tables.times),
+                partition: place.directory_partition(),
+                mutations: vec![mutation(Operation::DeleteRow { clustering }, stamp, None)],
+            }
+        };
+        self.write_step(write).await?;
+        let is = self.entry_at(place, start).await?.map(|(number, _)| number);
+        let is_right = is == right.map(|right| Some(right.bucket));
+        Ok(if is_right {
+            FaultOutcome::Mended
+        } else {
+            FaultOutcome::Stays(NEWER.to_owned())
+        })
+    }
+}

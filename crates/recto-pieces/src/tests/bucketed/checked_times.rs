@@ -1,0 +1,374 @@
+//! What is wrong with buckets by time is found, and mended: their registry, and rows that lie in others.
+
+use recto_store::{RowsRead, Stamp};
+
+use super::checks::{Told, number};
+use super::kept::{HOUR, HOUR_MS, KEPT, hours, kept};
+use super::times::{DAY_MS, DAYS, by_day, noons};
+use super::*;
+use crate::check::{FaultKind, FaultOutcome};
+use crate::tables::Tables;
+use crate::times::TimeBucket;
+
+/// In the table of the registry.
+const START: usize = 2;
+const BUCKET: usize = 3;
+
+impl Shown {
+    fn day_of(&self, at: i64) -> TimeBucket {
+        let place = self.place("s");
+        let key = place.key(&cells(&[Some(&at.to_be_bytes())])).expect("it is one");
+        let times = place.pieced.times.as_ref().expect("it is by time");
+        times.bucket_of(&key).expect("it is one")
+    }
+
+    async fn entries(&self, stream: &str) -> RowsRead {
+        let partition = self.place(stream).directory_partition();
+        let slice = Slice::from_start(&Tables::new().times, partition, 10_000);
+        let snapshot = self.inner.snapshot().expect("it is open");
+        let read = snapshot.slice(&slice, &ReadOptions::default()).await;
+        read.expect("it is read")
+    }
+
+    /// Writes to the registry as something else than this would.
+    async fn register(&self, partition: Cells, operation: Operation, stamp: i64) {
+        let write = PartitionWrite {
+            table: Tables::new().times,
+            partition,
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some(Stamp(stamp)),
+                ttl_seconds: None,
+            }],
+        };
+        let written = self.inner.write(write, WriteOptions::default()).await;
+        assert!(matches!(written, Ok(WriteOutcome::Done)), "{written:?}");
+    }
+
+    async fn unregister(&self, stream: &str, start: &[u8], stamp: i64) {
+        let clustering = cells(&[Some(start)]);
+        let partition = self.place(stream).directory_partition();
+        self.register(partition, Operation::DeleteRow { clustering }, stamp)
+            .await;
+    }
+
+    async fn enter(&self, stream: &str, start: &[u8], bucket: u64, stamp: i64) {
+        let entry = Operation::Patch {
+            clustering: cells(&[Some(start)]),
+            columns: vec![0],
+            cells: cells(&[Some(&bucket.to_be_bytes())]),
+        };
+        let partition = self.place(stream).directory_partition();
+        self.register(partition, entry, stamp).await;
+    }
+
+    async fn unmark(&self, stream: &str, stamp: i64) {
+        let unmark = Operation::PatchStatic {
+            columns: vec![0],
+            cells: cells(&[None]),
+        };
+        self.plant(stream, 0, unmark, stamp).await;
+    }
+
+    async fn sorted(&self, stream: &str) -> Vec<i64> {
+        let mut found = self.slice(stream, ReadDirection::Forward).await;
+        found.sort_unstable();
+        found
+    }
+}
+
+fn all_of(kinds: Vec<(FaultKind, Option<i64>)>, outcome: &FaultOutcome) -> Vec<Told> {
+    let mut all: Vec<Told> = kinds
+        .into_iter()
+        .map(|(kind, at)| (kind, at, outcome.clone()))
+        .collect();
+    all.sort_by_key(|(kind, at, _)| (*kind, *at));
+    all
+}
+
+async fn by_days(direction: Direction, shards: u8) -> Shown {
+    let environment = environment();
+    let inner = Arc::new(memory(&environment));
+    let shown = Shown::over(inner, environment, by_day(direction, shards)).await;
+    for some in noons().chunks(60) {
+        shown.put("s", some.iter().copied()).await;
+    }
+    for stream in ["gone", "small"] {
+        shown.put(stream, noons().into_iter().take(9)).await;
+    }
+    shown
+}
+
+const EACH_WAY: [(Direction, u8); 3] = [
+    (Direction::Ascending, 1),
+    (Direction::Descending, 1),
+    (Direction::Descending, SHARDS),
+];
+
+#[tokio::test(start_paused = true)]
+async fn what_ordinary_writes_leave_is_well() {
+    for (direction, shards) in EACH_WAY {
+        let shown = by_days(direction, shards).await;
+        shown.is_well().await;
+        for at in noons().into_iter().step_by(7) {
+            shown.delete("s", at).await;
+        }
+        let now = (shown.stamps)().0;
+        // It has no rows, and stands there all the same.
+        let later = shown.day_of(DAY_MS * 10_000);
+        shown.enter("s", &later.start, later.bucket.0, now).await;
+        shown.is_well().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_a_registry_is_found_and_mended() {
+    for (direction, shards) in EACH_WAY {
+        let shown = by_days(direction, shards).await;
+        let now = (shown.stamps)().0;
+        let mut all = noons();
+        all.sort_unstable();
+        // One that nobody reads, one that is read for another, and some that begin where no bucket does, or are none.
+        let lacking = shown.day_of(all[5]);
+        shown.unregister("s", &lacking.start, now).await;
+        let wrong = shown.day_of(all[300]);
+        shown
+            .enter("s", &wrong.start, lacking.bucket.0, now + 3_000_000)
+            .await;
+        let mut within = wrong.start.clone();
+        *within.last_mut().expect("it has a time") ^= 1;
+        shown.enter("s", &within, wrong.bucket.0, now).await;
+        shown.enter("s", b"none", 77, now).await;
+        for stream in ["small", "s"] {
+            shown.unmark(stream, now).await;
+        }
+        // All are gone, and nobody meets it.
+        for row in shown.entries("gone").await.rows.iter() {
+            let start = row.get(START).expect("it is whole").to_vec();
+            shown.unregister("gone", &start, now).await;
+        }
+        shown.unmark("gone", now).await;
+        assert!(shown.sorted("s").await.len() < all.len());
+        let kinds = || {
+            let mut kinds = vec![(FaultKind::Unregistered, None); 1 + 9];
+            kinds.extend([(FaultKind::Damaged, None); 3]);
+            kinds.extend([(FaultKind::Unmarked, None); 2]);
+            kinds
+        };
+        let shown = shown.opened_anew();
+        assert_eq!(shown.told(false).await, all_of(kinds(), &FaultOutcome::Left));
+        assert!(shown.sorted("s").await.len() < all.len());
+        assert_eq!(shown.told(true).await, all_of(kinds(), &FaultOutcome::Mended));
+        shown.is_well().await;
+        assert_eq!(shown.sorted("s").await, all);
+        assert_eq!(shown.sorted("gone").await.len(), 9);
+        assert_eq!(shown.scan(97).await.len(), all.len() + 2 * 9);
+        assert_eq!(shown.entries("s").await.rows.len(), DAYS as usize);
+        for row in shown.entries("s").await.rows.iter() {
+            let start = row.get(START).expect("it is whole");
+            let right = shown
+                .place("s")
+                .pieced
+                .times
+                .clone()
+                .expect("it is by time")
+                .bucket_of(start);
+            let right = right.expect("it is an edge");
+            assert_eq!(
+                (&right.start[..], number(row.get(BUCKET))),
+                (start, right.bucket.0.cast_signed())
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_is_nobodys_or_ahead_of_the_clock_stays() {
+    let shown = by_days(Direction::Ascending, 1).await;
+    let now = (shown.stamps)().0;
+    let entry = Operation::Patch {
+        clustering: cells(&[Some(b"x")]),
+        columns: vec![0],
+        cells: cells(&[Some(&7_u64.to_be_bytes())]),
+    };
+    shown
+        .register(cells(&[Some(b"events"), Some(b"\xff\xff")]), entry, now)
+        .await;
+    let lacking = shown.day_of(noons()[3]);
+    shown.unregister("s", &lacking.start, now + 60_000_000_000).await;
+    for mends in [false, true] {
+        let told = shown.told(mends).await;
+        let [(damaged, None, nobodys), (unregistered, None, ahead)] = &told[..] else {
+            panic!("{told:?}")
+        };
+        assert_eq!(
+            (*damaged, *unregistered),
+            (FaultKind::Damaged, FaultKind::Unregistered)
+        );
+        let stays = |outcome: &FaultOutcome, what: &str| matches!(outcome, FaultOutcome::Stays(why) if why.contains(what));
+        assert!(stays(nobodys, "delete it from recto_times"), "{told:?}");
+        assert_eq!(stays(ahead, "ahead of the clock"), mends, "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rows_that_lie_in_another_bucket_are_taken_home() {
+    for (direction, shards) in EACH_WAY {
+        let shown = by_days(direction, shards).await;
+        let now = (shown.stamps)().0;
+        let mut all = noons();
+        all.sort_unstable();
+        let (first, last) = (all[0], all[DAYS as usize - 1]);
+        let bucket = shown.day_of(first).bucket.0;
+        // Of a day that has no bucket yet, in one of none, and in the root; an older and a newer one.
+        let [new, newer] = [last + DAY_MS, last + 2 * DAY_MS];
+        shown.plant_row("s", bucket, new, now, "astray").await;
+        shown.plant_row("s", bucket + 1, newer, now, "in none").await;
+        shown.plant_row("s", 0, all[7] + 1, now, "in the root").await;
+        shown.plant_row("s", 1, all[8] + 1, now, "without a time").await;
+        shown.plant_row("s", bucket, all[9], 1, "of before").await;
+        shown
+            .plant_row("s", bucket, all[10], now + 5_000_000, "newer")
+            .await;
+        let kinds = || {
+            let strays = [new, newer, all[7] + 1, all[8] + 1];
+            let strays = strays.map(|at| (FaultKind::Stray, Some(at)));
+            let doubles = [all[9], all[10]].map(|at| (FaultKind::Double, Some(at)));
+            strays.into_iter().chain(doubles).collect()
+        };
+        assert_eq!(shown.told(false).await, all_of(kinds(), &FaultOutcome::Left));
+        assert_eq!(shown.sorted("s").await, all);
+        assert_eq!(shown.told(true).await, all_of(kinds(), &FaultOutcome::Mended));
+        shown.is_well().await;
+        assert_eq!(shown.text_of("s", new).await.as_deref(), Some("astray"));
+        assert_eq!(
+            shown.text_of("s", all[9]).await,
+            Some(format!("{:0>200}", all[9]))
+        );
+        assert_eq!(shown.text_of("s", all[10]).await.as_deref(), Some("newer"));
+        all.extend([new, newer, all[7] + 1, all[8] + 1]);
+        all.sort_unstable();
+        assert_eq!(shown.sorted("s").await, all);
+    }
+}
+
+/// What is gone by then is not written by somebody who knew an entry: it is gone one by one; and the floor is looked at where it is decided.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_kept_any_more_goes() {
+    for (direction, shards) in [(Direction::Ascending, SHARDS), (Direction::Descending, 1)] {
+        let environment = environment();
+        let inner: Arc<dyn Store> = Arc::new(memory(&environment));
+        let table = kept(BucketBound::Time(hours(1)), direction, shards);
+        let shown = Shown::over(inner, environment, table).await;
+        for _ in 0..KEPT + 6 {
+            shown.put("s", shown.of_this_hour()).await;
+            tokio::time::sleep(HOUR).await;
+        }
+        shown.is_well().await;
+        let lying = shown.lying().await;
+        let now = (shown.stamps)().0;
+        let long_ago = (shown.now_ms() / HOUR_MS - i64::from(KEPT) - 4) * HOUR_MS;
+        let bucket = shown.day_of(long_ago).bucket.0;
+        shown.plant_row("s", bucket, long_ago, now, "late").await;
+        let elsewhere = shown.day_of(long_ago + 1_000 * HOUR_MS).bucket.0;
+        shown
+            .plant_row("s", elsewhere, long_ago + 1, now, "late, and astray")
+            .await;
+        let kinds = || {
+            vec![
+                (FaultKind::BelowFloor, Some(long_ago)),
+                (FaultKind::Stray, Some(long_ago + 1)),
+            ]
+        };
+        assert_eq!(shown.told(false).await, all_of(kinds(), &FaultOutcome::Left));
+        assert_eq!(shown.told(true).await, all_of(kinds(), &FaultOutcome::Mended));
+        shown.is_well().await;
+        assert_eq!(shown.lying().await, lying);
+        // Where the floor stands there is one piece beside the registry.
+        let before = shown.directory("s").await;
+        let further = Operation::Patch {
+            clustering: cells(&[Some(b"")]),
+            columns: vec![3],
+            cells: cells(&[Some(b"\x01what")]),
+        };
+        shown.tamper("s", vec![further]).await;
+        let shown = shown.opened_anew();
+        let damaged = || vec![(FaultKind::Damaged, None)];
+        assert_eq!(shown.told(false).await, all_of(damaged(), &FaultOutcome::Left));
+        assert_eq!(shown.told(true).await, all_of(damaged(), &FaultOutcome::Mended));
+        shown.is_well().await;
+        let after = shown.directory("s").await;
+        let floor = |read: &RowsRead| {
+            read.rows
+                .iter()
+                .next()
+                .and_then(|row| row.get(3).map(<[u8]>::to_vec))
+        };
+        assert!(floor(&before).is_some());
+        assert_eq!(floor(&after), floor(&before));
+    }
+}
+
+/// Where transactions move rows there is a directory, whose pieces are by time.
+async fn pieces_by_time_are_made_anew(inner: Arc<dyn Store>) {
+    let shown = Shown::over(inner, Environment::system(), by_day(Direction::Descending, 1)).await;
+    let mut all: Vec<i64> = noons().into_iter().take(40).collect();
+    shown.put("s", all.iter().copied()).await;
+    all.sort_unstable();
+    shown.is_well().await;
+    let without = |start: &Vec<u8>| Operation::DeleteRow {
+        clustering: cells(&[Some(start)]),
+    };
+    let mut shown = shown;
+    for kind in [FaultKind::Stray, FaultKind::Damaged, FaultKind::Lost] {
+        let directory = shown.directory("s").await;
+        let starts = directory.rows.iter();
+        let starts: Vec<Vec<u8>> = starts.filter_map(|row| Some(row.get(2)?.to_vec())).collect();
+        let damage = match kind {
+            FaultKind::Stray => vec![without(&starts[3])],
+            FaultKind::Damaged => vec![without(&starts[0])],
+            _ => {
+                let shared = Operation::PatchStatic {
+                    columns: (0..5).collect(),
+                    cells: cells(&[None; 5]),
+                };
+                starts.iter().map(without).chain([shared]).collect()
+            }
+        };
+        shown.tamper("s", damage).await;
+        shown = shown.opened_anew();
+        let found = shown.told(false).await;
+        assert!(
+            matches!(&found[..], [(found, _, FaultOutcome::Left)] if *found == kind),
+            "{found:?}"
+        );
+        let mended = shown.told(true).await;
+        assert!(
+            matches!(&mended[..], [(found, _, FaultOutcome::Mended)] if *found == kind),
+            "{mended:?}"
+        );
+        shown.is_well().await;
+        assert_eq!(shown.sorted("s").await, all);
+        // Whatever comes to any of these days, and to others.
+        let more: Vec<i64> = all.iter().flat_map(|at| [at - 1, at + 1]).collect();
+        for at in more {
+            shown.put("s", std::iter::once(at)).await;
+        }
+        shown.put("s", std::iter::once(all[0] - 50 * DAY_MS)).await;
+        all = shown.sorted("s").await;
+        all.dedup();
+        shown.is_well().await;
+    }
+    assert!(all.len() > 40 * 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pieces_by_time_in_memory() {
+    pieces_by_time_are_made_anew(Arc::new(MemoryStore::new(Environment::system()))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pieces_by_time_on_disk() {
+    let folder = tempfile::tempdir().expect("there is room");
+    pieces_by_time_are_made_anew(embedded(&folder, EmbeddedOptions::default())).await;
+}
