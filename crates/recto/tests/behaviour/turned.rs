@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use recto::schema::WriteMode;
 use recto::{Collection, DynamicRecord, Recto};
@@ -113,11 +113,10 @@ async fn turned(recto: Recto, mode: &str) {
     let tasks = (0..WRITERS).map(|writer| tokio::spawn(write(records.clone(), writer, Arc::clone(&writers))));
     let tasks: Vec<_> = tasks.collect();
     for bucket in moves {
-        let (before, began) = (writers.done.load(Ordering::Relaxed), Instant::now());
+        let before = writers.done.load(Ordering::Relaxed);
         recto.apply(&schema(bucket)).await.unwrap();
         tokio::time::sleep(WHILE).await;
         let done = writers.done.load(Ordering::Relaxed) - before;
-        println!("{mode}, {bucket}: {done} writes in {:?}", began.elapsed());
         assert!(done > 10, "{bucket}: {done} writes meanwhile");
         let _nobody_writes = writers.may_write.write().await;
         assert!(assert_views_are_exact(&recto, "visits").await > 0, "{bucket}");
