@@ -57,7 +57,7 @@ impl<'c> Processes<'c> {
 }
 
 #[test]
-#[ignore = "a node that comes back does not know tables, or what is in them, for a moment, and says so; it is run by name"]
+#[ignore = "it takes three minutes of three nodes and all processors; it is run by name"]
 fn rows_stay_as_they_were_written_while_nodes_and_processes_die() {
     let lease = Lease::new();
     let cluster = lease.cluster();
