@@ -42,7 +42,7 @@ const WRITERS: [usize; 3] = [1, 16, 64];
 const SPELL: Duration = Duration::from_secs(3);
 const WRITE_ROUNDS: usize = 3;
 const BODY: &str =
-    "a hundred bytes or so of what each row of the list says beside when it came, as short messages do.";
+    "a hundred bytes or so of what each row of the list says beside when it came - as short messages do.";
 /// What a request may take where others use the machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
