@@ -213,10 +213,10 @@ impl Lists {
 
 fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f64), section: &mut Section) {
     let rounds = world.arguments.rounds(ROUNDS);
-    let deep = rows - BEHIND;
+    let depth = rows - BEHIND;
     let mut times = Table::new(
         format!("Pages of {PAGE} rows, µs each"),
-        &["list", "depth 1", &format!("depth {deep}"), "deep / shallow"],
+        &["list", "depth 1", &format!("depth {depth}"), "deep / shallow"],
     );
     let mut costs = Table::new(
         "What pages touch, from the first one on",
@@ -234,7 +234,7 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
     let cursors: Vec<[String; 2]> = lists
         .of
         .iter()
-        .map(|(_, list)| [1, deep].map(|depth| lists.cursor_at(list, depth)))
+        .map(|(_, list)| [1, depth].map(|depth| lists.cursor_at(list, depth)))
         .collect();
     world.progress.say("pages");
     let mut contenders: Vec<Contender<'_>> = Vec::new();
@@ -252,7 +252,7 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
         let figures = [shallow.median(), deep.median(), deep.over(shallow)];
         times.push(*name, figures.map(Some));
         if number > 0 {
-            for (depth, at) in [(1, 0), (deep_of(rows), 1)] {
+            for (depth, at) in [(1, 0), (depth, 1)] {
                 section.targets.push(Target::at_most(
                     format!("{store}, page of {PAGE} rows at depth {depth}, {name} / plain"),
                     wanted,
@@ -260,7 +260,7 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
                 ));
             }
             section.targets.push(Target::at_most(
-                format!("{store}, {name}, page at depth {} / depth 1", deep_of(rows)),
+                format!("{store}, {name}, page at depth {depth} / depth 1"),
                 1.1,
                 deep.over(shallow),
             ));
@@ -283,10 +283,6 @@ fn pages(world: &mut World, lists: &Lists, rows: i64, (store, wanted): (&str, f6
         costs.push(*name, figures.map(Some));
     }
     section.tables.extend([times, costs]);
-}
-
-fn deep_of(rows: i64) -> i64 {
-    rows - BEHIND
 }
 
 /// How many rows a second so many writers put to one list.

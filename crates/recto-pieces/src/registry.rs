@@ -29,7 +29,7 @@ use crate::tables::mutation;
 use crate::times::{TimeBucket, Times};
 
 /// Where the columns of a row of the table stand.
-const START: usize = 2;
+pub(crate) const START: usize = 2;
 const BUCKET: usize = 3;
 /// Of the columns outside the key.
 const BUCKET_COLUMN: u16 = 0;
@@ -89,9 +89,9 @@ impl Registered {
 }
 
 /// An entry as it was read.
-struct Entry {
-    start: Key,
-    bucket: Bucket,
+pub(crate) struct Entry {
+    pub(crate) start: Key,
+    pub(crate) bucket: Bucket,
 }
 
 impl PieceStore {
@@ -298,7 +298,7 @@ impl PieceStore {
             .await?;
         let stamp = Stamp(read.stamps.first().copied().unwrap_or_default());
         let row = read.rows.iter().next();
-        Ok(row.map(|row| (entry_of(row).map(|entry| entry.bucket), stamp)))
+        Ok(row.map(|row| (read_entry(row).map(|entry| entry.bucket), stamp)))
     }
 
     /// Whether the first thing that stands in the registry of a partition is at this start.
@@ -321,17 +321,27 @@ impl PieceStore {
         if starts.is_empty() {
             return Ok(());
         }
-        let stamp = (self.stamps)();
-        let delete = |start: &Key| {
+        let starts = starts.iter().map(Vec::as_slice);
+        self.write_step(self.without_entries(place, starts, (self.stamps)()))
+            .await
+    }
+
+    /// What deletes the entries at these starts.
+    pub(crate) fn without_entries<'s>(
+        &self,
+        place: &Place,
+        starts: impl IntoIterator<Item = &'s [u8]>,
+        stamp: Stamp,
+    ) -> PartitionWrite {
+        let delete = |start: &[u8]| {
             let clustering = cells_of(start);
             mutation(Operation::DeleteRow { clustering }, stamp, None)
         };
-        let write = PartitionWrite {
+        PartitionWrite {
             table: Arc::clone(&self.tables.times),
             partition: place.directory_partition(),
-            mutations: starts.iter().map(delete).collect(),
-        };
-        self.write_step(write).await
+            mutations: starts.into_iter().map(delete).collect(),
+        }
     }
 
     async fn read_entries(
@@ -396,7 +406,7 @@ impl PieceStore {
             ..self.entries_slice(place, (from, to), most + 1)
         };
         let read = self.entry_rows(&slice, false, deadline).await?;
-        let entries: Option<Vec<Entry>> = read.rows.iter().map(entry_of).collect();
+        let entries: Option<Vec<Entry>> = read.rows.iter().map(read_entry).collect();
         let mut entries = entries.ok_or_else(missing)?;
         let next = entries.get(most as usize).map(|entry| entry.start.clone());
         entries.truncate(most as usize);
@@ -465,7 +475,7 @@ fn cells_of(key: &[u8]) -> Cells {
 }
 
 /// None: a cell is missing, or is not of its type.
-fn entry_of(row: RowRef<'_>) -> Option<Entry> {
+pub(crate) fn read_entry(row: RowRef<'_>) -> Option<Entry> {
     let number = u64::from_be_bytes(row.get(BUCKET)?.try_into().ok()?);
     Some(Entry {
         start: row.get(START)?.to_vec(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_buckets::{Bucket, Shard, Span};
 use recto_model::{RowRef, Slice};
-use recto_store::{Operation, PartitionWrite, Stamp, TokenRange};
+use recto_store::{Stamp, TokenRange};
 
 use super::directories::of_partition;
 use super::fault::{Fault, FaultKind, FaultOutcome};
@@ -19,12 +19,8 @@ use crate::copying::slice_of;
 use crate::error::Result;
 use crate::limits::{MAX_LOOKS_AT_ONCE, SUSPECT_AGE};
 use crate::place::{PieceStore, Place};
-use crate::tables::mutation;
+use crate::registry::{START, read_entry};
 use crate::times::{TimeBucket, Times};
-
-/// Where the columns of a row of the table stand.
-const START: usize = 2;
-const BUCKET: usize = 3;
 
 /// Why an entry was not mended.
 const NEWER: &str = "what is there, or was deleted there, has a stamp ahead of the clock: repair again when the clock is there";
@@ -92,8 +88,7 @@ impl BucketCheck {
         row: RowRef<'_>,
     ) -> Result<()> {
         let start = row.get(START).unwrap_or_default();
-        let number = row.get(BUCKET).and_then(|number| number.try_into().ok());
-        let number = number.map(|number| Bucket(u64::from_be_bytes(number)));
+        let number = read_entry(row).map(|entry| entry.bucket);
         let right = times.bucket_of(start).ok();
         let right = right.filter(|right| right.start == start);
         if right.as_ref().is_some_and(|right| Some(right.bucket) == number) {
@@ -196,15 +191,9 @@ impl PieceStore {
         let there = self.entry_at(place, start).await?;
         let above = there.map_or(0, |(_, stamp)| stamp.0.saturating_add(1));
         let stamp = Stamp((self.stamps)().0.max(above));
-        let write = if let Some(right) = right {
-            self.entry_of(place, right, stamp)
-        } else {
-            let clustering = std::iter::once(Some(start)).collect();
-            PartitionWrite {
-                table: Arc::clone(&self.tables.times),
-                partition: place.directory_partition(),
-                mutations: vec![mutation(Operation::DeleteRow { clustering }, stamp, None)],
-            }
+        let write = match right {
+            Some(right) => self.entry_of(place, right, stamp),
+            None => self.without_entries(place, [start], stamp),
         };
         self.write_step(write).await?;
         let is = self.entry_at(place, start).await?.map(|(number, _)| number);

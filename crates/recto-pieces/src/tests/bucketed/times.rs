@@ -153,6 +153,15 @@ async fn what_another_process_has_made_is_seen_at_once() {
     }
 }
 
+/// How many entries the registry has.
+async fn entries_in(shown: &Shown) -> usize {
+    let entries = crate::tables::Tables::new().times;
+    let (range, options) = (TokenRange::whole(), ReadOptions::default());
+    let snapshot = shown.inner.snapshot().expect("it is open");
+    let read = snapshot.scan(&entries, &range, None, 1_000, &options).await;
+    read.expect("it is scanned").rows.len()
+}
+
 /// As entries of records that change are put: the row that is there goes a stamp earlier, by what somebody read long ago. Where a bucket lies does
 /// not change, so nothing is known too late; and what deletes first makes no bucket.
 #[tokio::test(start_paused = true)]
@@ -184,18 +193,7 @@ async fn what_is_deleted_and_put_at_once_is_seen_however_old_it_is() {
         assert!(shown.slice("s", ReadDirection::Forward).await.contains(at));
     }
     assert_eq!(shown.opened_anew().scan(100).await.len(), noons.len());
-    let entries = crate::tables::Tables::new().times;
-    let snapshot = shown.inner.snapshot().expect("it is open");
-    let read = snapshot
-        .scan(
-            &entries,
-            &TokenRange::whole(),
-            None,
-            1_000,
-            &ReadOptions::default(),
-        )
-        .await;
-    let made = read.expect("it is scanned").rows.len();
+    let made = entries_in(&shown).await;
     let gone = cells(&[Some(&(9_000 * DAY_MS).to_be_bytes())]);
     shown
         .send(|| {
@@ -207,17 +205,6 @@ async fn what_is_deleted_and_put_at_once_is_seen_however_old_it_is() {
             )]
         })
         .await;
-    let read = snapshot
-        .scan(
-            &entries,
-            &TokenRange::whole(),
-            None,
-            1_000,
-            &ReadOptions::default(),
-        )
-        .await;
-    assert_eq!(
-        (made, read.expect("it is scanned").rows.len()),
-        (noons.len(), noons.len())
-    );
+    let left = entries_in(&shown).await;
+    assert_eq!((made, left), (noons.len(), noons.len()));
 }
