@@ -64,6 +64,6 @@ pub use routing::{Operation, Slice, Unrouted};
 pub use sampling::{Sample, Sampling};
 pub use shards::{Shard, Shards};
 pub use splitting::{Decision, SplitAction, SplitEvent, Splitting};
-pub use steps::{Copying, Cut, Stays};
+pub use steps::{Copying, Cut, Room, Stays};
 pub use stored::{PieceColumns, StaticColumns, StoredDirectory, StoredError};
 pub use writing::{WriteAction, WriteEvent, Writing};

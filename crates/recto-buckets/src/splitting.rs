@@ -9,12 +9,15 @@
 //!
 //! Who goes on knows nothing of who began: it waits and copies anew. Each conditional write compares the version, so that of
 //! two who go on one is let on; and whatever is copied twice is copied at the stamps it had.
+//!
+//! What one conditional write has no room for is several, one after the other, with one wait behind all of them: what is waited for is that nobody goes
+//! by how a piece was, and the other writes change other pieces.
 
 use crate::directory::Directory;
 use crate::limits::Protocol;
 use crate::names::Version;
 use crate::rules::Rule;
-use crate::steps::{Copying, Cut, Ripe, copies};
+use crate::steps::{Copying, Cut, Ripe, Room, copies};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -72,15 +75,16 @@ pub enum SplitAction {
 /// A cut under way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Splitting {
-    /// What is to be cut yet, all by one conditional write.
+    /// What is to be cut yet, as many by one conditional write as it has room for.
     cuts: Vec<Cut>,
+    room: Room,
     /// Whether the partition grows so fast that it is to be cut again soon.
     is_hot: bool,
     is_root_marked: bool,
     /// Whether what is to be done was begun by another.
     is_others: bool,
     known: Option<Directory>,
-    /// The version by which the wait began, and the pieces that were being cut then.
+    /// The version by which the last wait began, and the pieces that were being cut then.
     waited: Option<(Version, Vec<Ripe>)>,
     /// The conditional write that is on its way.
     put: Option<Directory>,
@@ -89,12 +93,13 @@ pub struct Splitting {
 
 impl Splitting {
     /// To make these cuts, each of another bucket; none: to go on with what is half done. `is_hot`: the partition will be cut again soon, so that copies of
-    /// its directory stay short-lived.
-    pub fn new(cuts: impl IntoIterator<Item = Cut>, is_hot: bool, protocol: Protocol) -> Self {
-        let cuts: Vec<Cut> = cuts.into_iter().collect();
+    /// its directory stay short-lived. `room`: of one conditional write.
+    pub fn new(cuts: impl IntoIterator<Item = Cut>, is_hot: bool, room: Room, protocol: Protocol) -> Self {
+        let cuts: Vec<Cut> = cuts.into_iter().flat_map(|cut| cut.in_parts(room)).collect();
         Self {
             is_others: cuts.is_empty(),
             cuts,
+            room,
             is_hot,
             is_root_marked: false,
             known: None,
@@ -134,7 +139,6 @@ impl Splitting {
 
     fn applied(&mut self) {
         self.known = self.put.take();
-        self.waited = None;
         self.is_others = false;
     }
 
@@ -142,20 +146,27 @@ impl Splitting {
         let Some(known) = &self.known else {
             return SplitAction::Read;
         };
-        if let Some(cut) = known.cut_all(&self.cuts, self.protocol) {
-            let must_mark = known.version == 0 && self.keeps(Rule::RootMarkedFirst);
-            if must_mark && !self.is_root_marked {
-                return SplitAction::MarkRoot;
+        while !self.cuts.is_empty() {
+            let fitting = self.room.fitting(self.cuts.iter().map(Cut::extent));
+            if let Some(cut) = known.cut_all(&self.cuts[..fitting], self.protocol) {
+                let must_mark = known.version == 0 && self.keeps(Rule::RootMarkedFirst);
+                if must_mark && !self.is_root_marked {
+                    return SplitAction::MarkRoot;
+                }
+                return self.cas(cut);
             }
-            return self.cas(cut);
+            self.cuts.drain(..fitting);
         }
-        self.cuts.clear();
         if !known.is_being_cut() {
             return self.ends();
         }
         if let Some((version, ripe)) = &self.waited {
             let is_of_this = *version == known.version;
-            if let Some(next) = known.advanced(ripe, is_of_this, self.protocol) {
+            let ripe = known.still(ripe);
+            let fitting = self
+                .room
+                .fitting(ripe.iter().map(|(span, _)| (1, span.start.len())));
+            if let Some(next) = known.advanced(&ripe[..fitting], is_of_this, self.protocol) {
                 return self.cas(next);
             }
         }

@@ -33,6 +33,90 @@ pub struct Cut {
     pub figures: Vec<Option<Figures>>,
 }
 
+/// What one conditional write has room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Room {
+    /// Pieces that it makes or changes.
+    pub pieces: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+/// Bytes that a piece takes beside its edge, about.
+const PIECE_BYTES: usize = 256;
+
+impl Default for Room {
+    /// Of a store that takes any.
+    fn default() -> Self {
+        Self {
+            pieces: MAX_CUT_EDGES,
+            bytes: usize::MAX,
+        }
+    }
+}
+
+impl Room {
+    /// How many of these it has room for, each with so many pieces, whose edges have so many bytes together; the first one always has it.
+    pub(crate) fn fitting(self, extents: impl IntoIterator<Item = (usize, usize)>) -> usize {
+        let (mut pieces, mut bytes) = (0_usize, 0_usize);
+        let fits = |(more, edges): &(usize, usize)| {
+            let is_first = pieces == 0;
+            pieces += more;
+            bytes += more * PIECE_BYTES + edges;
+            is_first || (pieces <= self.pieces && bytes <= self.bytes)
+        };
+        extents.into_iter().take_while(fits).count()
+    }
+}
+
+impl Cut {
+    /// Of how many pieces it is one more each, and the bytes of their edges.
+    pub(crate) fn extent(&self) -> (usize, usize) {
+        (self.edges.len(), self.edges.iter().map(Vec::len).sum())
+    }
+
+    /// The same as cuts for each of which there is room, one after the other: each leaves at rest what is to be cut by the next one.
+    pub(crate) fn in_parts(mut self, room: Room) -> Vec<Self> {
+        let mut parts = Vec::new();
+        let extent = |edge: &Key| (1, edge.len());
+        loop {
+            let fitting = match self.stays {
+                Stays::First => room.fitting(self.edges.iter().rev().map(extent)),
+                Stays::Last => room.fitting(self.edges.iter().map(extent)),
+            };
+            if fitting == self.edges.len() {
+                parts.push(self);
+                return parts;
+            }
+            parts.push(self.split_off(fitting));
+        }
+    }
+
+    /// Takes so many of its edges, those furthest from what stays.
+    fn split_off(&mut self, count: usize) -> Self {
+        let mut part = self.clone();
+        let is_known = self.figures.len() == self.edges.len() + 1;
+        match self.stays {
+            Stays::First => {
+                let at = self.edges.len() - count;
+                part.edges = self.edges.split_off(at);
+                if is_known {
+                    part.figures = self.figures.split_off(at + 1);
+                    part.figures.insert(0, None);
+                }
+            }
+            Stays::Last => {
+                part.edges = self.edges.drain(..count).collect();
+                if is_known {
+                    part.figures = self.figures.drain(..count).collect();
+                    part.figures.push(None);
+                }
+            }
+        }
+        part
+    }
+}
+
 /// Which part of a piece stays where it is when it is cut; each other one gets a bucket of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stays {
@@ -60,8 +144,7 @@ impl Directory {
     /// Step 1; none if there is nothing to cut: a piece begins at each edge, or the window does not have it.
     pub fn cut(&self, cut: &Cut, protocol: Protocol) -> Option<Self> {
         let mut next = self.next();
-        let edges = cut.edges.iter().take(MAX_CUT_EDGES);
-        let edges: Vec<_> = edges.collect();
+        let edges: Vec<_> = cut.edges.iter().collect();
         for (span, piece) in self.spans() {
             let is_inside = |edge: &&&Key| span.start < ***edge && span.has(edge);
             let inside: Vec<&Key> = edges.iter().filter(is_inside).copied().collect();
@@ -149,6 +232,18 @@ impl Directory {
     pub(crate) fn being_cut(&self) -> Vec<Ripe> {
         let pieces = self.spans().filter(|(_, piece)| !piece.roles.is_at_rest());
         pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
+    }
+
+    /// Those of these pieces that are as they were.
+    pub(crate) fn still(&self, ripe: &[Ripe]) -> Vec<Ripe> {
+        let is_there = |(of, roles): &&Ripe| {
+            let behind = self.pieces.partition_point(|piece| piece.start < of.start);
+            let end = self.pieces.get(behind + 1).map(|next| &next.start);
+            let piece = self.pieces.get(behind);
+            piece.is_some_and(|piece| piece.start == of.start && piece.roles == *roles)
+                && end.or(self.end.as_ref()) == of.end.as_ref()
+        };
+        ripe.iter().filter(is_there).cloned().collect()
     }
 
     /// Step 6: these pieces do not have these left buckets any more; none if no piece is as it was.

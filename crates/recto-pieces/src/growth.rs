@@ -31,8 +31,6 @@ pub(crate) struct Bucketful<'b> {
     /// The keys of all its rows, in their order, if they were counted.
     pub(crate) keys: Option<&'b [Key]>,
     pub(crate) now_ms: i64,
-    /// How many bytes the edges of a cut may have together.
-    pub(crate) max_edges_bytes: usize,
     pub(crate) growth: Growth,
 }
 
@@ -152,11 +150,6 @@ impl Bucketful<'_> {
             self.growth.quantiles(&samples)
         };
         edges.retain(|edge| self.is_inside(edge) && edge.len() <= MAX_EDGE_BYTES);
-        // Those in the middle are left out first: what is cut has about as much on both sides, and is cut again.
-        while edges.len() > 1 && edges.iter().map(Vec::len).sum::<usize>() > self.max_edges_bytes {
-            let halves = edges.iter().skip(1).step_by(2).cloned();
-            edges = halves.collect();
-        }
         edges.truncate(MAX_CUT_EDGES);
         edges
     }

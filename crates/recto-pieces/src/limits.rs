@@ -28,6 +28,8 @@ pub const LOAD_FACTOR: u64 = 2;
 pub const MAX_LOAD_WAIT: Duration = Duration::from_secs(30);
 /// Buckets of which a process knows how much it loaded into them.
 pub const MAX_LOADED_BUCKETS: usize = 16_384;
+/// Edges at which room is made at once in a partition for rows that are to be loaded.
+pub const MAX_ROOM_EDGES: usize = 4_096;
 /// Partitions at once in which room is made for rows that are to be loaded.
 pub const MAX_ROOMS_AT_ONCE: usize = 64;
 /// Pieces that are read side by side.

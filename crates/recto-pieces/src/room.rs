@@ -4,14 +4,13 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::limits::{MAX_CUT_EDGES, MAX_EDGE_BYTES};
+use recto_buckets::limits::MAX_EDGE_BYTES;
 use recto_buckets::{Bucket, Cut, Directory, Key, Sampling, Span, Stays};
 
 use crate::error::Result;
 use crate::growth::span_of;
-use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_STEP_TIME};
+use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_ROOM_EDGES, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
-use crate::splitter::Room;
 
 /// Of what a bucket is to have, how many quarters each part has for which room is made: few of them have so many samples by chance that they
 /// are cut once more.
@@ -59,7 +58,7 @@ impl PieceStore {
         Ok(())
     }
 
-    /// The cuts of a window, as many as one conditional write has room for.
+    /// The cuts of a window, of which all are waited for at once.
     async fn room_in(&self, place: &Place, directory: &Directory, coming: &[Coming]) -> Result<Vec<Cut>> {
         let mut buckets: Vec<(Bucket, Span, Sampling)> = Vec::new();
         for one in coming {
@@ -81,8 +80,12 @@ impl PieceStore {
             .buffered(MAX_PIECES_AT_ONCE)
             .try_collect()
             .await?;
-        let mut room = Room::of(self.store.limits());
-        Ok(cuts.into_iter().flatten().filter(|cut| room.takes(cut)).collect())
+        let mut edges = 0;
+        let is_in = |cut: &Cut| {
+            edges += cut.edges.len();
+            edges <= MAX_ROOM_EDGES
+        };
+        Ok(cuts.into_iter().flatten().take_while(is_in).collect())
     }
 
     async fn cut_in(
@@ -114,7 +117,7 @@ fn cut_for(place: &Place, span: &Span, there: Vec<Coming>, coming: &[Coming]) ->
         return None;
     }
     let part = (most / 4 * PART_QUARTERS).max(1);
-    let parts = total.div_ceil(part).min(MAX_CUT_EDGES as u64 + 1);
+    let parts = total.div_ceil(part).min(MAX_ROOM_EDGES as u64 + 1);
     let (mut edges, mut before) = (Vec::new(), 0);
     for one in &all {
         let is_due = u128::from(before) * u128::from(parts) >= u128::from(total) * (edges.len() as u128 + 1);

@@ -6,12 +6,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
-use recto_buckets::limits::MAX_CUT_EDGES;
+use recto_buckets::limits::{MAX_CUT_EDGES, MAX_WINDOW_PIECES};
 use recto_buckets::{
-    Bucket, ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Key, SplitAction,
+    Bucket, ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Key, Room, SplitAction,
     SplitEvent, Splitting, Version,
 };
-use recto_store::Limits;
 
 use crate::directory::Seek;
 use crate::error::Result;
@@ -27,8 +26,6 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
 const PATIENT_LIVES: u32 = 15;
 /// Of the bytes that a mutation may have, the edges of cuts are one part of so many.
 const EDGES_OF_A_MUTATION: usize = 4;
-/// Bytes that a piece takes beside its edge, about.
-const PIECE_BYTES: usize = 256;
 
 impl PieceStore {
     /// Cuts what has grown, goes on with what was left half done, and clears what was left, until it is dropped: whoever
@@ -89,7 +86,6 @@ impl PieceStore {
         let Some(directory) = self.at_rest(place, &key).await? else {
             return Ok(0);
         };
-        let mut room = Room::of(self.store.limits());
         let (mut cuts, mut is_hot) = (Vec::new(), false);
         for (bucket, key, wanted) in due {
             if directory.piece_of(&key).is_none() {
@@ -101,12 +97,9 @@ impl PieceStore {
                 Some(wanted) => Some(wanted),
                 None => self.wanted(place, &directory, bucket).await?,
             };
-            let Some(wanted) = wanted else { continue };
-            if room.takes(&wanted.cut) {
+            if let Some(wanted) = wanted {
                 is_hot |= wanted.is_hot;
                 cuts.push(wanted.cut);
-            } else {
-                self.notices.add(place, Notice::Grown(bucket), &key);
             }
         }
         if cuts.is_empty() {
@@ -136,7 +129,6 @@ impl PieceStore {
                 samples,
                 keys,
                 now_ms,
-                max_edges_bytes: self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION,
                 growth,
             };
             bucketful.wanted()
@@ -195,7 +187,7 @@ impl PieceStore {
         is_hot: bool,
     ) -> Result<()> {
         let mut is_decided = cuts.is_empty();
-        let mut machine = Splitting::new(cuts, is_hot, self.protocol);
+        let mut machine = Splitting::new(cuts, is_hot, self.room(), self.protocol);
         let mut known = read.clone();
         let mut read = Some(read);
         let mut action = machine.step(SplitEvent::Begin);
@@ -211,7 +203,7 @@ impl PieceStore {
                     if !is_decided && known.version != version {
                         // It may be this one, of unknown outcome.
                         is_decided = true;
-                        machine = Splitting::new([], is_hot, self.protocol);
+                        machine = Splitting::new([], is_hot, self.room(), self.protocol);
                         machine.step(SplitEvent::Begin);
                     }
                     SplitEvent::Read(known.clone())
@@ -256,11 +248,19 @@ impl PieceStore {
             }
         }
         self.notices.look(place, &known);
-        if !known.is_whole() {
+        if !known.is_whole() || known.pieces.len() > MAX_WINDOW_PIECES {
             // Who goes by sums looks whether they are right.
             let _ = self.sum_up(place, &touched).await;
         }
         Ok(())
+    }
+
+    /// What one conditional write of a cut has room for.
+    pub(crate) fn room(&self) -> Room {
+        Room {
+            pieces: MAX_CUT_EDGES,
+            bytes: self.store.limits().mutation_bytes / EDGES_OF_A_MUTATION,
+        }
     }
 
     /// Copies live longer again where nothing was changed for a while.
@@ -379,33 +379,6 @@ impl PieceStore {
             // It goes on while the machine is suspended, and timers do not.
             tokio::time::sleep((left / 8).max(SHORTEST_SLEEP)).await;
         }
-    }
-}
-
-/// What is left of a conditional write for cuts.
-pub(crate) struct Room {
-    edges: usize,
-    bytes: usize,
-}
-
-impl Room {
-    pub(crate) fn of(limits: Limits) -> Self {
-        Self {
-            edges: MAX_CUT_EDGES,
-            bytes: limits.mutation_bytes / EDGES_OF_A_MUTATION,
-        }
-    }
-
-    /// Whether there is room for one more; the first one has it.
-    pub(crate) fn takes(&mut self, cut: &Cut) -> bool {
-        let bytes: usize = cut.edges.iter().map(|edge| edge.len() + PIECE_BYTES).sum();
-        let is_first = self.edges == MAX_CUT_EDGES;
-        if !is_first && (cut.edges.len() > self.edges || bytes > self.bytes) {
-            return false;
-        }
-        self.edges = self.edges.saturating_sub(cut.edges.len());
-        self.bytes = self.bytes.saturating_sub(bytes);
-        true
     }
 }
 

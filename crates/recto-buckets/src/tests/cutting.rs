@@ -4,7 +4,7 @@
 use super::model::{B1, B2, B3, B4, Config};
 use super::{SAMPLING, usually};
 use crate::rules::Rule;
-use crate::{Cut, Operation, Span, Stays};
+use crate::{Cut, Operation, Room, Span, Stays};
 
 use Operation::{Delete, Put};
 
@@ -118,6 +118,23 @@ fn a_piece_of_a_cut_is_moved_on_by_its_window() {
             ..moved(&[&[script]])
         };
         config.holds("a piece of a cut by its window");
+    }
+}
+
+/// What one conditional write has no room for is several, behind which it is waited for once.
+#[test]
+fn a_cut_is_made_by_several_conditional_writes() {
+    for (script, stays) in [(Put, Stays::First), (Put, Stays::Last), (Delete, Stays::First)] {
+        let config = Config {
+            reads: usually(0, 1) > 0,
+            splitters: vec![Some(cut(&["c", "x"], stays)), None],
+            room: Room {
+                pieces: 1,
+                ..Room::default()
+            },
+            ..moved(&[&[script]])
+        };
+        config.holds("a cut by several conditional writes");
     }
 }
 

@@ -6,7 +6,7 @@ use stateright::{Checker, HasDiscoveries, Model, Path, Property};
 
 use super::world::{Happening, World};
 use crate::rules::{Rule, Rules};
-use crate::{Cut, Operation, Protocol, Span};
+use crate::{Cut, Operation, Protocol, Room, Span};
 
 pub(crate) const B1: &str = "B1: what is acknowledged is seen";
 pub(crate) const B2: &str = "B2: what is deleted stays so";
@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) splitters: Vec<Option<Cut>>,
     /// Which pieces each of them sees, by where they begin: the directory is as large as that. None, or for those that are not named: all.
     pub(crate) windows: Vec<Option<Span>>,
+    /// What one conditional write of a cut has room for.
+    pub(crate) room: Room,
     /// Whether the last bucket is cleared that was left.
     pub(crate) clears: bool,
     /// How many requests are of unknown outcome.

@@ -7,7 +7,7 @@ use super::{SAMPLING, directory, piece};
 use crate::copy::{Clock, DirectoryCopy};
 use crate::{
     Bucket, Cut, Directory, Figures, Floor, Kept, Operation, Protocol, ReadAction, ReadEvent, Reading, Roles,
-    Sampling, Span, Stays, Unrouted, WriteAction, WriteEvent, Writing,
+    Room, Sampling, Span, Stays, Unrouted, WriteAction, WriteEvent, Writing,
 };
 
 const NEXT_SAMPLING: Sampling = Sampling {
@@ -103,6 +103,50 @@ fn several_cuts_are_one_change() {
     let known: Vec<_> = both.pieces.iter().map(|piece| piece.figures).collect();
     assert_eq!(known, [figures(1), figures(4), None, None, figures(2)]);
     assert_eq!(both.cut_all(&cuts, protocol), None, "they are made");
+}
+
+#[test]
+fn a_cut_too_large_for_one_write_is_several() {
+    let protocol = Protocol::default();
+    let figures: Vec<_> = (0..6)
+        .map(|rows| {
+            Some(Figures {
+                rows,
+                ..Figures::default()
+            })
+        })
+        .collect();
+    let room = |pieces, bytes| Room { pieces, bytes };
+    for stays in [Stays::First, Stays::Last] {
+        let large = Cut {
+            figures: figures.clone(),
+            ..cut(&[b"a", b"c", b"f", b"mmmm", b"x"], stays)
+        };
+        let at_once = directory(2, vec![piece(b"", 0)]).cut(&large, protocol).unwrap();
+        for (room, parts) in [
+            (room(2, 10_000), 3),
+            (room(9, 600), 3),
+            (room(1, 1), 5),
+            (room(5, 10_000), 1),
+        ] {
+            let cuts = large.clone().in_parts(room);
+            assert_eq!(cuts.len(), parts);
+            let mut cut = directory(2, vec![piece(b"", 0)]);
+            for (done, part) in (1..).zip(&cuts) {
+                cut = cut.cut(part, protocol).unwrap();
+                let at_rest = cut.pieces.iter().filter(|piece| piece.roles.is_at_rest());
+                assert_eq!(at_rest.count(), 1, "after {done}");
+            }
+            let shown = |directory: &Directory| {
+                let pieces = directory.pieces.iter();
+                let pieces =
+                    pieces.map(|piece| (piece.start.clone(), piece.figures, piece.roles.is_at_rest()));
+                pieces.collect::<Vec<_>>()
+            };
+            assert_eq!(shown(&cut), shown(&at_once));
+            assert_eq!(cut.next_bucket, at_once.next_bucket);
+        }
+    }
 }
 
 #[test]

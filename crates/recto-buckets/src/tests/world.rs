@@ -380,7 +380,7 @@ impl World {
             Happening::PageReads(lives) => self.page_reads(lives),
             Happening::SplitBegins(s) => {
                 let cut = config.splitters[usize::from(s)].clone();
-                let splitting = Splitting::new(cut, !config.is_calm, config.protocol());
+                let splitting = Splitting::new(cut, !config.is_calm, config.room, config.protocol());
                 self.splitters[usize::from(s)].splitting = Some(splitting);
                 self.tell_splitter(s, SplitEvent::Begin);
             }

@@ -204,7 +204,7 @@ pub(super) async fn half_done(stream: &Stream, edge: Vec<u8>, steps: usize) {
         sampling: stream.pieced.sampling,
         figures: Vec::new(),
     };
-    let mut machine = Splitting::new(Some(cut), false, pieces.protocol);
+    let mut machine = Splitting::new(Some(cut), false, pieces.room(), pieces.protocol);
     let mut known = stream.partition.directory(TIME).await.expect("it is read");
     let mut action = machine.step(SplitEvent::Begin);
     for _ in 0..steps {

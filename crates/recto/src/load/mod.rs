@@ -15,6 +15,7 @@
 //! | `buffer` | rows in key order, and as writes |
 //! | `pipeline` | the two threads |
 //! | `room` | room for rows in buckets, before they come |
+//! | `survey` | some of all rows of a file, to make room for it |
 //! | `write` | writes, repeated until their outcome is known |
 //! | `whole` | rows with their entries in views, as writes |
 //! | `part` | those writes, by what is there |
@@ -43,6 +44,7 @@ mod rejects;
 mod room;
 mod rows;
 mod source;
+mod survey;
 mod whole;
 mod write;
 
@@ -66,9 +68,10 @@ use checkpoint::{Checkpoint, State, Tally};
 use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
 use plan::LoadPlan;
 use rejects::RejectFile;
-use room::Rooms;
+use room::{RoomMaking, Rooms};
 use source::{Format, Source};
 pub use source::{check_load_file, check_load_name};
+use survey::Survey;
 use write::ChunkWriter;
 
 /// The memory for rows being sorted and written, unless the request says otherwise.
@@ -154,6 +157,14 @@ pub(crate) async fn load(
     }
     let sizes = Sizes::of(buffer_bytes, limits);
     let (rooms, coming) = mpsc::channel(1);
+    let making = RoomMaking::of(collections);
+    let survey = matches!(making, RoomMaking::File).then(|| Survey {
+        source: Arc::clone(&source),
+        plan: Arc::clone(&plan),
+        limits,
+        rows_done: state.rows,
+        full_bytes: sizes.full_bytes,
+    });
     let deliveries = pipeline::convert(
         reading,
         Conversion {
@@ -173,7 +184,8 @@ pub(crate) async fn load(
         options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),
         stamp: state.stamp,
     });
-    let _rooms = Rooms::begin(Arc::clone(&writer), coming);
+    // If nobody takes what is coming, nobody waits for room.
+    let _rooms = matches!(making, RoomMaking::Buffers).then(|| Rooms::begin(Arc::clone(&writer), coming));
     let rows_resumed = state.rows;
     let mut load = Load {
         telling: Telling::new(progress, counters, source.bytes_total()),
@@ -185,6 +197,9 @@ pub(crate) async fn load(
         rejects: Some(rejects),
         bytes_done: 0,
     };
+    if let Some(survey) = survey {
+        load.make_room(survey).await?;
+    }
     load.run(collections, deliveries).await?;
     if is_resumed {
         // Whoever was killed may have left buckets that it was about to cut.
@@ -400,6 +415,19 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// Makes room for all that is to be loaded, as much as can be.
+    async fn make_room(&mut self, survey: Survey) -> Result<()> {
+        let writer = Arc::clone(&self.writer);
+        let making = async {
+            // What cannot be read, or made of the rows, is met when they are loaded.
+            if let Ok(sampled) = survey.rows().await {
+                drop(writer.make_room(&sampled).await);
+            }
+            Ok(())
+        };
+        self.telling.during(&self.state, self.bytes_done, making).await
+    }
+
     async fn run(&mut self, collections: &[Arc<CollectionCore>], mut deliveries: Deliveries) -> Result<()> {
         loop {
             let next = deliveries.next();

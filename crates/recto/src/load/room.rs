@@ -1,5 +1,7 @@
 //! Room in buckets for rows that are about to be loaded: on Cassandra a cut that begins when a bucket is full takes longer than it takes to load
 //! the next one, and in the embedded store calls would wait for it one after the other.
+//!
+//! In the embedded store it is made for each buffer, by rows that are there anyway. Elsewhere it is made once, for the whole file ([`survey`](super::survey)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +16,48 @@ use super::plan::LoadPlan;
 use super::whole::Writing;
 use super::write::ChunkWriter;
 use crate::catalog::Recorded;
+use crate::core::CollectionCore;
 use crate::error::Result;
 use crate::viewed::Viewed;
 
 /// Of so many rows one is told to the store.
-const ROOM_EACH: u32 = 16;
+pub(super) const ROOM_EACH: u32 = 16;
 
 /// How long a load waits for room; past that it makes do with what there is.
 const MAX_ROOM_TIME: Duration = Duration::from_secs(60);
+
+/// Some of the rows that are about to be loaded.
+pub(super) struct Sampled {
+    /// In key order, of each collection.
+    pub(super) buffer: Arc<Buffer>,
+    /// Of so many of the buffer one is taken.
+    pub(super) step: usize,
+    /// For how many rows each of these stands.
+    pub(super) each: u32,
+}
+
+/// How room is made for what a load writes.
+pub(super) enum RoomMaking {
+    /// Nothing is kept in buckets.
+    No,
+    /// For each buffer.
+    Buffers,
+    /// For the whole file, as cuts are waited for.
+    File,
+}
+
+impl RoomMaking {
+    pub(super) fn of(collections: &[Arc<CollectionCore>]) -> Self {
+        let mut arrangements = collections.iter().flat_map(|core| &core.arrangements);
+        let are_in_buckets = arrangements.any(|one| one.table.options().buckets.is_some());
+        let store = collections.first().and_then(|core| core.shared.buckets.as_ref());
+        match store.filter(|_| are_in_buckets) {
+            None => Self::No,
+            Some(store) if store.counts() => Self::Buffers,
+            Some(_) => Self::File,
+        }
+    }
+}
 
 /// Makes room for buffers, one after the other, until it is dropped: for one while that before it is written.
 pub(super) struct Rooms(AbortHandle);
@@ -30,9 +66,14 @@ impl Rooms {
     pub(super) fn begin(writer: Arc<ChunkWriter>, mut coming: mpsc::Receiver<Coming>) -> Self {
         let making = tokio::spawn(async move {
             while let Some(Coming { buffer, room }) = coming.recv().await {
+                let sampled = Sampled {
+                    buffer,
+                    step: ROOM_EACH as usize,
+                    each: ROOM_EACH,
+                };
                 // What cannot be made of the rows is met when they are written.
-                drop(writer.make_room(&buffer).await);
-                drop(buffer);
+                drop(writer.make_room(&sampled).await);
+                drop(sampled);
                 let _ = room.send(());
             }
         });
@@ -48,15 +89,16 @@ impl Drop for Rooms {
 }
 
 impl ChunkWriter {
-    /// Has the store make room for the rows of a buffer, where tables are kept in buckets. Where it fails rows are written all the same, and
+    /// Has the store make room for rows of which these are some, where tables are kept in buckets. Where it fails rows are written all the same, and
     /// cut later.
     ///
     /// # Errors
     /// What is written of the rows cannot be made.
-    async fn make_room(&self, buffer: &Arc<Buffer>) -> Result<()> {
+    pub(super) async fn make_room(&self, sampled: &Sampled) -> Result<()> {
         for number in 0..self.plan.targets.len() {
             let viewed = self.plan.targets[number].core.viewed_now()?;
-            let (plan, buffer) = (Arc::clone(&self.plan), Arc::clone(buffer));
+            let (plan, buffer) = (Arc::clone(&self.plan), Arc::clone(&sampled.buffer));
+            let step = sampled.step;
             let (sizes, stamp, held) = (self.sizes, self.stamp, self.shared.held());
             let now = self.shared.environment.now_micros();
             let sample = blocking(move || {
@@ -69,11 +111,11 @@ impl ChunkWriter {
                     stamp,
                     now,
                 };
-                sample.writes(number)
+                sample.writes(number, step)
             });
             let sample = sample.await?;
             if !sample.is_empty() {
-                let made = self.shared.store.make_room(sample, ROOM_EACH, MAX_ROOM_TIME);
+                let made = self.shared.store.make_room(sample, sampled.each, MAX_ROOM_TIME);
                 drop(made.await);
             }
         }
@@ -94,10 +136,10 @@ struct Sample<'a> {
 
 impl Sample<'_> {
     /// What is written to tables in buckets of some of the rows of a collection.
-    fn writes(&self, target: usize) -> Result<Vec<PartitionWrite>> {
+    fn writes(&self, target: usize, step: usize) -> Result<Vec<PartitionWrite>> {
         let mut sample = Vec::new();
         let rows = self.buffer.entries_of(target);
-        for start in (0..rows).step_by(ROOM_EACH as usize) {
+        for start in (0..rows).step_by(step) {
             let chunk = Chunk {
                 target,
                 start,

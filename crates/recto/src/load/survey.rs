@@ -1,0 +1,123 @@
+//! A look at the whole file before its first row is loaded, where cuts of buckets are waited for: so it is waited once, and not for what each
+//! buffer needs.
+
+use std::sync::Arc;
+
+use recto_store::Limits;
+
+use super::buffer::Buffer;
+use super::pipeline::{CancelOnDrop, Cancelled, blocking};
+use super::plan::LoadPlan;
+use super::records::{RecordBatch, Splitter};
+use super::room::{ROOM_EACH, Sampled};
+use super::rows::Converter;
+use super::source::{Format, Source};
+use crate::error::Result;
+
+/// Of how many times as many rows one is drawn when there are too many.
+const FEWER: u32 = 4;
+
+/// The most rows that are drawn, all collections together.
+const MAX_DRAWN_ROWS: u64 = 65_536;
+
+/// The most memory of rows that are drawn, as a share of a buffer's.
+const DRAWN_SHARE: usize = 4;
+
+/// What is looked at.
+pub(super) struct Survey {
+    pub(super) source: Arc<Source>,
+    pub(super) plan: Arc<LoadPlan>,
+    pub(super) limits: Limits,
+    /// Rows that an earlier load has dealt with.
+    pub(super) rows_done: u64,
+    /// How much a buffer holds.
+    pub(super) full_bytes: usize,
+}
+
+impl Survey {
+    /// Some of the rows of the file that are to be loaded yet, in key order.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) async fn rows(self) -> Result<Sampled> {
+        let guard = CancelOnDrop::default();
+        let cancelled = guard.cancelled();
+        blocking(move || {
+            let mut each = ROOM_EACH;
+            loop {
+                if let Some(mut buffer) = self.drawn(each, &cancelled)? {
+                    buffer.sort();
+                    let buffer = Arc::new(buffer);
+                    return Ok(Sampled {
+                        buffer,
+                        step: 1,
+                        each,
+                    });
+                }
+                each = each.saturating_mul(FEWER);
+            }
+        })
+        .await
+    }
+
+    /// One of so many rows, by their numbers; none: these are too many.
+    fn drawn(&self, each: u32, cancelled: &Cancelled) -> Result<Option<Buffer>> {
+        let mut drawing = Drawing {
+            survey: self,
+            converter: Converter::new(Arc::clone(&self.plan), self.limits),
+            buffer: Buffer::new(&self.plan),
+            each,
+            row: 0,
+        };
+        let mut has_room = true;
+        self.source.read_with(&Arc::default(), |format, input| {
+            let mut splitter = Splitter::new(format);
+            let mut is_header = format == Format::Csv;
+            let failed = |error| self.source.read_error(error);
+            while has_room && !cancelled.is_set() {
+                let Some(batch) = splitter.next_batch(input).map_err(failed)? else {
+                    break;
+                };
+                drawing.draw(&batch, usize::from(is_header));
+                is_header = false;
+                has_room = drawing.has_room();
+            }
+            Ok(())
+        })?;
+        Ok(has_room.then_some(drawing.buffer))
+    }
+}
+
+struct Drawing<'s> {
+    survey: &'s Survey,
+    converter: Converter,
+    buffer: Buffer,
+    each: u32,
+    /// The number of the next row.
+    row: u64,
+}
+
+impl Drawing<'_> {
+    fn draw(&mut self, batch: &RecordBatch, skipped: usize) {
+        for record in &batch.records[skipped..] {
+            if self.row >= self.survey.rows_done && is_drawn(self.row, self.each) {
+                self.converter
+                    .convert(&batch.text, record, self.row, &mut self.buffer);
+            }
+            self.row += 1;
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.buffer.entries() <= MAX_DRAWN_ROWS
+            && self.buffer.byte_len() <= self.survey.full_bytes / DRAWN_SHARE
+    }
+}
+
+/// Whether a row is drawn: one of each so many that follow each other, not always the same of them, as what is in a file may take turns.
+fn is_drawn(row: u64, each: u32) -> bool {
+    let each = u64::from(each);
+    // The golden ratio's bits: multiples of it are spread evenly.
+    let drawn = (row / each).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    row % each == drawn % each
+}
