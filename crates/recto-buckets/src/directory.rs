@@ -163,11 +163,13 @@ impl Span {
 
     /// What it has in common with another; none: nothing.
     pub fn common(&self, other: &Self) -> Option<Self> {
-        let start = self.start.clone().max(other.start.clone());
-        let ends = [&self.end, &other.end];
-        let end = ends.into_iter().flatten().min().cloned();
-        let is_some = end.as_ref().is_none_or(|end| start < *end);
-        is_some.then_some(Self { start, end })
+        let start = (&self.start).max(&other.start);
+        let end = [&self.end, &other.end].into_iter().flatten().min();
+        let is_some = end.is_none_or(|end| start < end);
+        is_some.then(|| Self {
+            start: start.clone(),
+            end: end.cloned(),
+        })
     }
 }
 
@@ -286,12 +288,25 @@ impl Directory {
 
     /// From where to where each piece goes.
     pub fn spans(&self) -> impl Iterator<Item = (Span, &Piece)> {
-        let ends = self.pieces.iter().skip(1).map(|piece| Some(piece.start.clone()));
-        let ends = ends.chain([self.end.clone()]);
-        self.pieces.iter().zip(ends).map(|(piece, end)| {
-            let start = piece.start.clone();
-            (Span { start, end }, piece)
-        })
+        (0..self.pieces.len()).map(|index| self.span_at(index))
+    }
+
+    /// Those of them that have keys of a span: where there are many pieces, no others are looked at.
+    pub fn spans_of(&self, span: &Span) -> impl DoubleEndedIterator<Item = (Span, &Piece)> {
+        let begun = self.pieces.partition_point(|piece| piece.start <= span.start);
+        let is_before_end = |piece: &Piece| span.end.as_ref().is_none_or(|end| piece.start < *end);
+        let ended = self.pieces.partition_point(is_before_end);
+        (begun.saturating_sub(1)..ended).map(|index| self.span_at(index))
+    }
+
+    fn span_at(&self, index: usize) -> (Span, &Piece) {
+        let piece = &self.pieces[index];
+        let next = self.pieces.get(index + 1).map(|next| &next.start);
+        let span = Span {
+            start: piece.start.clone(),
+            end: next.or(self.end.as_ref()).cloned(),
+        };
+        (span, piece)
     }
 
     /// The piece that a key belongs to; none: it is outside this window.

@@ -4,6 +4,8 @@ use crate::rules::Rules;
 
 /// Pieces of a directory that are read at once; further ones come in further windows.
 pub const MAX_WINDOW_PIECES: usize = 256;
+/// Slices of buckets that are read by one look at a directory; further ones are read by a further one.
+pub const MAX_SLICES: usize = 32;
 /// Edges of one cut.
 pub const MAX_CUT_EDGES: usize = 128;
 /// Buckets beside the one that is read, of each kind, that a piece has: so often it may be cut before a cut is done with.

@@ -87,18 +87,13 @@ impl Reading {
 
     fn begin(&mut self, copy: DirectoryCopy) -> ReadAction {
         let directory = copy.directory();
-        self.slices = directory.slices(&self.span);
+        let (slices, rest) = directory.first_slices(&self.span, self.is_backward);
+        self.slices = slices;
         if !self.keeps(Rule::ReadsClipped) {
             for slice in &mut self.slices {
                 slice.span = self.span.clone();
             }
         }
-        let rest = if self.is_backward {
-            self.slices.reverse();
-            directory.rest_before(&self.span)
-        } else {
-            directory.rest(&self.span)
-        };
         self.copy = Some(copy);
         let slices = self.slices.clone();
         ReadAction::Slices { slices, rest }

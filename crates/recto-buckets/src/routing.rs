@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::directory::{Directory, Floor, Roles, Span};
-use crate::limits::Protocol;
+use crate::limits::{MAX_SLICES, Protocol};
 use crate::names::{Bucket, Key};
 use crate::rules::Rule;
 
@@ -72,15 +72,49 @@ impl Directory {
     /// What is to be read of a span, in the order of keys, as far as this window goes and rows are kept. Pieces that lie side by
     /// side in one bucket are one.
     pub fn slices(&self, span: &Span) -> Vec<Slice> {
-        let kept = self.kept().common(span);
+        self.merged(span, false, usize::MAX)
+    }
+
+    /// The first of these, or the last ones where it is read backward, in the order of reading; and what of the span lies behind them. A page needs few of
+    /// many.
+    pub fn first_slices(&self, span: &Span, is_backward: bool) -> (Vec<Slice>, Option<Span>) {
+        let mut slices = self.merged(span, is_backward, MAX_SLICES + 1);
+        let next = (slices.len() > MAX_SLICES).then(|| slices.pop()).flatten();
+        let rest = match next {
+            Some(next) if is_backward => Some(Span {
+                start: span.start.clone(),
+                end: next.span.end,
+            }),
+            Some(next) => Some(Span {
+                start: next.span.start,
+                end: span.end.clone(),
+            }),
+            None if is_backward => self.rest_before(span),
+            None => self.rest(span),
+        };
+        (slices, rest)
+    }
+
+    fn merged(&self, span: &Span, is_backward: bool, most: usize) -> Vec<Slice> {
+        let Some(kept) = self.kept().common(span) else {
+            return Vec::new();
+        };
         let mut slices: Vec<Slice> = Vec::new();
-        for (piece_span, piece) in self.spans() {
-            let Some(span) = kept.as_ref().and_then(|kept| kept.common(&piece_span)) else {
+        let mut spans = self.spans_of(&kept);
+        while let Some((of_piece, piece)) = if is_backward {
+            spans.next_back()
+        } else {
+            spans.next()
+        } {
+            let Some(span) = of_piece.common(&kept) else {
                 continue;
             };
             let bucket = piece.roles.read;
+            let is_full = slices.len() == most;
             match slices.last_mut().filter(|slice| slice.bucket == bucket) {
+                Some(slice) if is_backward => slice.span.start = span.start,
                 Some(slice) => slice.span.end = span.end,
+                None if is_full => break,
                 None => slices.push(Slice { bucket, span }),
             }
         }

@@ -25,15 +25,6 @@ struct Ahead {
     read: RowsRead,
 }
 
-/// How often slices are read one behind the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rounds {
-    /// Once: then there is the directory.
-    One,
-    /// As often as it takes.
-    All,
-}
-
 /// A reading on its way.
 struct Way<'r> {
     partition: Partition,
@@ -72,10 +63,10 @@ impl PieceStore {
             options,
             deadline,
         };
-        let mut rest = Some(span);
+        let (mut rest, mut least) = (Some(span), 1);
         while let Some(span) = rest {
             way.span = span;
-            let (window, behind) = way.window(&read).await?;
+            let (window, behind) = way.window(&read, &mut least).await?;
             append(&mut read, window, slice.limit);
             rest = behind.filter(|_| read.exhausted);
         }
@@ -84,8 +75,9 @@ impl PieceStore {
 }
 
 impl Way<'_> {
-    /// What is read by one window of the directory, and what another one has; `read` is what was read by others.
-    async fn window(&self, read: &RowsRead) -> Result<(RowsRead, Option<Span>)> {
+    /// What is read by one look at the directory, and what another one has; `read` is what was read by others. So many slices are asked side by side at
+    /// `least`, as those before had no rows.
+    async fn window(&self, read: &RowsRead, least: &mut usize) -> Result<(RowsRead, Option<Span>)> {
         let pieces = &self.partition.pieces;
         let is_backward = self.slice.direction == ReadDirection::Backward;
         let seek = if is_backward {
@@ -124,7 +116,8 @@ impl Way<'_> {
                         }
                     };
                     let copy = copy.as_ref();
-                    let (mut of_slices, count) = self.slices(&slices, copy, read, begun, Rounds::All).await?;
+                    let (mut of_slices, count) =
+                        self.slices(&slices, copy, read, begun, Some(&mut *least)).await?;
                     round_trips += of_slices.round_trips;
                     buckets.add(std::mem::take(&mut of_slices.buckets));
                     (found, behind) = (of_slices, rest);
@@ -153,16 +146,14 @@ impl Way<'_> {
         let (pieces, place) = (&self.partition.pieces, &self.partition.place);
         let last = pieces.copies.last(&place.id, seek);
         let absent = || Directory::absent(place.pieced.sampling, pieces.protocol);
-        let mut slices = match &last {
-            Some(last) => last.directory().slices(&self.span),
-            None => absent().slices(&self.span),
+        let is_backward = self.slice.direction == ReadDirection::Backward;
+        let (mut slices, _) = match &last {
+            Some(last) => last.directory().first_slices(&self.span, is_backward),
+            None => absent().first_slices(&self.span, is_backward),
         };
-        if self.slice.direction == ReadDirection::Backward {
-            slices.reverse();
-        }
         let known = last.map(|last| last.copy);
         let begun = (nothing(&place.pieced), 0);
-        let reading = self.slices(&slices, known.as_ref(), before, begun, Rounds::One);
+        let reading = self.slices(&slices, known.as_ref(), before, begun, None);
         let (taken, read) = join(self.partition.take(seek, self.deadline), reading).await;
         // What failed is read again.
         let ahead = read.ok().map(|(read, count)| {
@@ -173,17 +164,18 @@ impl Way<'_> {
     }
 
     /// Reads these slices one behind the other, as many as are needed, and how many those are; `begun` is what was read of the first ones.
-    /// Several are asked side by side where what is known of the first ones says that they do not have as many rows.
+    /// Several are asked side by side where what is known of the first ones says that they do not have as many rows; twice as many at `least` where
+    /// those before had none. Without that they are asked once: then there is the directory.
     async fn slices(
         &self,
         slices: &[recto_buckets::Slice],
         copy: Option<&DirectoryCopy>,
         before: &RowsRead,
         begun: (RowsRead, usize),
-        rounds: Rounds,
+        mut least: Option<&mut usize>,
     ) -> Result<(RowsRead, usize)> {
         let pieced = &self.partition.place.pieced;
-        let ((mut read, mut count), mut least) = (begun, 1);
+        let (mut read, mut count) = begun;
         while read.exhausted && count < slices.len() {
             let missing = self.slice.limit - (before.rows.len() + read.rows.len()) as u32;
             let bytes = before.bytes + read.bytes;
@@ -193,7 +185,7 @@ impl Way<'_> {
             }
             let left = &slices[count..];
             let at_once = side_by_side(pieced, left, copy, missing.into())
-                .max(least)
+                .max(least.as_deref().copied().unwrap_or(1))
                 .min(shards::at_once(pieced, MAX_PIECES_AT_ONCE))
                 .min(left.len());
             let Some(timeout) = self.partition.pieces.request_time(self.deadline) else {
@@ -221,11 +213,9 @@ impl Way<'_> {
             let trips = trips.max().unwrap_or(0).max(1);
             count += self.take_all(&mut read, answers, before)?;
             read.round_trips = round_trips + trips;
-            if rounds == Rounds::One {
-                break;
-            }
-            least = if read.rows.len() == rows {
-                (least * 2).min(MAX_PIECES_AT_ONCE)
+            let Some(least) = &mut least else { break };
+            **least = if read.rows.len() == rows {
+                (**least * 2).min(MAX_PIECES_AT_ONCE)
             } else {
                 1
             };
@@ -280,7 +270,7 @@ fn side_by_side(
 #[expect(clippy::cast_sign_loss, reason = "it is not less than none")]
 fn rows_of(pieced: &PiecedTable, copy: &DirectoryCopy, span: &Span) -> Option<u64> {
     let mut rows = 0_u64;
-    for (of, piece) in copy.directory().spans() {
+    for (of, piece) in copy.directory().spans_of(span) {
         if let Some(common) = of.common(span) {
             let part = part_of(pieced, &of, &common).unwrap_or(1.0);
             // Not more than there are.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{SAMPLING, directory, piece};
-use crate::limits::{MAX_FURTHER_BUCKETS, MAX_WINDOW_PIECES};
+use crate::limits::{MAX_FURTHER_BUCKETS, MAX_SLICES, MAX_WINDOW_PIECES};
 use crate::{Bucket, Damage, Directory, Floor, Kept, Protocol, Span};
 
 fn buckets(numbers: &[u64]) -> BTreeSet<Bucket> {
@@ -199,5 +199,51 @@ fn a_bucket_may_be_read_on_both_sides_of_what_was_cut_out_of_it() {
 fn damage_is_named() {
     for (directory, damage) in damages() {
         assert_eq!(directory.check(b""), Err(damage));
+    }
+}
+
+/// Of a hundred pieces, some of which lie side by side in one bucket, below a floor and within a window.
+#[test]
+fn slices_are_had_some_at_a_time() {
+    let pieces =
+        (0..100_u8).map(|number| piece(&[number], u64::from(number) / 2 * 2 + u64::from(number % 3 / 2)));
+    let mut window = directory(9, pieces.collect());
+    window.end = Some(vec![100]);
+    window.floor = Some(Floor {
+        at: vec![7, 7],
+        kept: Kept::After,
+    });
+    let spans = [
+        Span::all(),
+        Span {
+            start: vec![3],
+            end: Some(vec![90, 1]),
+        },
+        Span {
+            start: vec![9],
+            end: Some(vec![9, 1]),
+        },
+        Span {
+            start: vec![1],
+            end: Some(vec![2]),
+        },
+    ];
+    for span in spans {
+        for is_backward in [false, true] {
+            let mut all = window.slices(&span);
+            let mut left = Some(span.clone());
+            let mut found = Vec::new();
+            while let Some(rest) = left {
+                let (slices, behind) = window.first_slices(&rest, is_backward);
+                assert!(slices.len() <= MAX_SLICES);
+                let is_over = slices.is_empty();
+                found.extend(slices);
+                left = behind.filter(|_| !is_over);
+            }
+            if is_backward {
+                all.reverse();
+            }
+            assert_eq!(found, all, "{span:?}");
+        }
     }
 }

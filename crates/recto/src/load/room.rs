@@ -23,8 +23,9 @@ use crate::viewed::Viewed;
 /// Of so many rows one is told to the store.
 pub(super) const ROOM_EACH: u32 = 16;
 
-/// How long a load waits for room; past that it makes do with what there is.
-const MAX_ROOM_TIME: Duration = Duration::from_secs(60);
+/// How long a load waits for room; past that it makes do with what there is. A cut takes 20 s, and twice that before it where one is gone on with that
+/// somebody left half done.
+const MAX_ROOM_TIME: Duration = Duration::from_secs(180);
 
 /// Some of the rows that are about to be loaded.
 pub(super) struct Sampled {

@@ -278,13 +278,17 @@ async fn buckets(recto: &Recto) -> (f64, u64, u64) {
 
 /// How often it is looked, at most, whether all is cut.
 const LOOKS: usize = 600;
-/// How much larger than its target a bucket is at most that somebody was about to cut when it died.
+/// How much larger than its target a bucket is at most that somebody was about to cut when it died, in an embedded store; elsewhere rows come while it is
+/// cut.
 const MOST_LEFT: f64 = 1.5;
 
 /// The same when what was about to be cut is.
-async fn settled(recto: &Recto) -> (f64, u64, u64) {
+async fn settled(recto: &Recto, store: &str) -> (f64, u64, u64) {
     let (largest, ..) = buckets(recto).await;
-    assert!(largest <= MOST_LEFT, "{largest}");
+    assert!(
+        store.starts_with("cassandra ") || largest <= MOST_LEFT,
+        "{largest}"
+    );
     let session = LocalSession::new(recto.clone());
     for view in ["", "by_route", "by_tailnum", "newest"] {
         let request = MendRequest {
@@ -325,7 +329,7 @@ fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whol
     run(async {
         let recto = open(&store).await;
         assert_eq!(load(&recto, folder.path()).await, rows as u64, "{order}");
-        let (largest, count, _) = settled(&recto).await;
+        let (largest, count, _) = settled(&recto, &store).await;
         println!(
             "{order}: {rows} flights beside {} writes in {count} buckets, the largest {largest:.2} of its target",
             acknowledged.len()
