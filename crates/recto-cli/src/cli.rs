@@ -8,8 +8,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    buckets, completions, config, cursor_keys, demo, describe, explain, load, page, queue, records, scan,
-    schema, serve, sweep, token, tune, update, upkeep, views,
+    buckets, completions, config, copy, cursor_keys, demo, describe, explain, load, page, queue, records,
+    scan, schema, serve, sweep, token, tune, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
 use crate::store::{STORES, StoreArgs};
@@ -154,6 +154,8 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     /// Copies an embedded store, while it is open, to a new folder
     Backup(upkeep::BackupArgs),
+    /// Copies collections from one store into another: a folder to Cassandra, or back
+    Copy(copy::CopyArgs),
     /// Gives unused space of an embedded store back
     Compact(upkeep::CompactArgs),
     /// Checks every row of an embedded store, or the tables of Cassandra

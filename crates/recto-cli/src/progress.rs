@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use recto::session::{LoadProgress, MendProgress, StoreProgress, ViewProgress};
+use recto::session::{CopyProgress, LoadProgress, MendProgress, StoreProgress, ViewProgress};
 
 use crate::console::Console;
 use crate::text::{counted, duration, grouped, printable, rows};
@@ -30,6 +30,8 @@ pub(crate) struct Meter {
     mode: Mode,
     /// When the last line was printed, since the beginning.
     last_line: Mutex<Duration>,
+    /// The step of a copy that is shown, and when that began.
+    step: Mutex<(String, Duration)>,
 }
 
 impl Meter {
@@ -55,6 +57,7 @@ impl Meter {
             bar,
             mode,
             last_line: Mutex::new(Duration::ZERO),
+            step: Mutex::default(),
         }
     }
 
@@ -82,6 +85,24 @@ impl Meter {
     pub(crate) fn view(&self, progress: &ViewProgress) {
         self.show(progress.rows, progress.total, &|elapsed| {
             view_text(progress, elapsed)
+        });
+    }
+
+    /// A copy is this far.
+    pub(crate) fn copy(&self, progress: &CopyProgress) {
+        let begun = {
+            let name = format!("{}: {}", progress.collection, progress.step);
+            let mut step = self
+                .step
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            if step.0 != name {
+                *step = (name, self.elapsed());
+            }
+            step.1
+        };
+        self.show(progress.done, Some(progress.total), &|elapsed| {
+            copy_text(progress, elapsed.saturating_sub(begun))
         });
     }
 
@@ -177,6 +198,25 @@ fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
     parts.join(" · ")
 }
 
+/// `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
+fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
+    let mut parts = vec![
+        format!(
+            "{}: {}",
+            printable(&progress.collection),
+            printable(&progress.step)
+        ),
+        rows(progress.rows),
+    ];
+    let read = progress.rows.saturating_sub(progress.rows_resumed);
+    parts.extend(per_second(read, elapsed).map(|rate| format!("{} rows/s", grouped(rate))));
+    // What an earlier run did took no time of this one.
+    if progress.rows_resumed == 0 {
+        parts.extend(left_text(progress.done, progress.total, elapsed));
+    }
+    parts.join(" · ")
+}
+
 /// The time that is left, if it goes on as it went so far.
 fn left_text(done: u64, total: u64, elapsed: Duration) -> Option<String> {
     if done == 0 || total < done || elapsed.is_zero() {
@@ -237,6 +277,26 @@ mod tests {
             ..progress
         };
         assert_eq!(view_text(&waiting, Duration::ZERO), "flights.by_tail: waiting");
+    }
+
+    #[test]
+    fn a_copy_tells_what_is_done_at_which_rate_and_what_is_left() {
+        let progress = CopyProgress {
+            collection: "flights".into(),
+            step: "copying".into(),
+            rows: 120_000,
+            rows_resumed: 0,
+            done: 8,
+            total: 32,
+        };
+        let text = copy_text(&progress, Duration::from_secs(2));
+        assert_eq!(text, "flights: copying · 120,000 rows · 60,000 rows/s · 6 s left");
+        let resumed = CopyProgress {
+            rows_resumed: 100_000,
+            ..progress
+        };
+        let text = copy_text(&resumed, Duration::from_secs(2));
+        assert_eq!(text, "flights: copying · 120,000 rows · 10,000 rows/s");
     }
 
     #[test]

@@ -186,6 +186,21 @@ impl StoreArgs {
             .await
     }
 
+    /// Opens the store itself, for what no server does.
+    pub(crate) async fn open_itself(&self, options: OpenOptions) -> Result<Recto> {
+        let address = self.address(DEFAULT_STORE, environment())?;
+        if matches!(address, StoreAddress::Http(_)) {
+            return Err(
+                Failure::new(Exit::Refused, "this is done in the stores themselves, not through a server").with_hint(
+                    "give the folder or cassandra://…, on a machine that reaches both; stop the server of a folder first",
+                ),
+            );
+        }
+        open(&address, options.wait(self.wait()?))
+            .await
+            .map_err(|error| not_opened(error, MAKES_A_STORE))
+    }
+
     /// Opens the store as the options say; `hint` is what to do about one that is not there.
     pub(crate) async fn open_with(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
@@ -217,6 +232,7 @@ async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<
 
 /// Opens a store of this process; whoever waits for it is told.
 pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto::Result<Recto> {
+    let writes = !options.read_only;
     let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
     let opened = match Recto::open_with(address, at_once).await {
         Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
@@ -230,8 +246,8 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
         }
         opened => opened,
     };
-    if let (Ok(recto), StoreAddress::Cassandra(_)) = (&opened, address) {
-        // A command opens one store.
+    if let (Ok(recto), StoreAddress::Cassandra(_), true) = (&opened, address, writes) {
+        // A command opens one store that it writes to; what it only reads does not know of it.
         let _ = OPENED.set(recto.clone());
     }
     opened.map_err(|error| match address {

@@ -293,13 +293,15 @@ pub(crate) struct RecordKey {
     clustering: Cells,
 }
 
-/// How writes of entries ended.
+/// How writes of rows ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Sent {
     Written,
     /// Rows came to lie in other buckets since the records were read: what is there of them is to be read again, and written.
     Moved,
+    /// Nothing is written: a row that is never changed is there as another.
+    Conflicts,
 }
 
 /// Writes entries, each for itself, again until they are written. Relaxed, they are durable with the next
@@ -313,15 +315,37 @@ pub(crate) async fn send(
     relaxed: bool,
     looked_nanos: Option<u64>,
 ) -> Result<Sent> {
-    if writes.is_empty() {
-        return Ok(Sent::Written);
-    }
     let options = WriteOptions {
         relaxed,
         looked_nanos,
         ..shared.write_options()
     };
+    match send_if(shared, writes, options, || Ok(())).await? {
+        Sent::Conflicts => Err(Error::new(
+            ErrorKind::Store,
+            "the store took an entry for a record of its own",
+        )),
+        sent => Ok(sent),
+    }
+}
+
+/// Writes rows, each for itself, again until they are written; each time only if `check` lets them be sent.
+///
+/// # Errors
+/// As of [`send`].
+pub(crate) async fn send_if(
+    shared: &Shared,
+    writes: Vec<PartitionWrite>,
+    options: WriteOptions,
+    check: impl Fn() -> Result<()>,
+) -> Result<Sent> {
+    if writes.is_empty() {
+        return Ok(Sent::Written);
+    }
     let attempt = |_| async {
+        if let Err(error) = check() {
+            return Attempt::Failed(error);
+        }
         let sent = shared
             .store
             .write_many(writes.clone(), Atomicity::Each, options)
@@ -332,10 +356,7 @@ pub(crate) async fn send(
                 Attempt::Known(Sent::Moved)
             }
             Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
-            Ok(WriteOutcome::Conflict(_)) => Attempt::Refused(Error::new(
-                ErrorKind::Store,
-                "the store took an entry for a record of its own",
-            )),
+            Ok(WriteOutcome::Conflict(_)) => Attempt::Known(Sent::Conflicts),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -352,7 +373,7 @@ pub(crate) async fn send(
         unsettled.or(|unknown| {
             Error::new(
                 ErrorKind::OutcomeUnknown,
-                "it is not known whether entries of a view were written",
+                "it is not known whether rows were written",
             )
             .with_hint("run the command again: it goes on")
             .with_source(unknown)

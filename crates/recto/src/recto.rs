@@ -285,7 +285,11 @@ impl Recto {
             .then(|| buckets.bucket_metrics())
     }
 
-    fn catalog(&self) -> Catalog<'_> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn catalog(&self) -> Catalog<'_> {
         Catalog::new(
             &self.shared.store,
             &self.shared.environment,

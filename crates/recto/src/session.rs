@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `buckets` | the buckets that partitions are kept in |
 //! | `checked_buckets` | what is wrong with them |
+//! | `copies` | one store into another |
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `queues` | queues and their messages |
 //! | `records` | records by their keys, and changes to them |
@@ -15,6 +16,7 @@
 
 mod buckets;
 mod checked_buckets;
+mod copies;
 mod explanation;
 mod pages;
 mod queue_ring;
@@ -40,6 +42,7 @@ pub use buckets::{
     BucketsRequest, MendProgress, MendReport, MendRequest,
 };
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
+pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
 };

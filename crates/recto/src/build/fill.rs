@@ -10,9 +10,9 @@ use recto_views::ViewNumber;
 use tokio::sync::Mutex;
 
 use super::Build;
-use super::progress::{Kept, MAX_PIECES, Piece};
 use crate::beside::{Beside, Sent, send};
 use crate::core::CollectionCore;
+use crate::covered::{Covered, MAX_PIECES, Piece};
 use crate::error::Result;
 use crate::pace::Pace;
 use crate::session::ViewProgress;
@@ -29,7 +29,7 @@ pub(super) struct Fill<'a> {
     build: &'a Build<'a>,
     core: Arc<CollectionCore>,
     views: Vec<Beside>,
-    kept: Kept<'a>,
+    kept: Covered<'a>,
     telling: Mutex<Telling>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Fill<'a> {
             .filter_map(|number| Beside::new(&core, ViewNumber(*number)));
         Self {
             views: views.collect(),
-            kept: Kept::new(shared, &core.definition.name, numbers),
+            kept: Covered::filling(shared, &core.definition.name, numbers),
             telling: Mutex::new(Telling {
                 progress: build.told(&core.definition.name, numbers, "filling"),
                 pace: Pace::new(build.options.rows_per_second, &shared.environment),
@@ -78,20 +78,7 @@ impl<'a> Fill<'a> {
         let store = &self.build.shared.store;
         // One after the other they gain nothing where nothing is waited for, and finding them takes a walk over all keys.
         let asked = if store.limits().remote { MAX_PIECES / 2 } else { 1 };
-        let ranges = store
-            .snapshot()?
-            .token_ranges(&self.core.base().table, asked)
-            .await?;
-        let pieces = ranges.into_iter().take(MAX_PIECES as usize).zip(0..);
-        let pieces: Vec<Piece> = pieces
-            .map(|(range, number)| Piece {
-                number,
-                range,
-                after: None,
-                rows: 0,
-                is_done: false,
-            })
-            .collect();
+        let pieces = Covered::split(&*store.snapshot()?, &self.core.base().table, asked).await?;
         self.kept.begin(&pieces).await?;
         Ok(pieces)
     }

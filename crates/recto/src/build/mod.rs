@@ -6,10 +6,8 @@
 //! | module | holds |
 //! |---|---|
 //! | `fill` | the records that are there into new views |
-//! | `progress` | how far that is, kept in the store |
 
 mod fill;
-mod progress;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,12 +21,12 @@ use crate::catalog::change::{TableChange, change_table};
 use crate::catalog::views::{KeptView, KeptViews, state_text};
 use crate::catalog::{Catalog, Recorded};
 use crate::core::CollectionCore;
+use crate::covered::Covered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{ApplyOptions, Progress, ViewProgress, ViewStatus};
 use crate::shared::Shared;
 use crate::verify::Verification;
 use fill::Fill;
-use progress::Kept;
 
 /// How often a state is recorded anew because another schema came between.
 const MAX_RECORDINGS: u32 = 16;
@@ -100,7 +98,7 @@ impl Build<'_> {
             BuildStep::Record(state) => {
                 self.record(|views| set(views, &due.numbers, state)).await?;
                 if state == ViewState::Ready {
-                    Kept::new(self.shared, &due.collection, &due.numbers)
+                    Covered::filling(self.shared, &due.collection, &due.numbers)
                         .forget()
                         .await?;
                 }
@@ -310,7 +308,7 @@ pub(crate) async fn statuses(shared: &Shared) -> Result<Vec<ViewStatus>> {
         let filled = if numbers.is_empty() {
             None
         } else {
-            Kept::new(shared, &one.name, &numbers).rows().await?
+            Covered::filling(shared, &one.name, &numbers).rows().await?
         };
         let views = recorded.views.of(&one.name);
         statuses.extend(views.map(|view| status(one, view, filled)));

@@ -265,6 +265,25 @@ impl<'a> Catalog<'a> {
         Err(keys_change())
     }
 
+    /// Has the store hold these cursor keys in place of its own, whatever those are by then: those of a store whose records come
+    /// here, so that its cursors go on.
+    pub(crate) async fn adopt_cursor_keys(&self, ring: &KeyRing) -> Result<()> {
+        for _ in 0..MAX_ROTATIONS {
+            let entry = self.entry(CURSOR_KEYS, ConsistencyLevel::Serial).await?;
+            let before = entry.as_ref().map_or(0, |entry| entry.generation);
+            if entry.is_some_and(|entry| entry.body == *ring.to_bytes()) {
+                return Ok(());
+            }
+            if self
+                .replace(CURSOR_KEYS, before, &keys_entry(before + 1, ring))
+                .await?
+            {
+                return Ok(());
+            }
+        }
+        Err(keys_change())
+    }
+
     async fn entry(&self, name: &str, level: ConsistencyLevel) -> Result<Option<Entry>> {
         let read = PointRead {
             table: Arc::clone(&self.table),

@@ -37,6 +37,7 @@ use crate::shared::Shared;
 #[cfg(feature = "fuzzing")]
 pub use place::place;
 use place::{Compared, Reached};
+pub(crate) use steps::Steps;
 pub(crate) use suspects::undisturbed;
 use together::Together;
 

@@ -15,18 +15,18 @@ const PLACE_BYTES: u64 = 3 * size_of::<Place>() as u64 + 16;
 
 /// A table that is read.
 #[derive(Clone)]
-pub(super) struct Steps {
-    pub(super) snapshot: Arc<dyn Snapshot>,
-    pub(super) table: Arc<Table>,
-    pub(super) options: ReadOptions,
+pub(crate) struct Steps {
+    pub(crate) snapshot: Arc<dyn Snapshot>,
+    pub(crate) table: Arc<Table>,
+    pub(crate) options: ReadOptions,
     /// Rows of one step.
-    pub(super) rows: u32,
-    pub(super) is_remote: bool,
+    pub(crate) rows: u32,
+    pub(crate) is_remote: bool,
 }
 
 /// Where a step begins.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(crate) struct Place {
     range: Arc<TokenRange>,
     after: Option<ScanPosition>,
 }
@@ -91,7 +91,7 @@ impl Steps {
     }
 
     /// All rows, each step with where it begins.
-    pub(super) async fn all(&self) -> Result<BoxStream<'static, Result<(Place, ScanRead)>>> {
+    pub(crate) async fn all(&self) -> Result<BoxStream<'static, Result<(Place, ScanRead)>>> {
         let ranges = self.snapshot.token_ranges(&self.table, self.at_once()).await?;
         let ranges = ranges.into_iter().map(|range| {
             let first = Place {

@@ -1,46 +1,71 @@
-//! How far the filling of views is, kept in the store that they are of.
+//! How far work over the base tables of collections is, kept in the store that it is done in: views that are filled, and
+//! collections that are copied.
 //!
-//! Table `recto_builds` has a partition for each collection whose views are being filled, and in it a row for each piece of
-//! the base table: what is left of it, and for which views that holds. It goes when the views are ready.
+//! Each kind of work has a table of its own, with a partition for each collection that it is done for, and in it a row for each
+//! piece of the base table that is read: what is left of it, and for which views, or which copy, that holds. It goes when the work is
+//! done.
 
 use std::sync::Arc;
 
 use recto_model::table::{Column, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, RowRef, Table, Type};
-use recto_store::{Mutation, Operation, PartitionWrite, PointRead, ScanPosition, StoreErrorKind, TokenRange};
+use recto_store::{
+    Mutation, Operation, PartitionWrite, PointRead, ScanPosition, Snapshot, StoreErrorKind, TokenRange,
+};
 
 use crate::beside::send;
 use crate::catalog::change::{TableChange, change_table};
 use crate::error::Result;
 use crate::shared::Shared;
 
-/// The table of views that are being filled.
-const TABLE: &str = "recto_builds";
 /// The most pieces of a base table.
-pub(super) const MAX_PIECES: u32 = 64;
+pub(crate) const MAX_PIECES: u32 = 64;
+
+/// What is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    /// The table that says how far it is.
+    table: &'static str,
+    /// The column that says what it is done for.
+    of: &'static str,
+}
+
+impl Work {
+    /// Views are filled; for these.
+    pub(crate) const FILL: Self = Self {
+        table: "recto_builds",
+        of: "views",
+    };
+
+    /// A collection is copied from another store; by this copy.
+    pub(crate) const COPY: Self = Self {
+        table: "recto_copies",
+        of: "copy",
+    };
+}
 
 /// A piece of the base table, and how far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) number: i32,
-    pub(super) range: TokenRange,
+pub(crate) struct Piece {
+    pub(crate) number: i32,
+    pub(crate) range: TokenRange,
     /// Where to go on; none at its beginning.
-    pub(super) after: Option<ScanPosition>,
+    pub(crate) after: Option<ScanPosition>,
     /// Records that were read.
-    pub(super) rows: u64,
-    pub(super) is_done: bool,
+    pub(crate) rows: u64,
+    pub(crate) is_done: bool,
 }
 
-/// How far some views of a collection are.
-pub(crate) struct Kept<'a> {
+/// How far work for a collection is.
+pub(crate) struct Covered<'a> {
     shared: &'a Shared,
     table: Arc<Table>,
     collection: String,
-    /// The numbers of the views.
-    views: String,
+    /// What it is done for.
+    of: String,
 }
 
-fn table() -> Table {
+fn table(work: Work) -> Table {
     let column = |name: &str, ty, kind| Column {
         name: name.into(),
         ty,
@@ -50,35 +75,41 @@ fn table() -> Table {
     let columns = vec![
         column("collection", Type::Text, ColumnKind::Partition),
         column("piece", Type::Int, ColumnKind::Clustering(Direction::Ascending)),
-        column("views", Type::Text, plain),
+        column(work.of, Type::Text, plain),
         column("begins", Type::Blob, plain),
         column("ends", Type::Blob, plain),
         column("position", Type::Blob, plain),
         column("records", Type::BigInt, plain),
         column("is_done", Type::Boolean, plain),
     ];
-    Table::new(TABLE, columns, TableOptions::default()).expect("what is kept of views is a table")
+    Table::new(work.table, columns, TableOptions::default()).expect("what is kept of work is a table")
 }
 
-impl<'a> Kept<'a> {
-    pub(crate) fn new(shared: &'a Shared, collection: &str, views: &[u64]) -> Self {
+impl<'a> Covered<'a> {
+    /// How far views of these numbers are filled.
+    pub(crate) fn filling(shared: &'a Shared, collection: &str, views: &[u64]) -> Self {
         let views: Vec<String> = views.iter().map(u64::to_string).collect();
+        Self::new(shared, Work::FILL, collection, views.join(","))
+    }
+
+    /// How far this work is.
+    pub(crate) fn new(shared: &'a Shared, work: Work, collection: &str, of: String) -> Self {
         Self {
             shared,
-            table: Arc::new(table()),
+            table: Arc::new(table(work)),
             collection: collection.to_owned(),
-            views: views.join(","),
+            of,
         }
     }
 
     /// Makes the table, if it is not there.
-    pub(super) async fn prepare(&self) -> Result<()> {
+    pub(crate) async fn prepare(&self) -> Result<()> {
         let make = TableChange::Make(Table::clone(&self.table));
         change_table(&self.shared.store, &self.shared.environment, &make).await
     }
 
-    /// The pieces, if these views were begun to be filled, and no others with them.
-    pub(super) async fn read(&self) -> Result<Vec<Piece>> {
+    /// The pieces, if this very work was begun, for this and for nothing else.
+    pub(crate) async fn read(&self) -> Result<Vec<Piece>> {
         let snapshot = self.shared.store.snapshot()?;
         let mut pieces = Vec::new();
         for number in 0..MAX_PIECES {
@@ -108,11 +139,11 @@ impl<'a> Kept<'a> {
         Ok((!pieces.is_empty()).then(|| pieces.iter().map(|piece| piece.rows).sum()))
     }
 
-    /// The piece that a row is; none if it is of other views.
+    /// The piece that a row is; none if it is of other work.
     fn piece(&self, row: RowRef<'_>) -> Option<Piece> {
         let bytes = |column: usize| row.get(column).unwrap_or_default().to_vec();
         let int = |column: usize| Some(i32::from_be_bytes(row.get(column)?.try_into().ok()?));
-        let is_ours = row.get(2) == Some(self.views.as_bytes());
+        let is_ours = row.get(2) == Some(self.of.as_bytes());
         Some(Piece {
             number: int(1)?,
             range: TokenRange {
@@ -127,17 +158,17 @@ impl<'a> Kept<'a> {
     }
 
     /// Begins with these pieces, and forgets what there was.
-    pub(super) async fn begin(&self, pieces: &[Piece]) -> Result<()> {
+    pub(crate) async fn begin(&self, pieces: &[Piece]) -> Result<()> {
         self.forget().await?;
         self.put(pieces).await
     }
 
     /// A piece is so far. What was written before is durable with it.
-    pub(super) async fn put(&self, pieces: &[Piece]) -> Result<()> {
+    pub(crate) async fn put(&self, pieces: &[Piece]) -> Result<()> {
         let operations = pieces.iter().map(|piece| {
             let start = &piece.range.start;
             let cells: [Option<&[u8]>; 6] = [
-                Some(self.views.as_bytes()),
+                Some(self.of.as_bytes()),
                 Some(start),
                 Some(&piece.range.end),
                 piece.after.as_ref().map(|ScanPosition(after)| after.as_slice()),
@@ -158,20 +189,53 @@ impl<'a> Kept<'a> {
         self.write(vec![Operation::DeletePartition]).await
     }
 
+    /// Nothing is kept any more of all of these, which are of one store.
+    pub(crate) async fn forget_all(all: &[Self]) -> Result<()> {
+        let Some(first) = all.first() else { return Ok(()) };
+        let writes = all
+            .iter()
+            .map(|one| one.request(vec![Operation::DeletePartition]));
+        let writes = writes.collect();
+        send(first.shared, writes, false, None).await.map(drop)
+    }
+
+    /// The pieces of a table to begin with: about so many, [`MAX_PIECES`] at most.
+    pub(crate) async fn split(
+        snapshot: &dyn Snapshot,
+        table: &Arc<Table>,
+        pieces: u32,
+    ) -> Result<Vec<Piece>> {
+        // Some stores give more than they are asked for.
+        let ranges = snapshot.token_ranges(table, pieces.min(MAX_PIECES / 2)).await?;
+        let pieces = ranges.into_iter().take(MAX_PIECES as usize).zip(0..);
+        let pieces = pieces.map(|(range, number)| Piece {
+            number,
+            range,
+            after: None,
+            rows: 0,
+            is_done: false,
+        });
+        Ok(pieces.collect())
+    }
+
     async fn write(&self, operations: Vec<Operation>) -> Result<()> {
+        // Not in buckets.
+        let writes = vec![self.request(operations)];
+        send(self.shared, writes, false, None).await.map(drop)
+    }
+
+    fn request(&self, operations: Vec<Operation>) -> PartitionWrite {
         let stamp = Some(self.shared.stamps.next());
         let mutations = operations.into_iter().map(|operation| Mutation {
             operation,
             stamp,
             ttl_seconds: None,
         });
-        let write = PartitionWrite {
+        PartitionWrite {
             table: Arc::clone(&self.table),
             partition: self.partition(),
             mutations: mutations.collect(),
-        };
-        // Not in buckets.
-        send(self.shared, vec![write], false, None).await.map(drop)
+        }
     }
 
     fn partition(&self) -> Cells {

@@ -1,0 +1,195 @@
+//! `recto copy`: collections of one store into another.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use recto::session::{CopiedCollection, CopyReport, CopyRequest, RecordSum};
+use recto::{OpenOptions, Recto};
+
+use super::upkeep::OutputArgs;
+use super::{collection_of, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::progress::Meter;
+use crate::stop::unless_stopped;
+use crate::store::StoreArgs;
+use crate::text::{counted, duration, grouped, printable, rows};
+
+const EXAMPLES: &str = "\
+Examples:
+  recto copy --from shop --to cassandra://db1,db2/shop                a folder to Cassandra
+  recto copy --from cassandra://db1/shop --to shop-2026 orders users  two collections, into a folder
+  recto copy --from shop --to cassandra://db1/shop --rate 20000       leaves room for others
+
+The schema is applied, and all records are copied with their versions and what is left of their time to live; views and \
+buckets are made there. ETags stay valid, and page tokens go on, if the other store has no other collections; tokens of scans \
+do not. Queues are not copied. In the end both stores are read, counted and compared.
+
+Let nobody write to either store meanwhile: what is written to the first one may or may not be copied, which the \
+comparison tells. The other store must have no records of these collections. A copy that was stopped goes on where it \
+stopped when the same command runs again.
+
+RECTO_CASSANDRA_… holds for both stores; what differs stands in the addresses or in the two files.";
+
+/// Arguments of `recto copy`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CopyArgs {
+    /// The store that is copied: a folder, or cassandra://host/keyspace
+    #[arg(long, value_name = "STORE")]
+    from: String,
+    /// The store that it is copied into, which is made if it is not there
+    #[arg(long, value_name = "STORE")]
+    to: String,
+    /// The collections; all if none is named
+    #[arg(value_name = "COLLECTION")]
+    collections: Vec<String>,
+    /// A TOML file with parameters of the store that is copied
+    #[arg(long, value_name = "FILE")]
+    from_config: Option<PathBuf>,
+    /// A TOML file with parameters of the other store
+    #[arg(long, value_name = "FILE")]
+    to_config: Option<PathBuf>,
+    /// The most rows to read a second
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Copies collections.
+pub(crate) async fn run(args: &CopyArgs, console: &mut Console) -> Result<Exit> {
+    let store = |store: &String, config: &Option<PathBuf>| StoreArgs {
+        store: Some(store.clone()),
+        store_config: config.clone(),
+        wait: None,
+    };
+    let source = store(&args.from, &args.from_config);
+    let source = source.open_itself(OpenOptions::new().read_only()).await?;
+    // The other store is not made for nothing.
+    for name in &args.collections {
+        collection_of(&source.schema(), name)?;
+    }
+    let target = store(&args.to, &args.to_config);
+    let target = target.open_itself(OpenOptions::new().create()).await?;
+    let request = CopyRequest {
+        collections: args.collections.clone(),
+        rows_per_second: args.rate,
+    };
+    copy(source, target, request, args.output, console).await
+}
+
+async fn copy(
+    source: Recto,
+    target: Recto,
+    request: CopyRequest,
+    output: OutputArgs,
+    console: &mut Console,
+) -> Result<Exit> {
+    console.flush()?;
+    let meter = Arc::new(Meter::start(console, output.quiet));
+    let (shown, to) = (Arc::clone(&meter), target.describe());
+    let outcome = unless_stopped(async move {
+        source
+            .copy_to(&target, &request, &|progress| shown.copy(&progress))
+            .await
+    })
+    .await;
+    let elapsed = meter.elapsed();
+    meter.finish();
+    let report = match outcome {
+        Some(Ok(report)) => report?,
+        Some(Err(error)) => {
+            return Err(Failure::new(Exit::Failed, format!("the copy broke off: {error}"))
+                .with_hint("this is a defect of recto; the same command goes on where it broke off"));
+        }
+        None => {
+            let stopped = console.err_paint(Tone::Warning, "stopped;");
+            console.note(format_args!(
+                "{stopped} what was copied stays, and the same command goes on where this one stopped"
+            ))?;
+            return Ok(Exit::Interrupted);
+        }
+    };
+    if output.json {
+        print_json(console, &report.to_json())?;
+    } else {
+        draw(&report, &to, &duration(elapsed), console)?;
+    }
+    if report.is_equal() {
+        return Ok(Exit::Done);
+    }
+    console.flush()?;
+    Err(differ(&report))
+}
+
+/// The report as people read it.
+fn draw(report: &CopyReport, to: &str, took: &str, console: &mut Console) -> Result<()> {
+    let read: u64 = report.collections.iter().map(|one| one.rows_read).sum();
+    let resumed: u64 = report.collections.iter().map(|one| one.rows_resumed).sum();
+    let done = match report.is_equal() {
+        true => console.paint(Tone::Good, "✓"),
+        false => console.paint(Tone::Bad, "✗"),
+    };
+    console.line(format_args!(
+        "{done} {} copied to {} in {took}",
+        rows(read),
+        printable(to)
+    ))?;
+    if resumed > 0 {
+        console.line(format_args!(
+            "  went on from an earlier copy that was stopped after {}",
+            rows(resumed)
+        ))?;
+    }
+    for one in &report.collections {
+        draw_collection(one, console)?;
+    }
+    if !report.cursors_go_on {
+        let line = "page tokens of the one store do not open in the other, which has keys of its own";
+        console.line(format_args!("  {} {line}", console.paint(Tone::Dim, "note:")))?;
+    }
+    for line in &report.left_out {
+        let note = console.paint(Tone::Dim, "note:");
+        console.line(format_args!("  {note} {}", printable(line)))?;
+    }
+    Ok(())
+}
+
+fn draw_collection(one: &CopiedCollection, console: &mut Console) -> Result<()> {
+    let name = printable(&one.name);
+    if one.is_equal() {
+        let sum = said(&one.target);
+        return Ok(console.line(format_args!("  {name}  {sum}, in both"))?);
+    }
+    let name = console.paint(Tone::Bad, &name);
+    console.line(format_args!("  {name}  the stores differ"))?;
+    console.line(format_args!("    from  {}", said(&one.source)))?;
+    console.line(format_args!("    to    {}", said(&one.target)))?;
+    Ok(())
+}
+
+/// `120,000 records, digest 00ff…, and 3 that end`.
+fn said(sum: &RecordSum) -> String {
+    let records = counted(sum.records, "record", "records");
+    let ending = match sum.ending {
+        0 => String::new(),
+        ending => format!(", and {} with a time to live, not compared", grouped(ending)),
+    };
+    format!("{records}, digest {:032x}{ending}", sum.digest)
+}
+
+#[cold]
+fn differ(report: &CopyReport) -> Failure {
+    let those = report.collections.iter().filter(|one| !one.is_equal());
+    let those: Vec<String> = those.map(|one| printable(&one.name)).collect();
+    Failure::new(
+        Exit::Failed,
+        format!("the stores do not have the same records of {}", those.join(", ")),
+    )
+    .with_hint(
+        "if somebody wrote to one of them meanwhile: let nobody write, remove these collections there (recto apply --remove \
+         COLLECTION), and copy them again",
+    )
+}

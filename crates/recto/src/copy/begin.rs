@@ -1,0 +1,213 @@
+//! What is copied, and whether the other store takes it: looked at before anything is changed.
+
+use std::sync::Arc;
+
+use recto_model::schema::{Collection, Schema};
+use recto_plan::cursor::KeyRing;
+use recto_store::{StoreErrorKind, TokenRange};
+
+use super::record::Records;
+use crate::core::no_collection;
+use crate::covered::{Covered, Work};
+use crate::error::{Error, ErrorKind, Result};
+use crate::recto::Recto;
+
+/// What says how far it is.
+pub(super) const WORK: Work = Work::COPY;
+/// Rows that are looked at together, to see whether there is a record.
+const LOOK_ROWS: u32 = 100;
+/// How many hexadecimal digits tell a copy from others.
+const ID_DIGITS: usize = 32;
+
+/// What is copied.
+pub(super) struct Begun {
+    /// The collections, with the types of the store that they are of.
+    pub(super) schema: Schema,
+    /// For each collection, what this copy of it is known by.
+    pub(super) ids: Vec<String>,
+    /// The keys of the store that is copied.
+    keys: Arc<KeyRing>,
+}
+
+impl Begun {
+    /// Looks at both stores.
+    ///
+    /// # Errors
+    /// There is no such collection. The other store declares it otherwise, or has records of it that this copy did not put there.
+    pub(super) async fn look(source: &Recto, target: &Recto, names: &[String]) -> Result<Self> {
+        if source.describe() == target.describe() {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{} would be copied into itself", source.describe()),
+            )
+            .with_hint("name two stores"));
+        }
+        source.refresh().await?;
+        target.refresh().await?;
+        let schema = asked(&source.schema(), names)?;
+        source.cursor_keys().await?;
+        let keys = source.shared().keys.ring();
+        let ids = schema
+            .collections
+            .iter()
+            .map(|one| id(&keys, &of_one(&schema, one)));
+        let begun = Self {
+            ids: ids.collect(),
+            schema,
+            keys,
+        };
+        for (collection, id) in begun.schema.collections.iter().zip(&begun.ids) {
+            source.shared().held().check_table(&collection.name)?;
+            begun.check_declared(target, collection)?;
+            let covered = Covered::new(target.shared(), WORK, &collection.name, id.clone());
+            if covered.read().await?.is_empty() && has_records(target, collection).await? {
+                return Err(not_empty(target, &collection.name));
+            }
+        }
+        let plan = target.plan(&begun.schema).await?;
+        match plan.refused.first() {
+            None => Ok(begun),
+            Some(first) => Err(Error::new(
+                ErrorKind::SchemaMismatch,
+                format!("{} cannot hold what is copied: {first}", target.describe()),
+            )
+            .with_hint("nothing was changed")),
+        }
+    }
+
+    /// Refuses a collection that the other store declares otherwise.
+    fn check_declared(&self, target: &Recto, collection: &Arc<Collection>) -> Result<()> {
+        let there = target.schema();
+        let Some(declared) = there.collection(&collection.name) else {
+            return Ok(());
+        };
+        let (here, there) = (of_one(&self.schema, collection), of_one(&there, declared));
+        let is_same = here.collections[0].fields == there.collections[0].fields
+            && here.difference(&there).is_empty()
+            && there.difference(&here).is_empty();
+        if is_same {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::SchemaMismatch,
+            format!(
+                "{} has a collection {} that is declared otherwise",
+                target.describe(),
+                collection.name
+            ),
+        )
+        .with_hint(removal(&collection.name)))
+    }
+
+    /// Has the other store take over the cursor keys, unless it has other collections, whose cursors would not open any more. Whether
+    /// cursors of the one store open in the other then.
+    ///
+    /// Between the stores the keys are in the memory of this process only.
+    pub(super) async fn take_cursor_keys(&self, source: &Recto, target: &Recto) -> Result<bool> {
+        let (own, taken) = (&target.shared().keys, &self.keys);
+        let is_same = |keys: &KeyRing| *keys.to_bytes() == *taken.to_bytes();
+        if own.are_given || source.shared().keys.are_given {
+            // They come from configuration, which says which they are.
+            return Ok(is_same(&own.ring()));
+        }
+        let there = target.schema();
+        let is_copied = |one: &Arc<Collection>| self.schema.collection(&one.name).is_some();
+        if !there.collections.iter().all(is_copied) {
+            target.cursor_keys().await?;
+            return Ok(is_same(&own.ring()));
+        }
+        let catalog = target.catalog();
+        if !catalog.exists().await? {
+            catalog.create().await?;
+        }
+        catalog.adopt_cursor_keys(taken).await?;
+        own.replace(KeyRing::clone(taken));
+        Ok(true)
+    }
+}
+
+/// What of a schema is to be copied.
+fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
+    if let Some(name) = names.iter().find(|name| schema.collection(name).is_none()) {
+        return Err(no_collection(schema, name));
+    }
+    let is_asked = |one: &&Arc<Collection>| names.is_empty() || names.contains(&one.name);
+    let collections = schema.collections.iter().filter(is_asked);
+    Ok(Schema {
+        types: schema.types.clone(),
+        collections: collections.map(Arc::clone).collect(),
+        ..Schema::default()
+    })
+}
+
+/// One collection of a schema, with its types.
+fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
+    Schema {
+        types: schema.types.clone(),
+        collections: vec![Arc::clone(collection)],
+        ..Schema::default()
+    }
+}
+
+/// What a copy of this collection is known by: keys are of one store only, and nobody learns them from it.
+fn id(keys: &KeyRing, collection: &Schema) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("recto 2026-11 the copy of a collection");
+    hasher.update(&keys.to_bytes());
+    hasher.update(collection.to_toml().as_bytes());
+    hasher.finalize().to_hex()[..ID_DIGITS].to_owned()
+}
+
+/// Whether a store has records of a collection, recorded or not, or knows of some that were deleted, whose versions go on.
+async fn has_records(target: &Recto, collection: &Arc<Collection>) -> Result<bool> {
+    let table = Arc::new(collection.base_table());
+    let (shared, mut after) = (target.shared(), None);
+    let snapshot = shared.store.snapshot()?;
+    loop {
+        let options = shared.read_options();
+        let range = TokenRange::whole();
+        let read = snapshot
+            .scan(&table, &range, after.as_ref(), LOOK_ROWS, &options)
+            .await;
+        let read = match read {
+            Err(error) if error.kind() == StoreErrorKind::Table => return Ok(false),
+            read => read?,
+        };
+        if Records::has_any(collection, &read)? {
+            return Ok(true);
+        }
+        match read.next {
+            Some(next) => after = Some(next),
+            None => return Ok(false),
+        }
+    }
+}
+
+#[cold]
+fn not_empty(target: &Recto, collection: &str) -> Error {
+    Error::new(
+        ErrorKind::Exists,
+        format!(
+            "{} has records of collection {collection}, which this copy did not put there",
+            target.describe()
+        ),
+    )
+    .with_hint(removal(collection))
+}
+
+fn removal(collection: &str) -> String {
+    format!(
+        "nothing was changed: copy into another store, or remove the collection there first, with all its records \
+         (recto apply --remove {collection})"
+    )
+}
+
+/// What a store has that is not copied.
+pub(super) async fn left_out(source: &Recto) -> Result<Vec<String>> {
+    let Some(queues) = source.queues_there().await? else {
+        return Ok(Vec::new());
+    };
+    let queues = queues.list().await?;
+    let line =
+        |name: &str| format!("queue {name}: queues are not copied; let its workers finish, and make it anew");
+    Ok(queues.iter().map(|queue| line(queue.name())).collect())
+}

@@ -1,0 +1,268 @@
+//! One store into another: schema, records with their versions, cursor keys.
+//!
+//! A collection is read in pieces of its base table, side by side, and written step by step; how far each piece is, the store says that it
+//! is written to, so that whoever was cut off goes on. At the end both stores are read once more, and counted.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `begin` | what is copied, and whether the other store takes it |
+//! | `record` | records as they are read |
+//! | `write` | the same as they are written |
+//! | `sum` | what they add up to |
+
+mod begin;
+mod record;
+mod sum;
+mod write;
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_store::ReadOptions;
+use tokio::sync::Mutex;
+
+use crate::bucketed;
+use crate::core::CollectionCore;
+use crate::covered::{Covered, MAX_PIECES, Piece};
+use crate::error::{Error, Result};
+use crate::pace::Pace;
+use crate::recto::Recto;
+use crate::session::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, Progress, Swept};
+use begin::Begun;
+use record::Records;
+use write::Target;
+
+/// Records read of a piece at a time.
+const STEP_ROWS: u32 = 1_000;
+/// The most bytes of them, unless one alone has more.
+const STEP_BYTES: u64 = 2 << 20;
+/// Pieces that are copied side by side.
+const PIECES_AT_ONCE: usize = 4;
+
+impl Recto {
+    /// Copies collections into another store, of whatever kind: the schema, all records with their versions, what is left of their time
+    /// to live, and the keys that cursors are sealed with, if the other store has records of no other collection. Views, and buckets, are
+    /// made there as by any write. Queues are not copied.
+    ///
+    /// Nobody should write to either store meanwhile. What becomes of records that are written to this one while they are copied is not
+    /// said; the report tells if the stores differ in the end.
+    ///
+    /// A copy that was cut off goes on where it was, when it is asked for again.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// use recto::session::CopyRequest;
+    /// use recto::{OpenOptions, Record, Recto};
+    ///
+    /// #[derive(Record)]
+    /// #[record(collection = "users", key = ["id"])]
+    /// struct User {
+    ///     id: i64,
+    ///     name: String,
+    /// }
+    ///
+    /// let store = Recto::open_with(folder.path().join("shop"), OpenOptions::new().create()).await?;
+    /// store.apply(&recto::schema_of([User::collection()])).await?;
+    /// let users = store.collection::<User>()?;
+    /// let version = users.put(&User { id: 1, name: "Ada".into() }).await?.version;
+    ///
+    /// // Or "cassandra://host/keyspace".
+    /// let other = Recto::open_with(folder.path().join("other"), OpenOptions::new().create()).await?;
+    /// let report = store.copy_to(&other, &CopyRequest::default(), &|_| {}).await?;
+    /// assert!(report.is_equal() && report.cursors_go_on);
+    /// assert_eq!(report.collections[0].target.records, 1);
+    /// let users = other.collection::<User>()?;
+    /// users.put(&User { id: 1, name: "Ada L.".into() }).if_version(version).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is no such collection. [`ErrorKind::Exists`](crate::ErrorKind::Exists):
+    /// the other store has records of one, which this copy did not put there; [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch):
+    /// or declares it otherwise. Nothing is changed then. A store cannot be read or written: what is copied stays, and the same copy
+    /// goes on.
+    pub async fn copy_to(
+        &self,
+        target: &Self,
+        request: &CopyRequest,
+        progress: Progress<'_, CopyProgress>,
+    ) -> Result<CopyReport> {
+        Box::pin(copy(self, target, request, progress)).await
+    }
+}
+
+async fn copy(
+    source: &Recto,
+    target: &Recto,
+    request: &CopyRequest,
+    progress: Progress<'_, CopyProgress>,
+) -> Result<CopyReport> {
+    let begun = Begun::look(source, target, &request.collections).await?;
+    let left_out = begin::left_out(source).await?;
+    let cursors_go_on = begun.take_cursor_keys(source, target).await?;
+    target.apply(&begun.schema).await?;
+    let pace = Pace::new(request.rows_per_second, &source.shared().environment);
+    let telling = Mutex::new(Telling {
+        pace,
+        progress: CopyProgress::default(),
+    });
+    let (mut collections, mut all, mut is_resumed) = (Vec::new(), Vec::new(), false);
+    for (definition, id) in begun.schema.collections.iter().zip(&begun.ids) {
+        let copying = Copying {
+            source: source.core(&definition.name)?,
+            target: target.core(&definition.name)?,
+            covered: Covered::new(target.shared(), begin::WORK, &definition.name, id.clone()),
+            telling: &telling,
+            progress,
+        };
+        let copied = copying.run().await.map_err(stopped)?;
+        is_resumed |= copied.rows_resumed > 0;
+        collections.push(copied);
+        all.push(copying.covered);
+    }
+    if is_resumed {
+        sweep(target, progress).await.map_err(stopped)?;
+    }
+    for copied in &mut collections {
+        let cores = (source.core(&copied.name)?, target.core(&copied.name)?);
+        let rows_per_second = request.rows_per_second;
+        let summing = sum::Summing::new(&cores.0, 2 * copied.rows_read, rows_per_second, progress);
+        (copied.source, copied.target) = summing.both(&cores.0, &cores.1).await.map_err(stopped)?;
+    }
+    let report = CopyReport {
+        collections,
+        cursors_go_on,
+        left_out,
+    };
+    if report.is_equal() {
+        Covered::forget_all(&all).await?;
+    }
+    Ok(report)
+}
+
+/// Waits until what a process that was cut off had half done there is wholly done. That it is dead is known after half a minute.
+async fn sweep(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result<()> {
+    let told = |swept: &Swept| {
+        progress(CopyProgress {
+            step: "sweeping".to_owned(),
+            ..CopyProgress::default()
+        });
+        !swept.is_done()
+    };
+    target.sweep(told).await.map(drop)
+}
+
+/// The error of a copy that stops; what is copied stays.
+#[cold]
+fn stopped(error: Error) -> Error {
+    let hint = error.hint().map(|hint| format!("{hint}; ")).unwrap_or_default();
+    Error::new(error.kind(), format!("the copy stopped: {}", error.message()))
+        .with_hint(format!(
+            "{hint}the same copy again goes on where this one stopped"
+        ))
+        .with_source(error)
+}
+
+/// How far all pieces of a collection are together.
+struct Telling {
+    pace: Pace,
+    progress: CopyProgress,
+}
+
+/// A collection that is copied.
+struct Copying<'a> {
+    source: Arc<CollectionCore>,
+    target: Arc<CollectionCore>,
+    covered: Covered<'a>,
+    telling: &'a Mutex<Telling>,
+    progress: Progress<'a, CopyProgress>,
+}
+
+impl Copying<'_> {
+    async fn run(&self) -> Result<CopiedCollection> {
+        let (pieces, is_resumed) = self.pieces().await?;
+        let rows = |pieces: &[Piece]| pieces.iter().map(|piece| piece.rows).sum::<u64>();
+        let rows_resumed = rows(&pieces);
+        self.telling.lock().await.progress = CopyProgress {
+            collection: self.source.definition.name.clone(),
+            step: "copying".to_owned(),
+            rows: rows_resumed,
+            rows_resumed,
+            done: pieces.iter().filter(|piece| piece.is_done).count() as u64,
+            total: pieces.len() as u64,
+        };
+        let left = pieces.into_iter().filter(|piece| !piece.is_done);
+        let copied: Vec<BoxFuture<'_, Result<()>>> = left.map(|piece| self.copy(piece).boxed()).collect();
+        stream::iter(copied)
+            .buffer_unordered(PIECES_AT_ONCE)
+            .try_collect::<()>()
+            .await?;
+        if is_resumed {
+            // Whoever was cut off may have left buckets that it was about to cut.
+            bucketed::cut_what_is_left(&self.target).await?;
+        }
+        Ok(CopiedCollection {
+            name: self.source.definition.name.clone(),
+            rows_read: self.telling.lock().await.progress.rows,
+            rows_resumed,
+            ..CopiedCollection::default()
+        })
+    }
+
+    /// The pieces of the collection, and whether it was begun before.
+    async fn pieces(&self) -> Result<(Vec<Piece>, bool)> {
+        self.covered.prepare().await?;
+        let pieces = self.covered.read().await?;
+        if !pieces.is_empty() {
+            return Ok((pieces, true));
+        }
+        let snapshot = self.source.shared.store.snapshot()?;
+        let pieces = Covered::split(&*snapshot, &self.source.base().table, MAX_PIECES / 2).await?;
+        self.covered.begin(&pieces).await?;
+        Ok((pieces, false))
+    }
+
+    async fn copy(&self, mut piece: Piece) -> Result<()> {
+        while !piece.is_done {
+            let rows = self.step(&mut piece).await?;
+            let wait = {
+                let mut telling = self.telling.lock().await;
+                telling.progress.rows += rows;
+                telling.progress.done += u64::from(piece.is_done);
+                (self.progress)(telling.progress.clone());
+                telling.pace.after(rows, &self.source.shared.environment)
+            };
+            tokio::time::sleep(wait).await;
+        }
+        Ok(())
+    }
+
+    /// Copies the next records of a piece; how many rows that was.
+    async fn step(&self, piece: &mut Piece) -> Result<u64> {
+        let shared = &self.source.shared;
+        let options = ReadOptions {
+            stamps: true,
+            max_bytes: STEP_BYTES,
+            ..shared.read_options()
+        };
+        let rows = self.telling.lock().await.pace.step_rows(STEP_ROWS);
+        let (table, after) = (&self.source.base().table, piece.after.as_ref());
+        let snapshot = shared.store.snapshot()?;
+        let read = snapshot.scan(table, &piece.range, after, rows, &options).await?;
+        drop(snapshot);
+        let records = Records::of(&self.source, &read)?;
+        Target(&self.target).write(records).await?;
+        let rows = read.rows.len() as u64;
+        piece.rows += rows;
+        piece.is_done = read.next.is_none();
+        piece.after = read.next.or_else(|| piece.after.take());
+        // With it the records are durable that were written before.
+        self.covered.put(std::slice::from_ref(piece)).await?;
+        Ok(rows)
+    }
+}

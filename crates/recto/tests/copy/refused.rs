@@ -1,0 +1,156 @@
+//! What is refused, with nothing changed; and what is told.
+
+use recto::session::CopyRequest;
+use recto::{ErrorKind, Recto};
+
+use crate::TESTS;
+use crate::common::stores::parse;
+use crate::common::{Fresh, Kind, Scope, run};
+use crate::support::{apply, assert_is_copy, copy, fill, order};
+
+async fn refuses_what_is_not_empty(kind: Kind) {
+    let _scope = Scope::new(&TESTS);
+    let (source, target) = (
+        Fresh::new(Kind::Embedded).open().await,
+        Fresh::new(kind).open().await,
+    );
+    apply(&source).await;
+    fill(&source).await;
+    apply(&target).await;
+    let keys = target.export_cursor_keys();
+    let orders = target.dynamic("orders").unwrap();
+    orders.put(&order(&target, 7, "mine")).await.unwrap();
+    let refused = async |target: &Recto| {
+        let error = copy(&source, target).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exists, "{error}");
+        assert!(
+            error.message().contains("has records of collection orders"),
+            "{error}"
+        );
+        assert!(error.hint().unwrap().contains("apply --remove orders"), "{error}");
+    };
+    refused(&target).await;
+    assert_eq!(target.export_cursor_keys(), keys);
+    assert_eq!(target.generation(), 1);
+    assert!(
+        target
+            .dynamic("events")
+            .unwrap()
+            .get((1, 1))
+            .await
+            .unwrap()
+            .is_none()
+    );
+    // Of what was deleted the version goes on.
+    orders.delete(7).await.unwrap();
+    if kind == Kind::Cassandra {
+        refused(&target).await;
+        return;
+    }
+    let report = copy(&source, &target).await.unwrap();
+    assert!(
+        report.is_equal() && report.cursors_go_on,
+        "its own keys gave way: {report:?}"
+    );
+    assert_is_copy(&source, &target).await;
+}
+
+#[test]
+fn an_embedded_store_that_has_records() {
+    run(refuses_what_is_not_empty(Kind::Embedded));
+}
+
+#[test]
+fn a_cassandra_store_that_has_records() {
+    run(refuses_what_is_not_empty(Kind::Cassandra));
+}
+
+#[test]
+fn what_is_declared_otherwise_or_not_there_or_the_same_store() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let (source, target) = (
+            Fresh::new(Kind::Embedded).open().await,
+            Fresh::new(Kind::Embedded).open().await,
+        );
+        apply(&source).await;
+        let other =
+            "[collection.settings]\nfields = { name = \"text\", value = \"int\" }\nkey = [\"name\"]\n";
+        target.apply(&parse(other)).await.unwrap();
+        let error = copy(&source, &target).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+        assert!(error.message().contains("declared otherwise"), "{error}");
+        assert_eq!(target.schema().collections.len(), 1);
+        let request = CopyRequest {
+            collections: vec!["order".into()],
+            ..CopyRequest::default()
+        };
+        let error = source.copy_to(&target, &request, &|_| {}).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.hint()),
+            (ErrorKind::NotFound, Some("did you mean orders?"))
+        );
+        let error = copy(&source, &source).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    });
+}
+
+/// Queues are named; a record that comes to the source too late is told, and what was copied goes on being known.
+#[test]
+fn what_is_left_out_is_said() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let (source, target) = (
+            Fresh::new(Kind::Embedded).open().await,
+            Fresh::new(Kind::Embedded).open().await,
+        );
+        apply(&source).await;
+        fill(&source).await;
+        let queues = source.queues().await.unwrap();
+        queues
+            .create("emails", recto::queues::QueueOptions::default())
+            .await
+            .unwrap();
+        let changed = std::sync::atomic::AtomicBool::new(false);
+        let orders = source.dynamic("orders").unwrap();
+        let late = order(&source, 9_999, "late");
+        let progress = |progress: recto::session::CopyProgress| {
+            let is_late = progress.step == "copying" && progress.collection == "settings";
+            if is_late && !changed.swap(true, std::sync::atomic::Ordering::Relaxed) {
+                let put = orders.put(&late);
+                std::thread::scope(|scope| {
+                    let runtime = tokio::runtime::Builder::new_current_thread()
+                        .enable_all()
+                        .build()
+                        .unwrap();
+                    scope.spawn(move || runtime.block_on(async { put.await }).unwrap());
+                });
+            }
+        };
+        let report = source
+            .copy_to(&target, &CopyRequest::default(), &progress)
+            .await
+            .unwrap();
+        assert_eq!(report.left_out.len(), 1);
+        assert!(report.left_out[0].starts_with("queue emails: queues are not copied"));
+        assert!(!report.is_equal());
+        let differ: Vec<&str> = report
+            .collections
+            .iter()
+            .filter(|one| !one.is_equal())
+            .map(|one| &*one.name)
+            .collect();
+        assert_eq!(differ, ["orders"]);
+        assert_eq!(
+            report.collections[0].source.records,
+            report.collections[0].target.records + 1
+        );
+        // The same once more: what is copied is known, and compared again.
+        let again = copy(&source, &target).await.unwrap();
+        assert!(!again.is_equal());
+        source.dynamic("orders").unwrap().delete(9_999).await.unwrap();
+        let again = copy(&source, &target).await.unwrap();
+        assert!(again.is_equal());
+        assert_eq!(again.collections[0].rows_resumed, again.collections[0].rows_read);
+    });
+}
