@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    buckets, completions, config, copy, cursor_keys, demo, describe, explain, load, page, queue, records,
+    buckets, completions, config, copy, cursor_keys, demo, describe, design, explain, load, page, queue, records,
     scan, schema, serve, sweep, token, tune, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
@@ -176,6 +176,8 @@ pub(crate) enum Command {
     Tune(tune::TuneArgs),
     /// Lists or rotates the keys that page tokens are sealed with
     CursorKeys(cursor_keys::CursorKeysArgs),
+    /// Finds the fewest views that serve the queries of a collection
+    Design(design::DesignArgs),
     /// Prints a script that completes this program's arguments in a shell
     Completions(completions::CompletionsArgs),
 }

@@ -166,6 +166,19 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
         (&slow["rows_read"], &slow["rows_returned"]),
         (&6.into(), &5.into())
     );
+    let asked: Vec<&Json> = lines.iter().filter(|line| line["message"] == "asked").collect();
+    // Two pages that were answered, and not the one whose token was spoilt.
+    assert_eq!(asked.len(), 2);
+    for line in asked {
+        assert_eq!(
+            (&line["filter"], &line["order_by"]),
+            (&"tenant = ?".into(), &"".into())
+        );
+        assert_eq!(
+            (&line["collection"], &line["is_served"]),
+            (&"orders".into(), &true.into())
+        );
+    }
     assert!(
         lines
             .iter()
@@ -183,6 +196,58 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
     for line in [slow, denied] {
         assert_eq!(line["client"], "127.0.0.1", "{line}");
     }
+}
+
+/// What no view serves is in the log with the filter that its token adds, and `design` proposes the view for it.
+#[cfg(unix)]
+#[test]
+fn what_a_server_was_asked_is_designed_for() {
+    let place = Place::new();
+    let made = place.run(&[
+        "token",
+        "create",
+        "bob",
+        "--grant",
+        "orders:read where tenant = \"acme\"",
+    ]);
+    let token = text(&made.stdout).trim().to_owned();
+    assert!(token.starts_with("recto_"), "{}", text(&made.stderr));
+    let options = [
+        "--tokens",
+        "tokens.toml",
+        "--log-format",
+        "json",
+        "--log-level",
+        "debug",
+    ];
+    let running = place.serve(&options);
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    let list = "/v1/collections/orders/records?filter=id%20%3E%207&order_by=note";
+    assert!(running.get(list, &bearer).starts_with("HTTP/1.1 4"));
+    let list = "/v1/collections/orders/records?filter=note%20%3D%20%22quiet%22&order_by=-id";
+    assert!(running.get(list, &bearer).starts_with("HTTP/1.1 4"));
+    running.signal("TERM");
+    let (_, log) = running.ended();
+    assert!(!log.contains("quiet") && !log.contains("acme"), "{log}");
+    let line = log.lines().find(|line| line.contains("note = ?")).unwrap();
+    let line: Json = serde_json::from_str(line).unwrap();
+    assert_eq!(
+        (&line["filter"], &line["is_served"]),
+        (&"note = ? AND tenant = ?".into(), &false.into())
+    );
+    std::fs::write(place.0.path().join("server.log"), line.to_string()).unwrap();
+    let schema = support::ORDERS.replace("overwrite", "append");
+    std::fs::write(place.0.path().join("append.toml"), schema).unwrap();
+    let shown = place.run(&[
+        "design",
+        "orders",
+        "--log",
+        "server.log",
+        "--schema",
+        "append.toml",
+    ]);
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("partition = [\"tenant\", \"note\"]"), "{shown}");
 }
 
 #[cfg(unix)]

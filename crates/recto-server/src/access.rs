@@ -51,7 +51,8 @@ impl Access {
         if rows.is_empty() && !is_restricted {
             return Ok(Arc::new(Observed::new(session.clone())));
         }
-        Ok(Arc::new(Observed::new(session.restricted(rows))))
+        let restricted = session.restricted(rows.clone());
+        Ok(Arc::new(Observed::of_rows(restricted, rows)))
     }
 
     /// The session to do things with queues with: the app's own, watched. It is not restricted, and [`check_queue`](Self::check_queue)

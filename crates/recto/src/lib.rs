@@ -86,6 +86,7 @@ mod collection;
 mod copy;
 mod core;
 mod covered;
+pub mod design;
 mod entries;
 mod error;
 mod explain;

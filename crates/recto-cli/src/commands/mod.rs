@@ -7,6 +7,7 @@ pub(crate) mod copy;
 pub(crate) mod cursor_keys;
 pub(crate) mod demo;
 pub(crate) mod describe;
+pub(crate) mod design;
 pub(crate) mod explain;
 pub(crate) mod load;
 pub(crate) mod page;
@@ -40,6 +41,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Plan(args) => schema::plan(&args, console).await,
         Command::Apply(args) => schema::apply(&args, console).await,
         Command::Describe(args) => describe::run(&args, &*args.store.open_to_read().await?, console).await,
+        Command::Design(args) => design::run(&args, console),
         Command::Load(args) => load::run(&args, args.store.open().await?, console).await,
         Command::Page(args) => page::run(&args, &*args.store.open_to_read().await?, console).await,
         Command::Explain(args) => explain::run(&args, &*args.store.open_to_read().await?, console).await,

@@ -18,7 +18,7 @@ use crate::store::{DEFAULT_STORE, Place, StoreArgs, environment};
 use crate::text::{printable, printable_lines};
 
 /// The schema file of whoever names none.
-const DEFAULT_FILE: &str = "recto.toml";
+pub(super) const DEFAULT_FILE: &str = "recto.toml";
 
 const INIT_EXAMPLES: &str = "\
 Examples:
@@ -262,6 +262,11 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
 
 /// Reads and parses a schema file.
 fn read_schema(path: &Path) -> Result<Schema> {
+    parse_schema(path, &read_schema_text(path)?)
+}
+
+/// Reads a schema file.
+pub(super) fn read_schema_text(path: &Path) -> Result<String> {
     let mut text = String::new();
     let failed = |error: io::Error| {
         let failure = Failure::file("read the schema file", path, &error);
@@ -277,7 +282,12 @@ fn read_schema(path: &Path) -> Result<Schema> {
     file.take(MAX_SCHEMA_BYTES as u64 + 1)
         .read_to_string(&mut text)
         .map_err(failed)?;
-    Schema::parse(&text).map_err(|errors| {
+    Ok(text)
+}
+
+/// Parses the text of a schema file.
+pub(super) fn parse_schema(path: &Path, text: &str) -> Result<Schema> {
+    Schema::parse(text).map_err(|errors| {
         let count = errors.errors().len() + errors.omitted();
         let plural = if count == 1 { "an error" } else { "errors" };
         let shown = errors.in_file(path.display().to_string());

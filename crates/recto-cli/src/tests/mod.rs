@@ -3,6 +3,7 @@
 
 mod buckets;
 mod demo;
+mod design;
 pub(crate) mod fake;
 mod help;
 mod listing;
@@ -65,6 +66,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
         Command::Sweep(args) => commands::sweep::run(&args, &*session, console).await,
         Command::CursorKeys(args) => commands::cursor_keys::run(&args, &*session, console).await,
         Command::Buckets(args) => commands::buckets::run(&args, session, console).await,
+        Command::Design(args) => commands::design::run(&args, console),
         Command::Tune(args) => commands::tune::run(&args, console).await,
         other => panic!("{other:?} opens its store by itself"),
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use recto::design::{LOG_MESSAGE, filter_shape};
 use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
@@ -19,7 +20,7 @@ use recto::session::{
     RecordChange, Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
     Swept, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
-use recto::{Result, Session};
+use recto::{ErrorKind, Result, Session};
 use serde_json::{Map, json};
 
 use super::{Context, Deed, Failure, PageSpan};
@@ -33,14 +34,22 @@ const MICROS_PER_MILLI: u64 = 1_000;
 pub(crate) struct Observed<S> {
     session: S,
     context: Option<Context>,
+    /// Filters by collection that hold beside those that are asked for.
+    rows: BTreeMap<String, String>,
 }
 
 impl<S: Session> Observed<S> {
     /// Watches a session for the request that the task answers; outside a request nothing is kept.
     pub(crate) fn new(session: S) -> Self {
+        Self::of_rows(session, BTreeMap::new())
+    }
+
+    /// The same of a session that is restricted to the rows of these filters.
+    pub(crate) fn of_rows(session: S, rows: BTreeMap<String, String>) -> Self {
         Self {
             session,
             context: Context::current(),
+            rows,
         }
     }
 
@@ -107,6 +116,7 @@ impl<S: Session> Observed<S> {
         if let Some(span) = span {
             span.end(collection, page.as_ref().map(told));
         }
+        self.log_asked(collection, request, page.as_ref().err());
         let page = page?;
         let (reply, rows) = told(&page);
         self.note(collection, request, reply, rows, started).await;
@@ -133,6 +143,21 @@ impl<S: Session> Observed<S> {
         if Duration::from_nanos(nanos) >= observer.slow_query {
             self.log_slow(context, collection, request, reply, rows).await;
         }
+    }
+
+    /// Logs the shape of a query that was answered, or that no view serves: filter and sort without values, for
+    /// `recto design`.
+    fn log_asked(&self, collection: &str, request: &PageRequest, error: Option<&recto::Error>) {
+        let is_told = error.is_none_or(|error| error.kind() == ErrorKind::NoPlan);
+        if !is_told || !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let rows = self.rows.get(collection);
+        let filters = rows.into_iter().chain([&request.filter]).map(String::as_str);
+        // What was answered, or is not served, is filter text.
+        let filter = filter_shape(filters).unwrap_or_default();
+        let (order_by, is_served) = (&*request.order_by, error.is_none());
+        tracing::debug!(collection, filter, order_by, is_served, "{LOG_MESSAGE}");
     }
 
     /// Logs what ended a scan that had begun: the status of an export was 200 by then.

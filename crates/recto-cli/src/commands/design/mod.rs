@@ -1,0 +1,171 @@
+//! `recto design`: which views a collection needs for the queries that it is asked.
+
+mod report;
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use recto::design::{
+    Asked, DesignError, DesignErrorKind, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, MAX_SHAPES,
+    design, parse_queries, with_views,
+};
+use serde_json::json;
+
+use super::schema::{DEFAULT_FILE, parse_schema, read_schema_text};
+use super::{collection_of, print_json};
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::text::{byte_count, printable};
+use report::Report;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto design orders --queries queries.toml
+  recto design orders --queries queries.toml --row 1kB --output recto.toml
+  recto design orders --log server.log
+
+A file of queries has the words of HTTP, with ? for any value:
+
+  [[query]]
+  name = \"board\"
+  filter = 'status = ? AND created >= ?'
+  order_by = \"-created\"
+  per_day = 5000
+
+A server that logs as JSON at the level debug (log_format, log_level) says what it was asked: filters without their values.
+
+Proposed are the fewest views beside those that there are with which each query is served without checking rows one by one; of \
+as few those with the fewest lists without a partition, then with the most partition fields, then with the fewest columns. \
+What is said of a query is what the planner says of it over the schema with these views.";
+
+/// Arguments of `recto design`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DesignArgs {
+    /// The collection
+    #[arg(value_name = "COLLECTION")]
+    collection: String,
+    /// The queries, in TOML
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "log",
+        conflicts_with = "log"
+    )]
+    queries: Option<PathBuf>,
+    /// A server's log of what was asked, in JSON
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// The schema file
+    #[arg(long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    schema: PathBuf,
+    /// How large a record is, to say how many bytes are written
+    #[arg(long, value_name = "BYTES", value_parser = byte_count)]
+    row: Option<u64>,
+    /// Write the schema with the views to this file, which may be the schema file
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows which views a collection needs.
+pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
+    let text = read_schema_text(&args.schema)?;
+    let schema = parse_schema(&args.schema, &text)?;
+    let collection = collection_of(&schema, &args.collection)?;
+    let (queries, left_out, source) = queries(args)?;
+    let design = design(collection, &queries).map_err(|error| failure(error, source))?;
+    let views: Vec<_> = design
+        .views
+        .iter()
+        .map(|proposed| proposed.view.clone())
+        .collect();
+    let with_views =
+        with_views(&text, &collection.name, &views).map_err(|error| failure(error, &args.schema))?;
+    if let Some(file) = &args.output {
+        std::fs::write(file, &with_views).map_err(|error| Failure::file("write", file, &error))?;
+    }
+    let report = Report {
+        design: &design,
+        row_bytes: args.row,
+        left_out,
+    };
+    if args.json {
+        let mut shown = report.to_json();
+        shown["schema"] = json!(with_views);
+        print_json(console, &shown)?;
+    } else {
+        report.write(console)?;
+        if let Some(file) = &args.output {
+            let name = printable(&file.display().to_string());
+            console.line("")?;
+            console.line(format_args!("{} wrote {name}", console.paint(Tone::Good, "✓")))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// The queries that were given, how many different ones of a log were left out, and the file they are from.
+fn queries(args: &DesignArgs) -> Result<(Vec<Asked>, Option<usize>, &Path)> {
+    if let Some(file) = &args.log {
+        let log = read_log(file, &args.collection)?;
+        let log = log.end(MAX_SHAPES).map_err(|error| failure(error, file))?;
+        return Ok((log.queries, Some(log.left_out), file));
+    }
+    // One of the two is given: clap asks for it.
+    let file = args.queries.as_deref().unwrap_or(Path::new("queries.toml"));
+    let failed = |error: io::Error| {
+        let failure = Failure::file("read the queries", file, &error);
+        match error.kind() {
+            io::ErrorKind::InvalidData => failure.with_hint("a file of queries is TOML, in UTF-8"),
+            _ => failure,
+        }
+    };
+    let mut text = String::new();
+    let limit = MAX_QUERIES_BYTES as u64 + 1;
+    let read = File::open(file).and_then(|opened| opened.take(limit).read_to_string(&mut text));
+    read.map_err(failed)?;
+    let queries = parse_queries(&text).map_err(|error| failure(error, file))?;
+    Ok((queries, None, file))
+}
+
+/// Reads a log line by line, which may be of any length.
+fn read_log(file: &Path, collection: &str) -> Result<LogReader> {
+    let failed = |error: io::Error| Failure::file("read the log", file, &error);
+    let mut input = BufReader::new(File::open(file).map_err(failed)?);
+    let mut log = LogReader::new(collection);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let limit = MAX_LOG_LINE_BYTES as u64 + 1;
+        let read = input
+            .by_ref()
+            .take(limit)
+            .read_until(b'\n', &mut line)
+            .map_err(failed)?;
+        if read == 0 {
+            return Ok(log);
+        }
+        // What is no text, or longer, is no line that says what was asked, whatever the rest of it is.
+        log.line(std::str::from_utf8(&line).unwrap_or_default().trim_end());
+    }
+}
+
+fn failure(error: DesignError, file: &Path) -> Failure {
+    let exit = match error.kind {
+        DesignErrorKind::Internal => Exit::Failed,
+        _ => Exit::Refused,
+    };
+    let mut failure = Failure::new(exit, error.to_string()).at(&file.display().to_string());
+    if let Some((text, column)) = &error.pointed {
+        failure = failure.pointing(text, *column);
+    }
+    match error.hint {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,214 @@
+//! What is said of a design.
+
+use recto::design::{Design, Instead, ProposedView, ServedQuery};
+use serde_json::{Value as Json, json};
+
+use crate::console::{Console, Tone};
+use crate::failure::Result;
+use crate::table::Table;
+use crate::text::{bytes, counted, grouped, printable};
+
+/// What the words of the alternatives ask of who asks.
+const THEN: &str = "  row by row: with allow_residual; merge over a field: if the filter lists its values, as an OR of equalities";
+
+/// What is shown of a design.
+pub(super) struct Report<'a> {
+    pub(super) design: &'a Design,
+    /// How large a record is, if it was said.
+    pub(super) row_bytes: Option<u64>,
+    /// How many queries of a log were left out; none if they are not of a log.
+    pub(super) left_out: Option<usize>,
+}
+
+impl Report<'_> {
+    /// As text.
+    pub(super) fn write(&self, console: &mut Console) -> Result<()> {
+        let design = self.design;
+        let title = console.paint(Tone::Strong, &printable(&design.collection));
+        console.line(format_args!(
+            "{title}  {}",
+            console.paint(Tone::Hint, &self.summary())
+        ))?;
+        if let Some(left_out) = self.left_out.filter(|number| *number > 0) {
+            let left_out = counted(left_out as u64, "query", "queries");
+            let said = format!("{left_out} more in the log, asked seldomer, are not designed for");
+            console.line(console.paint(Tone::Dim, &said))?;
+        }
+        console.line("")?;
+        table(console, queries(&design.queries, self.left_out.is_some()))?;
+        if !design.views.is_empty() {
+            section(console, "Views to add")?;
+            table(console, views(&design.views))?;
+            for view in &design.views {
+                console.line("")?;
+                write!(console.out(), "{}", view.declaration)?;
+            }
+        }
+        section(console, "What a record is written to")?;
+        console.line(format_args!("  {}", self.written()))?;
+        if !design.alternatives.is_empty() {
+            section(console, "What becomes of queries without one of them")?;
+            table(console, alternatives(design))?;
+            console.line(console.paint(Tone::Dim, THEN))?;
+        }
+        self.write_remarks(console)
+    }
+
+    /// How many queries there are, and how many views they want.
+    fn summary(&self) -> String {
+        let design = self.design;
+        let queries = counted(design.queries.len() as u64, "query", "queries");
+        let views = counted(design.views.len() as u64, "view", "views");
+        match (design.views.is_empty(), design.is_minimal) {
+            (true, _) => format!("{queries}, all served as it is"),
+            (false, true) => format!("{queries}, {views} to add; fewer do not serve them all"),
+            (false, false) => {
+                format!("{queries}, {views} to add; there may be fewer that do, which were not found")
+            }
+        }
+    }
+
+    /// Write amplification.
+    fn written(&self) -> String {
+        let (before, after) = (self.design.tables_before as u64, self.design.tables_after as u64);
+        let tables = |number| counted(number, "table", "tables");
+        let written = if before == after {
+            format!("{}, as before", tables(after))
+        } else {
+            format!("{} instead of {}", tables(after), grouped(before))
+        };
+        match self.row_bytes {
+            Some(row) if before == after => format!("{written}: {}", bytes(after.saturating_mul(row))),
+            Some(row) => {
+                let written_bytes = |number: u64| bytes(number.saturating_mul(row));
+                format!(
+                    "{written}: {} instead of {}",
+                    written_bytes(after),
+                    written_bytes(before)
+                )
+            }
+            None => written,
+        }
+    }
+
+    fn write_remarks(&self, console: &mut Console) -> Result<()> {
+        let design = self.design;
+        if !design.unused.is_empty() {
+            section(console, "Views that serve none of these queries")?;
+            console.line(format_args!("  {}", printable(&design.unused.join(", "))))?;
+        }
+        if let Some(views_instead) = &design.from_nothing {
+            let number = counted(views_instead.len() as u64, "view", "views");
+            section(
+                console,
+                &format!("Begun anew, {number} would do in the place of all"),
+            )?;
+            table(console, views(views_instead))?;
+        }
+        Ok(())
+    }
+
+    /// The same for programs.
+    pub(super) fn to_json(&self) -> Json {
+        let mut shown = json!(self.design);
+        if let Some(left_out) = self.left_out {
+            shown["left_out"] = json!(left_out);
+        }
+        if let Some(row) = self.row_bytes {
+            shown["bytes_before"] = json!(row.saturating_mul(self.design.tables_before as u64));
+            shown["bytes_after"] = json!(row.saturating_mul(self.design.tables_after as u64));
+        }
+        shown
+    }
+}
+
+/// Columns of a table: name, whether it stands right, cells.
+type Columns = Vec<(&'static str, bool, Vec<String>)>;
+
+fn section(console: &mut Console, title: &str) -> Result<()> {
+    console.line("")?;
+    console.line(console.paint(Tone::Strong, title))?;
+    Ok(())
+}
+
+fn table(console: &mut Console, columns: Columns) -> Result<()> {
+    for line in Table::of_columns(columns, console.width()).lines(console) {
+        console.line(format_args!("  {line}"))?;
+    }
+    Ok(())
+}
+
+fn queries(queries: &[ServedQuery], of_log: bool) -> Columns {
+    let column = |cell: fn(&ServedQuery) -> String| queries.iter().map(cell).collect();
+    let mut columns: Columns = vec![
+        ("query", false, column(|query| query.asked.name.clone())),
+        ("served by", false, column(|query| query.view.clone())),
+        (
+            "",
+            false,
+            column(|query| if query.is_new { "new" } else { "" }.to_owned()),
+        ),
+        ("how", false, column(how)),
+    ];
+    if queries.iter().any(|query| query.asked.per_day.is_some()) {
+        let header = if of_log { "asked" } else { "a day" };
+        columns.push((
+            header,
+            true,
+            column(|query| query.asked.per_day.map_or(String::new(), grouped)),
+        ));
+    }
+    columns.push(("filter", false, column(|query| query.asked.filter.clone())));
+    columns.push(("order_by", false, column(|query| query.asked.order_by.clone())));
+    columns
+}
+
+fn how(query: &ServedQuery) -> String {
+    let mut how = query.shape.clone();
+    if query.sources > 1 {
+        how.push_str(&format!(" of {}", query.sources));
+    }
+    if !query.looked_up.is_empty() {
+        how.push_str(&format!(", {} looked up", query.looked_up.join(", ")));
+    }
+    how
+}
+
+fn views(views: &[ProposedView]) -> Columns {
+    let column = |cell: fn(&ProposedView) -> String| views.iter().map(cell).collect();
+    vec![
+        ("view", false, column(|view| view.name.clone())),
+        ("by", false, column(|view| view.arrangement.clone())),
+        ("serves", false, column(|view| view.serves.join(", "))),
+    ]
+}
+
+fn alternatives(design: &Design) -> Columns {
+    let rows = design.alternatives.iter();
+    let rows = rows.flat_map(|without| without.queries.iter().map(|query| (&without.view, query)));
+    let (mut views, mut names, mut then) = (Vec::new(), Vec::new(), Vec::new());
+    for (view, one) in rows {
+        views.push(view.clone());
+        names.push(one.query.clone());
+        then.push(shown(&one.instead));
+    }
+    vec![
+        ("without", false, views),
+        ("query", false, names),
+        ("then", false, then),
+    ]
+}
+
+fn shown(instead: &Instead) -> String {
+    match instead {
+        Instead::Served { view } => format!("served by {view}"),
+        Instead::Residual { view, fields } => {
+            format!("{} row by row in {view}", fields.join(", "))
+        }
+        Instead::Merge { view, fields } => {
+            format!("merge over {} of {view}", fields.join(", "))
+        }
+        Instead::Refused => "refused".to_owned(),
+        _ => "something else".to_owned(),
+    }
+}

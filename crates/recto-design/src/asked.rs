@@ -1,0 +1,287 @@
+//! Queries as they are given: in a small TOML, or taken from a server's log of what was asked.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::error::{DesignError, DesignErrorKind};
+
+/// The largest file of queries, in bytes.
+pub const MAX_QUERIES_BYTES: usize = 1 << 20;
+/// The most queries that are given at once.
+pub const MAX_QUERIES: usize = 256;
+/// The longest line of a log that is looked at, in bytes.
+pub const MAX_LOG_LINE_BYTES: usize = 64 << 10;
+/// The most different queries that are counted in a log; more are left out.
+pub const MAX_COUNTED: usize = 10_000;
+
+/// What the lines of a server's log say that tell what was asked.
+pub const LOG_MESSAGE: &str = "asked";
+
+/// A query that is to be served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Asked {
+    /// What it is called.
+    pub name: String,
+    /// Its filter; `?` stands for any value.
+    pub filter: String,
+    /// Its sort; empty: the view's own order.
+    pub order_by: String,
+    /// How often it is asked a day, if that is known; of a log, how often it was asked there.
+    pub per_day: Option<u64>,
+    /// The line of the file that it stands in.
+    #[serde(skip)]
+    pub line: Option<usize>,
+}
+
+/// A file of queries.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    query: Vec<Spanned<Entry>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Option<String>,
+    #[serde(default)]
+    filter: String,
+    #[serde(default)]
+    order_by: String,
+    per_day: Option<u64>,
+}
+
+/// The queries of a file:
+///
+/// ```
+/// let queries = recto_design::parse_queries(
+///     r#"
+/// [[query]]
+/// name = "board"
+/// filter = 'origin = ? AND time_hour >= ?'
+/// order_by = "-time_hour"
+/// per_day = 5000
+/// "#,
+/// )?;
+/// assert_eq!(queries[0].name, "board");
+/// # Ok::<(), recto_design::DesignError>(())
+/// ```
+///
+/// A query without a name is called by its number, `q1` the first. Whether a collection has the fields is not asked.
+///
+/// # Errors
+/// Text that is no such file, a name that stands twice, more than [`MAX_QUERIES`] queries or [`MAX_QUERIES_BYTES`]:
+/// each with its line.
+pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
+    if text.len() > MAX_QUERIES_BYTES {
+        let message = format!("a file of queries has {MAX_QUERIES_BYTES} bytes at most");
+        return Err(DesignError::new(DesignErrorKind::Limit, message));
+    }
+    let file: File = toml::from_str(text).map_err(|error| {
+        let wrong = DesignError::new(DesignErrorKind::File, error.message()).with_hint(
+            "a query is written [[query]] with filter, order_by, and if you like name and per_day",
+        );
+        match error.span() {
+            Some(span) => wrong.at_line(line_of(text, span.start)),
+            None => wrong,
+        }
+    })?;
+    let mut queries: Vec<Asked> = Vec::new();
+    for (index, entry) in file.query.into_iter().enumerate() {
+        let line = line_of(text, entry.span().start);
+        let entry = entry.into_inner();
+        let name = entry.name.unwrap_or_else(|| format!("q{}", index + 1));
+        if index == MAX_QUERIES {
+            let message = format!("{MAX_QUERIES} queries are designed for at most");
+            return Err(DesignError::new(DesignErrorKind::Limit, message)
+                .at_line(line)
+                .with_hint("leave out those that are seldom asked"));
+        }
+        if queries.iter().any(|earlier| earlier.name == name) {
+            let message = format!("there are two queries called {name}");
+            return Err(DesignError::new(DesignErrorKind::File, message).at_line(line));
+        }
+        queries.push(Asked {
+            name,
+            filter: entry.filter,
+            order_by: entry.order_by,
+            per_day: entry.per_day,
+            line: Some(line),
+        });
+    }
+    if queries.is_empty() {
+        return Err(DesignError::new(DesignErrorKind::File, "there are no queries")
+            .with_hint("write each as [[query]] with its filter and order_by"));
+    }
+    Ok(queries)
+}
+
+/// The line of a text at this offset, 1-based.
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().iter().take(offset);
+    1 + before.filter(|byte| **byte == b'\n').count()
+}
+
+/// What was asked of one collection, as a log tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// The queries, those asked most often first; as many as were wanted at most.
+    pub queries: Vec<Asked>,
+    /// How many different ones were left out, since they were asked seldomer.
+    pub left_out: usize,
+}
+
+/// A line of a log in JSON, as far as it matters.
+#[derive(Debug, Deserialize)]
+struct Line {
+    message: Option<String>,
+    collection: Option<String>,
+    filter: Option<String>,
+    order_by: Option<String>,
+}
+
+/// Counts what was asked of a collection, line by line of a server's log in JSON, of which those count that say
+/// [`LOG_MESSAGE`].
+#[derive(Debug)]
+pub struct LogReader {
+    collection: String,
+    counts: BTreeMap<(String, String), u64>,
+    uncounted: usize,
+    lines: u64,
+    in_json: u64,
+}
+
+impl LogReader {
+    /// A reader of what was asked of a collection.
+    pub fn new(collection: impl Into<String>) -> Self {
+        Self {
+            collection: collection.into(),
+            counts: BTreeMap::new(),
+            uncounted: 0,
+            lines: 0,
+            in_json: 0,
+        }
+    }
+
+    /// Reads one line. What is no line of a log in JSON is passed over.
+    pub fn line(&mut self, line: &str) {
+        self.lines += 1;
+        if line.len() > MAX_LOG_LINE_BYTES {
+            return;
+        }
+        let Ok(line) = serde_json::from_str::<Line>(line) else {
+            return;
+        };
+        self.in_json += 1;
+        if line.message.as_deref() != Some(LOG_MESSAGE)
+            || line.collection.as_deref() != Some(&self.collection)
+        {
+            return;
+        }
+        let key = (line.filter.unwrap_or_default(), line.order_by.unwrap_or_default());
+        if let Some(count) = self.counts.get_mut(&key) {
+            *count += 1;
+        } else if self.counts.len() < MAX_COUNTED {
+            self.counts.insert(key, 1);
+        } else {
+            self.uncounted += 1;
+        }
+    }
+
+    /// What was asked, the `most` that were asked most often.
+    ///
+    /// # Errors
+    /// Nothing was, or it is no such log.
+    pub fn end(self, most: usize) -> Result<Log, DesignError> {
+        let collection = &self.collection;
+        if self.counts.is_empty() {
+            let wrong = |message: String| DesignError::new(DesignErrorKind::File, message);
+            return Err(if self.in_json == 0 && self.lines > 0 {
+                wrong("it is no log in JSON".into()).with_hint("start the server with log_format = \"json\"")
+            } else {
+                wrong(format!("it does not say what was asked of {collection}"))
+                    .with_hint("a server logs that at log_level = \"debug\"")
+            });
+        }
+        let mut counted: Vec<_> = self.counts.into_iter().collect();
+        // Those asked equally often stay in the order of their texts.
+        counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let left_out = counted.len().saturating_sub(most) + self.uncounted;
+        counted.truncate(most);
+        let queries = counted.into_iter().enumerate();
+        let queries = queries.map(|(index, ((filter, order_by), count))| Asked {
+            name: format!("q{}", index + 1),
+            filter,
+            order_by,
+            per_day: Some(count),
+            line: None,
+        });
+        Ok(Log {
+            queries: queries.collect(),
+            left_out,
+        })
+    }
+}
+
+/// What was asked of a collection, of the text of a server's log: as [`LogReader`] counts it.
+///
+/// # Errors
+/// As [`LogReader::end`].
+pub fn parse_log(collection: &str, text: &str, most: usize) -> Result<Log, DesignError> {
+    let mut reader = LogReader::new(collection);
+    for line in text.lines() {
+        reader.line(line);
+    }
+    reader.end(most)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_file_of_queries_is_refused_with_its_line() {
+        let refused = |text: &str| parse_queries(text).unwrap_err().to_string();
+        assert_eq!(refused(""), "there are no queries");
+        let unknown = refused("[[query]]\nfilter = 'a = 1'\nsort = 'a'");
+        assert!(unknown.starts_with("line 3: unknown field `sort`"), "{unknown}");
+        let twice = refused("[[query]]\nname = 'a'\n[[query]]\nname = 'a'\n");
+        assert_eq!(twice, "line 3: there are two queries called a");
+        let many = "[[query]]\n".repeat(MAX_QUERIES + 1);
+        assert_eq!(refused(&many), "line 257: 256 queries are designed for at most");
+        assert!(refused("[[query]\n").starts_with("line 1: "));
+        let long = "#".repeat(MAX_QUERIES_BYTES + 1);
+        assert!(refused(&long).contains("1048576 bytes at most"));
+    }
+
+    #[test]
+    fn a_log_is_counted_and_what_is_asked_most_comes_first() {
+        let line = |collection: &str, filter: &str| {
+            format!(
+                r#"{{"level":"DEBUG","message":"asked","collection":"{collection}","filter":"{filter}","order_by":"-at"}}"#
+            )
+        };
+        let lines = [
+            line("posts", "a = ?"),
+            line("posts", "b = ?"),
+            line("other", "c = ?"),
+            "no json".to_owned(),
+            r#"{"message":"request","collection":"posts"}"#.to_owned(),
+            line("posts", "b = ?"),
+        ];
+        let log = parse_log("posts", &lines.join("\n"), 1).unwrap();
+        assert_eq!(log.left_out, 1);
+        let [query] = &log.queries[..] else {
+            panic!("{log:?}")
+        };
+        assert_eq!((query.filter.as_str(), query.per_day), ("b = ?", Some(2)));
+        let refused = |text: &str| parse_log("posts", text, 9).unwrap_err().hint.unwrap();
+        assert!(refused("2026 DEBUG asked").contains("log_format"));
+        assert!(refused(&line("other", "a = ?")).contains("log_level"));
+    }
+}

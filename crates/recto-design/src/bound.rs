@@ -1,0 +1,238 @@
+//! Queries with their meaning in a collection.
+
+use std::sync::Arc;
+
+use recto_model::schema::Collection;
+use recto_plan::text::{FilterText, Literal, Name, Operator, Term, TextError, filter, sort};
+use recto_plan::{Query, QueryError, QueryErrorKind, bind};
+
+use crate::asked::Asked;
+use crate::error::{DesignError, DesignErrorKind};
+use crate::samples::{EQUAL, FIRST_OF_MANY, LOWER, UPPER, sample};
+
+/// What stands for a `?` where it is not known yet which field it is compared with: a literal that may stand anywhere.
+const ANY: &str = "\"\"";
+
+/// What can be done about a field that no view can be by.
+pub(crate) const BY_ROWS: &str =
+    "leave the condition out, and ask with allow_residual, which checks rows one by one";
+
+/// A query, with its meaning.
+#[derive(Debug, Clone)]
+pub(crate) struct Bound<'a> {
+    pub(crate) asked: &'a Asked,
+    pub(crate) query: Arc<Query>,
+}
+
+/// Which of a query's texts something is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Filter,
+    Sort,
+}
+
+impl<'a> Bound<'a> {
+    /// Gives a query its meaning in a collection.
+    ///
+    /// # Errors
+    /// Its texts are not filter or sort text of the collection.
+    pub(crate) fn new(collection: &Collection, asked: &'a Asked) -> Result<Self, DesignError> {
+        let filled = Filled::new(collection, &asked.filter);
+        let filled =
+            filled.map_err(|error| refused(asked, &Filled::with(&asked.filter, &[]), error.into()))?;
+        let bound = |query| Self { asked, query };
+        if let Some((field, ty)) = filled.orderless {
+            let message = format!("{field} is a {ty}, which no view can be by");
+            let error = bound(Arc::default()).error(Subject::Filter, Some(&field), &message);
+            return Err(error.with_hint(BY_ROWS));
+        }
+        let query = bind::query(collection, &filled.text, &asked.order_by);
+        let query = query.map_err(|error| refused(asked, &filled, error))?;
+        let bound = bound(Arc::new(query));
+        if bound.query.contradiction {
+            let message = "its conditions contradict, so that no record is in any page of it";
+            let error = bound.error(Subject::Filter, None, message);
+            return Err(error.with_hint("write ? for values, which then do not"));
+        }
+        Ok(bound)
+    }
+
+    /// An error about this query, at a field of one of its texts.
+    pub(crate) fn error(&self, subject: Subject, field: Option<&str>, message: &str) -> DesignError {
+        let (word, text) = match subject {
+            Subject::Filter => ("filter", &self.asked.filter),
+            Subject::Sort => ("sort", &self.asked.order_by),
+        };
+        let column = field.and_then(|field| column_of(subject, text, field));
+        let message = match column {
+            Some(column) => format!("{word}, column {column}: {message}"),
+            None => message.to_owned(),
+        };
+        DesignError {
+            query: Some(self.asked.name.clone()),
+            line: self.asked.line,
+            pointed: column.map(|column| (text.clone(), column)),
+            ..DesignError::new(DesignErrorKind::Unserved, message)
+        }
+    }
+}
+
+/// The column at which a text names a field last.
+fn column_of(subject: Subject, text: &str, field: &str) -> Option<usize> {
+    let is_it = |name: &&Name| name.text == field;
+    let (span, filled) = match subject {
+        Subject::Filter => {
+            let filled = Filled::with(text, &[]);
+            let terms = filter::parse(&filled.text).ok()?.terms;
+            let names = terms.iter().flat_map(Term::fields);
+            (names.filter(is_it).last()?.span, filled)
+        }
+        Subject::Sort => {
+            let terms = sort::parse(text).ok()?;
+            let span = terms.iter().map(|term| &term.field).find(is_it)?.span;
+            return Some(1 + text.get(..span.start)?.chars().count());
+        }
+    };
+    let column = 1 + filled.text.get(..span.start)?.chars().count();
+    Some(filled.column(column))
+}
+
+fn refused(asked: &Asked, filled: &Filled, error: QueryError) -> DesignError {
+    let (word, text) = match error.kind {
+        QueryErrorKind::Sort => ("sort", &asked.order_by),
+        _ => ("filter", &asked.filter),
+    };
+    let column = error.column.map(|column| match error.kind {
+        QueryErrorKind::Sort => column,
+        _ => filled.column(column),
+    });
+    let message = match column {
+        Some(column) => format!("{word}, column {column}: {}", error.message),
+        None => error.message,
+    };
+    DesignError {
+        query: Some(asked.name.clone()),
+        line: asked.line,
+        pointed: column.map(|column| (text.clone(), column)),
+        hint: error.hint,
+        ..DesignError::new(DesignErrorKind::Query, message)
+    }
+}
+
+/// Filter text with values in the place of `?`.
+struct Filled {
+    text: String,
+    /// Where the values stand, as characters of it: the first, and how many.
+    fills: Vec<(usize, usize)>,
+    /// Where they stand, in bytes.
+    starts: Vec<usize>,
+    /// A field that is compared with one of them and whose type no view can be by, with its type.
+    orderless: Option<(String, String)>,
+}
+
+impl Filled {
+    /// Filter text with values of the types of the fields that they are compared with.
+    fn new(collection: &Collection, text: &str) -> Result<Self, TextError> {
+        let filled = Self::with(text, &[]);
+        if filled.fills.is_empty() {
+            return Ok(filled);
+        }
+        let FilterText { terms } = filter::parse(&filled.text)?;
+        let mut values = vec![ANY.to_owned(); filled.fills.len()];
+        let mut orderless = None;
+        for (field, literal, number) in terms.iter().flat_map(literals) {
+            let place = filled
+                .starts
+                .iter()
+                .position(|start| *start == literal.span.start);
+            // A field that is not there is refused where the text is bound.
+            let (Some(place), Some((_, field))) = (place, collection.field(&field.text)) else {
+                continue;
+            };
+            match sample(&field.ty, number) {
+                Some(value) => values[place] = value,
+                None => orderless = Some((field.name.clone(), field.ty.to_string())),
+            }
+        }
+        Ok(Self {
+            orderless,
+            ..Self::with(text, &values)
+        })
+    }
+
+    /// Filter text with these values, or any, in the place of each `?` that stands in no string.
+    fn with(text: &str, values: &[String]) -> Self {
+        let mut filled = Self {
+            text: String::with_capacity(text.len()),
+            fills: Vec::new(),
+            starts: Vec::new(),
+            orderless: None,
+        };
+        let (mut quote, mut is_escaped, mut column) = (None, false, 0);
+        for character in text.chars() {
+            let in_string = quote.is_some();
+            match (quote, character) {
+                _ if is_escaped => is_escaped = false,
+                (Some(_), '\\') => is_escaped = true,
+                (Some(one), other) if one == other => quote = None,
+                (None, '"' | '\'') => quote = Some(character),
+                _ => {}
+            }
+            if character == '?' && !in_string {
+                let value = values.get(filled.fills.len()).map_or(ANY, String::as_str);
+                let length = value.chars().count();
+                filled.fills.push((column, length));
+                filled.starts.push(filled.text.len());
+                filled.text.push_str(value);
+                column += length;
+            } else {
+                filled.text.push(character);
+                column += 1;
+            }
+        }
+        filled
+    }
+
+    /// The column of the text as it was given, for one of this.
+    fn column(&self, column: usize) -> usize {
+        let at = column.saturating_sub(1);
+        let mut surplus = 0;
+        for &(start, length) in self.fills.iter().take_while(|(start, _)| *start < at) {
+            surplus += (length - 1).min(at - start);
+        }
+        column - surplus
+    }
+}
+
+/// The literals of a term, each with its field and the number of the value to stand there.
+fn literals(term: &Term) -> Vec<(&Name, &Literal, usize)> {
+    let number = |operator: Operator| match operator {
+        Operator::Equal => EQUAL,
+        Operator::Greater | Operator::GreaterOrEqual => LOWER,
+        Operator::Less | Operator::LessOrEqual => UPPER,
+    };
+    match term {
+        Term::Compare {
+            field,
+            operator,
+            literal,
+        } => vec![(field, literal, number(*operator))],
+        Term::AnyOf { field, literals } => {
+            let literals = literals.iter().enumerate();
+            literals
+                .map(|(index, literal)| (field, literal, FIRST_OF_MANY + index))
+                .collect()
+        }
+        Term::StartsWith { field, prefix } => vec![(field, prefix, EQUAL)],
+        Term::Tuple {
+            fields,
+            operator,
+            literals,
+        } => {
+            let pairs = fields.iter().zip(literals);
+            pairs
+                .map(|(field, literal)| (field, literal, number(*operator)))
+                .collect()
+        }
+    }
+}

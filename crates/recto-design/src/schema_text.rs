@@ -1,0 +1,45 @@
+//! A schema's text with views added.
+
+use recto_model::schema::{Schema, View};
+
+use crate::error::{DesignError, DesignErrorKind};
+
+/// A schema's text with views added to one of its collections: behind what is there, which stays as it was written. Where
+/// TOML does not let a table be added there, the whole schema is written anew, without its comments.
+///
+/// # Errors
+/// The schema would not be one with these views.
+pub fn with_views(text: &str, collection: &str, views: &[View]) -> Result<String, DesignError> {
+    let broken = |why: &dyn std::fmt::Display| {
+        DesignError::new(
+            DesignErrorKind::Internal,
+            format!("the schema does not take these views: {why}"),
+        )
+    };
+    let mut schema = Schema::parse(text).map_err(|errors| broken(&errors))?;
+    let found = schema.collections.iter_mut().find(|one| one.name == collection);
+    let Some(found) = found else {
+        return Err(broken(&format!("it has no collection {collection}")));
+    };
+    let declared = views.iter().map(|view| found.view_declaration(view));
+    let declared = declared.collect::<Vec<_>>().join("\n");
+    std::sync::Arc::make_mut(found)
+        .views
+        .extend(views.iter().cloned());
+    let line_end = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    let blank = if views.is_empty() { "" } else { "\n" };
+    for text in [format!("{text}{line_end}{blank}{declared}"), schema.to_toml()] {
+        match Schema::parse(&text) {
+            Ok(parsed) if parsed == schema => return Ok(text),
+            _ => {}
+        }
+    }
+    match Schema::parse(&schema.to_toml()) {
+        Err(errors) => Err(broken(&errors)),
+        Ok(_) => Err(broken(&"it reads as another one")),
+    }
+}

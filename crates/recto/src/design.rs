@@ -1,0 +1,34 @@
+//! Which views a collection needs: queries in, fewest views out.
+//!
+//! ```
+//! use recto::design::{design, parse_queries};
+//! use recto::schema::Schema;
+//!
+//! let schema = Schema::parse(
+//!     r#"
+//! [collection.tasks]
+//! fields = { id = "uuid", team = "text", status = "text", due = "date" }
+//! key = ["id"]
+//! "#,
+//! )?;
+//! let queries = parse_queries(
+//!     r#"
+//! [[query]]
+//! name = "of a team"
+//! filter = 'team = ?'
+//! [[query]]
+//! name = "due soon"
+//! filter = 'team = ? AND status = "open" AND due <= ?'
+//! "#,
+//! )?;
+//! let design = design(&schema.collections[0], &queries)?;
+//! // One view serves both.
+//! assert_eq!(design.views[0].arrangement, "(team), status, due, id");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub use recto_design::asked::{LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES};
+pub use recto_design::{
+    Asked, Design, DesignError, DesignErrorKind, Instead, Log, MAX_SHAPES, ProposedView, ServedQuery,
+    Without, WithoutQuery, design, filter_shape, parse_log, parse_queries, with_views,
+};
