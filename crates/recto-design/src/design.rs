@@ -318,7 +318,7 @@ fn cover_of(collection: &Collection, shapes: &[Needs]) -> Cover {
     let queries = Queries {
         agree: &agree,
         pinned: &pinned,
-        at_least: cover::chains(shapes.len(), part),
+        chains: &cover::chains(shapes.len(), part),
         cost: &cost,
     };
     queries.cover()
