@@ -8,8 +8,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::commands::{
-    buckets, completions, config, copy, cursor_keys, demo, describe, design, explain, load, page, queue, records,
-    scan, schema, serve, sweep, token, tune, update, upkeep, views,
+    buckets, completions, config, copy, cursor_keys, demo, describe, design, explain, load, page, queue,
+    records, scan, schema, serve, sweep, token, tune, update, upkeep, views,
 };
 use crate::failure::EXIT_CODES;
 use crate::store::{STORES, StoreArgs};
