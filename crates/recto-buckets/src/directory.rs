@@ -385,7 +385,7 @@ impl Piece {
             return Err(Damage::Crowded(start.clone()));
         }
         let mut named = BTreeSet::from([roles.read]);
-        for bucket in further.into_iter().flatten().copied() {
+        for bucket in roles.further() {
             if !named.insert(bucket) {
                 let start = start.clone();
                 return Err(Damage::Twice { bucket, start });
@@ -411,6 +411,14 @@ impl Roles {
             read,
             ..Self::default()
         }
+    }
+
+    /// All buckets but the one that is read.
+    pub fn further(&self) -> impl Iterator<Item = Bucket> {
+        [&self.writes, &self.deletes, &self.old]
+            .into_iter()
+            .flatten()
+            .copied()
     }
 
     /// Whether no cut is under way.

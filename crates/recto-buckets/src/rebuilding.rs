@@ -159,11 +159,8 @@ impl Remains {
     fn next_number(&self, pieces: &[(Piece, bool)], held: &[HeldBucket]) -> Bucket {
         let known = self.next_bucket.and_then(|next| u64::try_from(next).ok());
         let known = known.filter(|next| (1..MAX_NUMBER - UNKNOWN_NUMBERS).contains(next));
-        let named = pieces.iter().flat_map(|(piece, _)| {
-            let roles = &piece.roles;
-            let further = [&roles.writes, &roles.deletes, &roles.old];
-            further.into_iter().flatten().copied().chain([roles.read])
-        });
+        let roles = pieces.iter().map(|(piece, _)| &piece.roles);
+        let named = roles.flat_map(|roles| roles.further().chain([roles.read]));
         let greatest = named.chain(held.iter().map(|one| one.bucket)).max();
         let above = greatest.unwrap_or_default().0 + 1;
         Bucket(match known {
@@ -276,13 +273,7 @@ fn settled(mut pieces: Vec<(Piece, bool)>, held: &[HeldBucket], next: &mut Bucke
         }
     }
     let named = pieces.iter().filter(|(_, is_known)| *is_known);
-    let further = named.flat_map(|(piece, _)| {
-        let roles = &piece.roles;
-        [&roles.writes, &roles.deletes, &roles.old]
-            .into_iter()
-            .flatten()
-            .copied()
-    });
+    let further = named.flat_map(|(piece, _)| piece.roles.further());
     let mut taken: BTreeSet<Bucket> = further.chain(read).collect();
     for ((piece, is_known), span) in pieces.iter_mut().zip(&spans) {
         if *is_known {

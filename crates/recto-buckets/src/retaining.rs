@@ -208,9 +208,7 @@ impl Directory {
 /// All buckets of some pieces.
 fn named(pieces: &[Piece]) -> BTreeSet<Bucket> {
     let roles = pieces.iter().map(|piece| &piece.roles);
-    let named = roles.flat_map(|roles| {
-        let further = [&roles.writes, &roles.deletes, &roles.old];
-        further.into_iter().flatten().copied().chain([roles.read])
-    });
-    named.collect()
+    roles
+        .flat_map(|roles| roles.further().chain([roles.read]))
+        .collect()
 }

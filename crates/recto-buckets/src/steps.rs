@@ -297,7 +297,7 @@ pub(crate) fn copies(ripe: &[Ripe]) -> Vec<Copying> {
 impl Roles {
     /// Whether there is room for one more bucket: each goes from one kind to the next, and is left in the end.
     fn have_room(&self) -> bool {
-        self.writes.len() + self.deletes.len() + self.old.len() + 1 < MAX_FURTHER_BUCKETS
+        self.further().count() + 1 < MAX_FURTHER_BUCKETS
     }
 }
 

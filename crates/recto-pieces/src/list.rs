@@ -171,14 +171,13 @@ impl Chosen {
         let pieces = pieces.map(|((span, piece), figures)| {
             let cells = |edge: &Key| pieced.bound(edge).map(|bound| bound.cells().clone());
             let roles = &piece.roles;
-            let further = [&roles.writes, &roles.deletes, &roles.old];
             Ok(ListedPiece {
                 edge: span.start.clone(),
                 start: cells(&span.start)?,
                 end: span.end.as_ref().map(cells).transpose()?,
                 bucket: roles.read,
                 stage: Stage::of(roles),
-                other: further.into_iter().flatten().max().copied(),
+                other: roles.further().max(),
                 is_below_floor: floor.as_ref().is_some_and(|floor| floor.hides_all(span)),
                 figures,
             })

@@ -50,8 +50,7 @@ pub(super) struct Lies<'d> {
 /// Whether a piece has anything in a bucket.
 pub(super) fn is_named(piece: &Piece, bucket: Bucket) -> bool {
     let roles = &piece.roles;
-    let further = [&roles.writes, &roles.deletes, &roles.old];
-    roles.read == bucket || further.iter().any(|buckets| buckets.contains(&bucket))
+    roles.read == bucket || roles.further().any(|other| other == bucket)
 }
 
 /// What is wrong with a row in a bucket, or with a sample there; none if nothing is, or something is being cut there.
