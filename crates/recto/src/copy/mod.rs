@@ -120,8 +120,8 @@ async fn copy(
             telling: &telling,
             progress,
         };
-        let copied = copying.run().await.map_err(stopped)?;
-        is_resumed |= copied.rows_resumed > 0;
+        let (copied, was_begun) = copying.run().await.map_err(stopped)?;
+        is_resumed |= was_begun;
         collections.push(copied);
         all.push(copying.covered);
     }
@@ -184,7 +184,8 @@ struct Copying<'a> {
 }
 
 impl Copying<'_> {
-    async fn run(&self) -> Result<CopiedCollection> {
+    /// Copies what is left of it; and whether it was begun before.
+    async fn run(&self) -> Result<(CopiedCollection, bool)> {
         let (pieces, is_resumed) = self.pieces().await?;
         let rows = |pieces: &[Piece]| pieces.iter().map(|piece| piece.rows).sum::<u64>();
         let rows_resumed = rows(&pieces);
@@ -206,12 +207,13 @@ impl Copying<'_> {
             // Whoever was cut off may have left buckets that it was about to cut.
             bucketed::cut_what_is_left(&self.target).await?;
         }
-        Ok(CopiedCollection {
+        let copied = CopiedCollection {
             name: self.source.definition.name.clone(),
             rows_read: self.telling.lock().await.progress.rows,
             rows_resumed,
             ..CopiedCollection::default()
-        })
+        };
+        Ok((copied, is_resumed))
     }
 
     /// The pieces of the collection, and whether it was begun before.

@@ -190,9 +190,9 @@ mod tests {
         );
         let of = |records: &[&Record]| {
             let mut sum = RecordSum::default();
-            records
-                .iter()
-                .for_each(|record| summing.add(&mut sum, record, true));
+            for record in records {
+                summing.add(&mut sum, record, true);
+            }
             sum
         };
         assert_eq!(of(&[&one, &two]), of(&[&two, &one]));
