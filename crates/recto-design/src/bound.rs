@@ -69,7 +69,7 @@ impl<'a> Bound<'a> {
             None => message.to_owned(),
         };
         DesignError {
-            query: Some(self.asked.name.clone()),
+            query: Some(self.asked.name.as_str().into()),
             line: self.asked.line,
             pointed: column.map(|column| (text.clone(), column)),
             ..DesignError::new(DesignErrorKind::Unserved, message)
@@ -84,8 +84,8 @@ fn column_of(subject: Subject, text: &str, field: &str) -> Option<usize> {
         Subject::Filter => {
             let filled = Filled::with(text, &[]);
             let terms = filter::parse(&filled.text).ok()?.terms;
-            let names = terms.iter().flat_map(Term::fields);
-            (names.filter(is_it).last()?.span, filled)
+            let mut names = terms.iter().flat_map(Term::fields);
+            (names.rfind(is_it)?.span, filled)
         }
         Subject::Sort => {
             let terms = sort::parse(text).ok()?;
@@ -111,7 +111,7 @@ fn refused(asked: &Asked, filled: &Filled, error: QueryError) -> DesignError {
         None => error.message,
     };
     DesignError {
-        query: Some(asked.name.clone()),
+        query: Some(asked.name.as_str().into()),
         line: asked.line,
         pointed: column.map(|column| (text.clone(), column)),
         hint: error.hint,

@@ -27,7 +27,7 @@ pub struct DesignError {
     /// What it is, in a sentence.
     pub message: String,
     /// The query it is about.
-    pub query: Option<String>,
+    pub query: Option<Box<str>>,
     /// The line of the file that it is about, 1-based.
     pub line: Option<usize>,
     /// The filter or sort text it is about, and the column in it, 1-based, in characters.
