@@ -148,6 +148,7 @@ fn cost(headers: &HeaderMap) -> PageCost {
             "tombstones" => cost.tombstones = value,
             "buckets" => cost.buckets = narrow(value),
             "directory_reads" => cost.directory_reads = narrow(value),
+            "seeks" => cost.seeks = narrow(value),
             "time_micros" => cost.time_micros = value,
             _ => {}
         }
@@ -177,7 +178,7 @@ mod tests {
             br#"{"records": [{"a": 0.1}], "next_page_token": "n", "previous_page_token": "", "later": 1}"#;
         let body: PageBody = read("http://h", body).unwrap();
         let mut headers = HeaderMap::new();
-        let text = "rows_read=51, bytes_read=9800, round_trips=2,statements=3, buckets=2, directory_reads=1, more=\"x\", time_micros=7";
+        let text = "rows_read=51, bytes_read=9800, round_trips=2,statements=3, buckets=2, directory_reads=1, seeks=4, more=\"x\", time_micros=7";
         headers.insert(COST, text.parse().unwrap());
         let reply = body.into_reply(&headers);
         assert_eq!(reply.next_page_token, "n");
@@ -190,6 +191,7 @@ mod tests {
             tombstones: 0,
             buckets: 2,
             directory_reads: 1,
+            seeks: 4,
             time_micros: 7,
         };
         assert_eq!(reply.cost, expected);

@@ -57,9 +57,14 @@ pub fn choices(
     rows: &Query,
     wishes: &Wishes<'_>,
 ) -> Choices {
-    choices_by(collection, arrangements, query, rows, |arrangement, query| {
-        planner::serves(collection, arrangement, query, wishes)
-    })
+    choices_by(
+        collection,
+        arrangements,
+        query,
+        rows,
+        |arrangement, query| planner::serves(collection, arrangement, query, wishes),
+        |query| planner::serve_together(collection, arrangements, query, wishes),
+    )
 }
 
 fn choices_by(
@@ -68,13 +73,24 @@ fn choices_by(
     query: &Query,
     rows: &Query,
     mut serves: impl FnMut(&Arrangement, &Query) -> Option<Serves>,
+    together: impl Fn(&Query) -> Option<Serves>,
 ) -> Choices {
     let mut taken = |query: &Query| -> Option<Serves> {
         let mut serving = arrangements.iter().filter_map(|one| serves(one, query));
-        if query.sorts().next().is_some() {
+        let is_sorted = query.sorts().next().is_some();
+        let alone = if is_sorted {
             serving.min_by_key(|one| !one.residual.is_empty())
         } else {
             serving.next()
+        };
+        match alone {
+            Some(alone) if alone.residual.is_empty() => Some(alone),
+            // Without a sort several serve it only in the order of the first that does.
+            Some(alone) => {
+                let several = together(query).filter(|several| is_sorted || several.order == alone.order);
+                several.or(Some(alone))
+            }
+            None => together(query),
         }
     };
     let is_in_a_key = |field: usize| {
@@ -179,10 +195,11 @@ mod tests {
         let query = Query::new(collection, &conditions, &sort).unwrap();
         let rows = Query::new(collection, &rows, &[]).unwrap();
         let mut looks = 0;
-        let choices = choices_by(collection, &arrangements, &query, &rows, |arrangement, query| {
+        let serves = |arrangement: &Arrangement, query: &Query| {
             looks += 1;
             planner::serves(collection, arrangement, query, &Wishes::default())
-        });
+        };
+        let choices = choices_by(collection, &arrangements, &query, &rows, serves, |_| None);
         (choices, looks)
     }
 

@@ -16,6 +16,9 @@ use crate::residual::Residual;
 /// The most sources one plan may read: the products of all IN lists and split ranges.
 pub const MAX_SOURCES: usize = 128;
 
+/// The most views that one plan intersects.
+pub const MAX_INTERSECTED: usize = 8;
+
 /// How a plan's sources make one sequence of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
@@ -27,10 +30,18 @@ pub enum Shape {
     Concat,
     /// Sources merged row by row.
     Merge,
+    /// One source of each of several views, which serve the query together: the records that are in all of them.
+    Intersect,
 }
 
 impl Shape {
-    const ALL: [Self; 4] = [Self::Empty, Self::Scan, Self::Concat, Self::Merge];
+    const ALL: [Self; 5] = [
+        Self::Empty,
+        Self::Scan,
+        Self::Concat,
+        Self::Merge,
+        Self::Intersect,
+    ];
 
     /// As `explain` names it.
     pub fn name(self) -> &'static str {
@@ -39,6 +50,7 @@ impl Shape {
             Self::Scan => "scan",
             Self::Concat => "concat",
             Self::Merge => "merge",
+            Self::Intersect => "intersect",
         }
     }
 }
@@ -72,7 +84,7 @@ impl FromStr for PlanShape {
         let name = checked.unwrap_or(text);
         let sources = Shape::ALL.into_iter().find(|shape| shape.name() == name);
         Ok(Self {
-            sources: sources.ok_or("a shape is empty, scan, concat or merge")?,
+            sources: sources.ok_or("a shape is empty, scan, concat, merge or intersect")?,
             residual: checked.is_some(),
         })
     }
@@ -100,6 +112,71 @@ pub struct Source {
     pub to: Bound,
 }
 
+/// One of the views that a plan intersects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intersected {
+    /// The view.
+    pub arrangement: Arc<Arrangement>,
+    /// For each term of the plan's order, the view's column.
+    pub columns: Vec<usize>,
+    /// Whether the query's order runs against the clustering order of its table.
+    pub reversed: bool,
+    /// The columns among and after those that the filter pins, though the view does not begin with them: rows with other cells there are
+    /// none of the query's.
+    pub constants: Vec<(usize, Vec<u8>)>,
+    /// The conditions that it does not serve: the other views do.
+    pub unserved: Vec<Residual>,
+}
+
+impl Intersected {
+    /// Whether a row of the view can be one of the query's.
+    pub fn accepts(&self, row: RowRef<'_>) -> bool {
+        let is_it = |(column, cell): &(usize, Vec<u8>)| {
+            let ty = self.arrangement.type_of(*column);
+            row.get(*column)
+                .is_some_and(|own| order::compare(ty, own, cell).is_eq())
+        };
+        self.constants.iter().all(is_it)
+    }
+
+    /// Where a position lies in its piece: clustering cells that rows at the position begin with. Where `to_the_row`, those
+    /// too that the filter pins behind the last of them.
+    fn cells_at(&self, source: &Source, position: &Position, to_the_row: bool) -> Cells {
+        let mut cells = source.pinned.clone();
+        for value in position.values.iter() {
+            self.add_constants(&mut cells);
+            cells.push(value);
+        }
+        if to_the_row {
+            self.add_constants(&mut cells);
+        }
+        cells
+    }
+
+    /// Adds the cells of the next columns, as long as the filter pins them.
+    fn add_constants(&self, cells: &mut Cells) {
+        let partition_len = self.arrangement.partition_len();
+        for (column, cell) in &self.constants {
+            if *column == partition_len + cells.len() {
+                cells.push(Some(cell));
+            }
+        }
+    }
+
+    /// Where the next row of the query's can be, beyond one that has another cell in one of the columns that the filter pins: values
+    /// of the first terms of the order, and whether the row stands before what it looks for among those that begin with them.
+    fn beyond_other(&self, row: RowRef<'_>) -> Option<(Cells, bool)> {
+        let (column, ordering) = self.constants.iter().find_map(|(column, cell)| {
+            let ordering = order::compare(self.arrangement.type_of(*column), row.get(*column)?, cell);
+            ordering.is_ne().then_some((*column, ordering))
+        })?;
+        let ordering = self.arrangement.direction(column).apply(ordering);
+        let first = self.columns.iter().take_while(|one| **one < column);
+        let values = first.map(|column| row.get(*column)).collect();
+        Some((values, ordering.is_lt() != self.reversed))
+    }
+}
+
 /// Which way a page is read from its position, in the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Travel {
@@ -122,6 +199,8 @@ pub struct Plan {
     pub reversed: bool,
     /// What is read; in the query's order where the shape is [`Shape::Concat`].
     pub sources: Vec<Source>,
+    /// Where the shape is [`Shape::Intersect`], the view of each source: the first is the arrangement, whose rows are given.
+    pub views: Vec<Intersected>,
     /// What is checked row by row.
     pub residual: Vec<Residual>,
     /// The fields that are asked for and that the arrangement lacks: they are read from the base table, row by row.
@@ -147,10 +226,13 @@ impl Plan {
     /// This and the functions beside it are the one place where going backwards is done: whoever reads the slice
     /// gets rows in the order of travel.
     pub fn slice(&self, source: usize, edge: Option<&Position>, travel: Travel, limit: u32) -> Option<Slice> {
+        let view = self.views.get(source);
         let source = &self.sources[source];
-        let with_clustering_order = (travel == Travel::Forward) != self.reversed;
+        let reversed = view.map_or(self.reversed, |view| view.reversed);
+        let with_clustering_order = (travel == Travel::Forward) != reversed;
+        let arrangement = view.map_or(&self.arrangement, |view| &view.arrangement);
         let whole = Slice {
-            table: Arc::clone(&self.arrangement.table),
+            table: Arc::clone(&arrangement.table),
             partition: source.partition.clone(),
             from: source.from.clone(),
             to: source.to.clone(),
@@ -161,9 +243,14 @@ impl Plan {
             },
             limit,
         };
-        match edge {
-            Some(position) => beyond(whole, self.edge(source, position)),
-            None => Some(whole),
+        match (edge, view) {
+            (None, _) => Some(whole),
+            (Some(position), None) => beyond(whole, self.edge(source, position)),
+            (Some(position), Some(view)) => {
+                let to_the_row = (position.side == Side::Before) == (travel == Travel::Forward);
+                let cells = view.cells_at(source, position, to_the_row);
+                beyond(whole, beside(cells, position.side, reversed))
+            }
         }
     }
 
@@ -217,17 +304,69 @@ impl Plan {
                 }
             }
         }
-        if (side == Side::Before) == self.reversed {
-            Bound::After(cells)
-        } else {
-            Bound::Before(cells)
-        }
+        beside(cells, side, self.reversed)
     }
 
     /// Whether the base row of each row is read after it: to look fields up, or because the row may be none of the
     /// view's any more. Then all conditions are asked of the base row, too.
     pub fn reads_base(&self) -> bool {
         self.arrangement.is_verified || !self.looked_up.is_empty()
+    }
+
+    /// The position of a row of one of the views that are intersected.
+    pub fn position_in(&self, source: usize, row: RowRef<'_>, side: Side) -> Position {
+        let columns = self.views[source].columns.iter();
+        let values = columns.map(|column| row.get(*column)).collect();
+        Position { values, side }
+    }
+
+    /// Where the next row of the query's can be in one of the views that are intersected, beyond a row that was read, in the
+    /// direction of travel.
+    pub fn position_beyond(&self, source: usize, row: RowRef<'_>, travel: Travel) -> Position {
+        let (values, is_before) = self.views[source].beyond_other(row).unwrap_or_else(|| {
+            let columns = self.views[source].columns.iter();
+            let values = columns.map(|column| row.get(*column)).collect();
+            // It is where it looks for itself, and is passed.
+            (values, travel == Travel::Backward)
+        });
+        let side = if is_before { Side::Before } else { Side::After };
+        Position { values, side }
+    }
+
+    /// Compares positions in the query's order.
+    pub fn compare_positions(&self, left: &Position, right: &Position) -> Ordering {
+        let (one, other) = (&left.values, &right.values);
+        for ((term, left), right) in self.order.iter().zip(one.iter()).zip(other.iter()) {
+            let (Some(left), Some(right)) = (left, right) else {
+                continue;
+            };
+            let ordering = order::compare(self.arrangement.type_of(term.column), left, right);
+            if ordering.is_ne() {
+                return term.direction.apply(ordering);
+            }
+        }
+        // Of two that begin alike the shorter stands before all that begins so, or after it.
+        let sign = |side| if side == Side::Before { -1 } else { 1 };
+        match one.len().cmp(&other.len()) {
+            Ordering::Less => sign(left.side).cmp(&0),
+            Ordering::Equal => sign(left.side).cmp(&sign(right.side)),
+            Ordering::Greater => 0.cmp(&sign(right.side)),
+        }
+    }
+
+    /// Compares rows of two of the views that are intersected, in the query's order: equal are those of one record.
+    pub fn compare_in(&self, left: (usize, RowRef<'_>), right: (usize, RowRef<'_>)) -> Ordering {
+        let (one, other) = (&self.views[left.0].columns, &self.views[right.0].columns);
+        for ((term, left_column), right_column) in self.order.iter().zip(one).zip(other) {
+            let (Some(left), Some(right)) = (left.1.get(*left_column), right.1.get(*right_column)) else {
+                continue;
+            };
+            let ordering = order::compare(self.arrangement.type_of(term.column), left, right);
+            if ordering.is_ne() {
+                return term.direction.apply(ordering);
+            }
+        }
+        Ordering::Equal
     }
 
     /// The position of a row: the edge before or after it.
@@ -260,6 +399,16 @@ impl Plan {
         self.residual
             .iter()
             .all(|residual| residual.matches(&self.arrangement, row))
+    }
+}
+
+/// The edge on one side of all rows that begin with some clustering cells, in the query's order, which may run against the
+/// table's.
+fn beside(cells: Cells, side: Side, reversed: bool) -> Bound {
+    if (side == Side::Before) == reversed {
+        Bound::After(cells)
+    } else {
+        Bound::Before(cells)
     }
 }
 

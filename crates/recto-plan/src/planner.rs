@@ -1,5 +1,7 @@
 //! Choosing the view that serves a query, and laying out what to read of it.
 
+mod intersecting;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -39,11 +41,21 @@ impl Plans {
     /// The arrangements of a collection that are not taken when the plan at `taken` is, and why.
     pub fn rejected(&self, collection: &Collection, taken: usize) -> Vec<RejectedView> {
         let best = &self.plans[taken];
-        let others = self.plans.iter().enumerate().filter(|(index, _)| *index != taken);
+        let is_other = |(index, other): &(usize, &Arc<Plan>)| {
+            // Several views need no word where one does.
+            *index != taken && (other.views.is_empty() || best.rejects_many())
+        };
+        let others = self.plans.iter().enumerate().filter(is_other);
         let others = others.map(|(index, other)| RejectedView {
-            view: other.arrangement.title(),
+            view: if other.views.is_empty() {
+                other.arrangement.title()
+            } else {
+                intersecting::title(other)
+            },
             reason: if index < taken {
                 "it would serve the query too, but not in the order of the cursor".into()
+            } else if !other.views.is_empty() {
+                "they would serve the query too, but not in the order of the first that does".into()
             } else if other.residual.len() > best.residual.len() {
                 "it would serve the query too, with conditions checked row by row".into()
             } else if other.sources.len() > best.sources.len() {
@@ -56,7 +68,23 @@ impl Plans {
                 "it would serve the query too; the first that does is taken".into()
             },
         });
-        others.chain(self.refused.iter().cloned()).collect()
+        let is_taken = |rejected: &RejectedView| {
+            let mut views = best.views.iter();
+            views.any(|view| view.arrangement.title() == rejected.view)
+        };
+        let refused = self.refused.iter().filter(|one| !is_taken(one));
+        others.chain(refused.cloned()).collect()
+    }
+
+    /// Adds the plans of several arrangements each: those that one serves alone, without many rows in vain, come before them.
+    fn add_intersecting(&mut self, plans: Vec<Plan>, is_sorted: bool) {
+        for plan in plans {
+            // Without a sort it takes nobody's place but that of one in its own order.
+            let is_worse = |other: &Arc<Plan>| other.rejects_many() && other.identity == plan.identity;
+            let place = self.plans.iter().position(is_worse).filter(|_| !is_sorted);
+            let place = place.unwrap_or(self.plans.len());
+            self.plans.insert(place, Arc::new(plan));
+        }
     }
 }
 
@@ -64,26 +92,29 @@ impl Plans {
 ///
 /// Without a sort, the first arrangement that serves decides the order of the rows, so that one that is added
 /// changes no list. With one, the best is taken that has no conditions to check row by row, then with the fewest
-/// sources, then without looking fields up, then the first.
+/// sources, then without looking fields up, then the first. Several that serve it together come after one that does alone, and
+/// before one that leaves conditions to be checked on many rows: without a sort, before such a one in their own order.
 ///
 /// # Errors
-/// No arrangement serves it: why not each, and the view that would.
+/// No arrangement serves it, nor do several together: why not each, and the view that would.
 pub fn plan(
     collection: &Collection,
     arrangements: &[Arc<Arrangement>],
     query: &Arc<Query>,
     wishes: &Wishes<'_>,
 ) -> Result<Plans, Refusal> {
-    let mut plans = Vec::new();
-    let mut rejected = Vec::new();
+    let mut plans = Plans {
+        plans: Vec::new(),
+        refused: Vec::new(),
+    };
     let mut too_many = None;
     let mut unpinned = Vec::new();
     let is_asked = |arrangement: &&Arc<Arrangement>| wishes.view.is_none_or(|name| arrangement.name == name);
     for arrangement in arrangements.iter().filter(is_asked) {
         match plan_on(collection, arrangement, query, wishes) {
-            Ok(plan) => plans.push(Arc::new(plan)),
+            Ok(plan) => plans.plans.push(Arc::new(plan)),
             Err(why) => {
-                rejected.push(RejectedView {
+                plans.refused.push(RejectedView {
                     view: arrangement.title(),
                     reason: why.reason(arrangement),
                 });
@@ -99,30 +130,35 @@ pub fn plan(
             }
         }
     }
-    if query.sorts().next().is_some() && !query.contradiction {
-        plans.sort_by_key(|plan| {
-            (
-                !plan.residual.is_empty(),
-                plan.sources.len(),
-                !plan.looked_up.is_empty(),
-            )
-        });
+    let is_sorted = query.sorts().next().is_some() && !query.contradiction;
+    plans.add_intersecting(
+        intersecting::plans(collection, arrangements, query, wishes),
+        is_sorted,
+    );
+    if is_sorted {
+        plans
+            .plans
+            .sort_by_key(|plan| (rank(plan), plan.sources.len(), !plan.looked_up.is_empty()));
     }
-    match too_many {
-        _ if !plans.is_empty() => Ok(Plans {
-            plans,
-            refused: rejected,
-        }),
-        Some(message) => Err(Refusal {
-            rejected,
-            unpinned,
-            advice: Advice::FewerValues(message),
-        }),
-        None => Err(Refusal {
-            rejected,
-            unpinned,
-            advice: advice(collection, query),
-        }),
+    if !plans.plans.is_empty() {
+        return Ok(plans);
+    }
+    Err(Refusal {
+        rejected: plans.refused,
+        unpinned,
+        advice: match too_many {
+            Some(message) => Advice::FewerValues(message),
+            None => advice(collection, query),
+        },
+    })
+}
+
+/// How much a plan reads in vain: nothing, rows at the edges of what it reads, rows of one view that are not in another, or any.
+fn rank(plan: &Plan) -> u8 {
+    match (plan.rejects_many(), plan.views.is_empty()) {
+        (false, true) => u8::from(!plan.residual.is_empty()),
+        (false, false) => 2,
+        (true, _) => 3,
     }
 }
 
@@ -215,6 +251,7 @@ fn plan_on(
         order,
         reversed,
         sources: Vec::new(),
+        views: Vec::new(),
         residual,
         looked_up: looked_up(arrangement, query, wishes),
         query: Arc::clone(query),
@@ -288,6 +325,7 @@ fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<
         order,
         reversed: false,
         sources: Vec::new(),
+        views: Vec::new(),
         residual: Vec::new(),
         looked_up: Vec::new(),
     }
@@ -353,6 +391,20 @@ pub fn serves(
             .filter_map(|term| arrangement.field_of(term.column))
             .collect(),
         residual: residual.copied().collect(),
+    })
+}
+
+/// What several arrangements serve of a query together, if they do and none does alone: all its conditions.
+pub fn serve_together(
+    collection: &Collection,
+    arrangements: &[Arc<Arrangement>],
+    query: &Query,
+    wishes: &Wishes<'_>,
+) -> Option<Serves> {
+    let order = intersecting::serve(collection, arrangements, query, wishes)?;
+    Some(Serves {
+        order,
+        residual: Vec::new(),
     })
 }
 
@@ -969,5 +1021,133 @@ order = ["size", "age"]
         // Without a sort the first that serves decides the order, whatever it costs.
         let (places, _) = planned(filter, "");
         assert_eq!(places, [mixed(2), uniform]);
+    }
+
+    /// Views that have one order behind what they are partitioned by, or its reverse; `by_size` has another. Those of
+    /// `pairs` are of key fields alone.
+    const ITEMS: &str = r#"
+[collection.items]
+fields = { id = "int", team = "int", color = "text", size = "int", at = "int", note = "text" }
+key = ["id"]
+writes = "append"
+
+[collection.items.view.by_team]
+partition = ["team"]
+order = ["-at"]
+
+[collection.items.view.by_color]
+partition = ["color"]
+order = ["at", "-id"]
+nulls = "first"
+
+[collection.items.view.by_size]
+partition = ["size"]
+order = ["id"]
+
+[collection.items.view.by_size_at]
+partition = ["size"]
+order = ["-at"]
+
+[collection.pairs]
+fields = { one = "int", other = "int", at = "int" }
+key = ["one", "other", "at"]
+partition = ["one"]
+order = ["at"]
+writes = "overwrite"
+
+[collection.pairs.view.by_other]
+partition = ["other"]
+order = ["at"]
+"#;
+
+    /// The views of each plan, the best first, those of one that are intersected joined.
+    fn together(
+        collection: usize,
+        filter: &str,
+        sort: &str,
+        wishes: &Wishes<'_>,
+    ) -> Result<Vec<String>, String> {
+        let schema = Schema::parse(ITEMS).expect("it is a schema");
+        let collection = &schema.collections[collection];
+        let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
+            Arc::new(Arrangement::new(one, one.name()).expect("its columns are orderable"))
+        };
+        let arrangements: Vec<_> = collection.arrangements().iter().map(arrangement).collect();
+        let conditions = bind::conditions(collection, filter).expect("a filter");
+        let sort = bind::sort_terms(collection, sort).expect("a sort");
+        let query = Arc::new(Query::new(collection, &conditions, &sort).expect("a query"));
+        let plans = plan(collection, &arrangements, &query, wishes).map_err(|refusal| refusal.to_string())?;
+        let names = |plan: &Arc<Plan>| {
+            let names: Vec<&str> = plan
+                .views
+                .iter()
+                .map(|view| view.arrangement.name.as_str())
+                .collect();
+            match names.as_slice() {
+                [] => plan.arrangement.name.clone(),
+                names => names.join(" & "),
+            }
+        };
+        Ok(plans.plans.iter().map(names).collect())
+    }
+
+    const FREELY: Wishes<'static> = Wishes {
+        allow_residual: true,
+        view: None,
+        fields: None,
+    };
+
+    #[test]
+    fn views_of_one_order_or_its_reverse_serve_together_what_none_serves_alone() {
+        let alone = |filter, sort| together(0, filter, sort, &Wishes::default());
+        let both = Ok(vec!["by_team & by_color".to_owned()]);
+        assert_eq!(alone("team = 1 AND color = \"red\"", ""), both);
+        assert_eq!(alone("team = 1 AND color = \"red\"", "at desc"), both);
+        assert_eq!(alone("team = 1 AND color = \"red\"", "at, id desc"), both);
+        // The range is on what both are sorted by.
+        assert_eq!(
+            alone("team = 1 AND color = \"red\" AND at >= 3 AND at < 9", ""),
+            both
+        );
+        let three = alone("team = 1 AND color = \"red\" AND size = 2", "at");
+        assert_eq!(three, Ok(vec!["by_team & by_color & by_size_at".to_owned()]));
+        // Of `by_size` rows stand in another order.
+        assert!(alone("team = 1 AND color = \"red\"", "id").is_err());
+        assert!(alone("team = 1 AND note = \"n\"", "").is_err());
+        // Several values are several places, which have no one order.
+        assert!(alone("team = 1 AND (color = \"red\" OR color = \"blue\")", "").is_err());
+        // One of them by its name is that one.
+        let named = Wishes {
+            view: Some("by_team"),
+            ..Wishes::default()
+        };
+        assert!(together(0, "team = 1 AND color = \"red\"", "", &named).is_err());
+    }
+
+    #[test]
+    fn several_come_after_one_that_serves_alone_and_before_one_that_checks_rows() {
+        let filter = "team = 1 AND color = \"red\"";
+        let plans = together(0, filter, "at desc", &FREELY).expect("plans");
+        assert_eq!(plans, ["by_team & by_color", "by_team", "by_color"]);
+        let plans = together(0, filter, "", &FREELY).expect("plans");
+        assert_eq!(plans, ["by_team & by_color", "by_team", "by_color"]);
+        let one = together(0, "team = 1", "at desc", &FREELY).expect("plans");
+        assert_eq!(one, ["by_team"]);
+        // Without a sort the first decides the order, though it checks rows.
+        let first = together(0, "size = 1 AND team = 2", "", &FREELY).expect("plans");
+        assert_eq!(first[0], "by_team & by_size_at");
+        let contradiction = together(
+            0,
+            "team = 1 AND color = \"red\" AND at > 2 AND at < 1",
+            "",
+            &FREELY,
+        );
+        assert!(contradiction.is_ok_and(|plans| !plans.iter().any(|plan| plan.contains('&'))));
+    }
+
+    #[test]
+    fn a_key_field_that_another_view_pins_is_no_part_of_the_order() {
+        let both = together(1, "one = 1 AND other = 2", "at", &Wishes::default());
+        assert_eq!(both, Ok(vec!["primary & by_other".to_owned()]));
     }
 }

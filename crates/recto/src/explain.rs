@@ -3,7 +3,7 @@
 use recto_model::schema::{Field, OrderColumn};
 use recto_model::table::Bound;
 use recto_model::{Cells, Column, Type, cell, json};
-use recto_plan::plan::OrderTerm;
+use recto_plan::plan::{Intersected, OrderTerm};
 use recto_plan::query::{Constraint, RangeEnd};
 use recto_plan::residual::Residual;
 use recto_plan::text::{FilterText, Literal, LiteralValue, Name, Operator, Span, Term};
@@ -11,9 +11,13 @@ use recto_plan::{Plan, Shape, Travel};
 use serde_json::Value as Json;
 
 use crate::core::CollectionCore;
-use crate::paging::{AskedBucket, PageSpec, Place, RESIDUAL_CHUNK_ROWS};
+use crate::paging::{
+    AskedBucket, MIN_REMOTE_CHUNK_ROWS, PageSpec, Place, RESIDUAL_CHUNK_ROWS, first_chunk_rows,
+};
 use crate::planned::Planned;
-use crate::session::{ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder};
+use crate::session::{
+    ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement, TableOrder,
+};
 
 /// How the page of `spec` is answered by `planned`; `asked`: the buckets that it was looked for in, if it was read.
 pub(crate) fn explain(
@@ -40,7 +44,11 @@ pub(crate) fn explain(
         Place::Around(position) => (Some(position), Travel::Forward),
     };
     let store = &core.shared.store;
-    let limit = rows_at_once(plan, spec);
+    let limit = if plan.shape == Shape::Intersect {
+        first_chunk_rows(spec.size + 1, store.limits().remote)
+    } else {
+        rows_at_once(plan, spec)
+    };
     let mut round_trips = Vec::new();
     let buckets_of = |source: usize| {
         let of_source = asked.iter().filter(|bucket| bucket.source == source);
@@ -49,15 +57,17 @@ pub(crate) fn explain(
     let sources = (0..plan.sources.len()).filter_map(|index| {
         let slice = plan.slice(index, edge, travel, limit)?;
         round_trips.push(store.expected_round_trips(&slice));
+        let view = plan.views.get(index).map(|view| &view.arrangement);
         Some(ExplainedSource {
-            partition: equalities(arrangement.table.partition(), &slice.partition),
-            bounds: bounds(arrangement.table.clustering(), &slice.from, &slice.to),
+            view: view.map(|view| view.name.clone()).unwrap_or_default(),
+            partition: equalities(slice.table.partition(), &slice.partition),
+            bounds: bounds(slice.table.clustering(), &slice.from, &slice.to),
             requests: store.describe_slice(&slice),
             buckets: buckets_of(index),
         })
     });
     let mut sources: Vec<ExplainedSource> = sources.collect();
-    if store.limits().remote && !plan.residual.is_empty() {
+    if store.limits().remote && (!plan.residual.is_empty() || !plan.views.is_empty()) {
         tell_of_repeats(&mut sources, spec);
     }
     let round_trips = expected_round_trips(plan, spec, &round_trips);
@@ -65,6 +75,7 @@ pub(crate) fn explain(
         shape: plan.shape(),
         view: arrangement.name.clone(),
         arrangement: arrangement.arranged_by(),
+        intersected: plan.views.iter().map(intersected).collect(),
         table: arrangement.table.name().to_owned(),
         order: order(plan),
         direction: if plan.reversed {
@@ -79,6 +90,19 @@ pub(crate) fn explain(
         sources,
         actual: None,
         rejected,
+    }
+}
+
+fn intersected(view: &Intersected) -> ExplainedView {
+    ExplainedView {
+        view: view.arrangement.name.clone(),
+        arrangement: view.arrangement.arranged_by(),
+        table: view.arrangement.table.name().to_owned(),
+        direction: if view.reversed {
+            TableOrder::Against
+        } else {
+            TableOrder::With
+        },
     }
 }
 
@@ -107,6 +131,7 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     if !plan.residual.is_empty() {
         return spec.budget.scanned + joined(spec.budget.scanned);
     }
+    let intersected = spec.budget.scanned + joined(spec.budget.scanned / sources.max(1));
     let sides = if matches!(spec.place, Place::Around(_)) {
         2
     } else {
@@ -117,6 +142,7 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
         Shape::Empty => 0,
         Shape::Merge => page * sources + joined(page),
         Shape::Scan | Shape::Concat => page + joined(page),
+        Shape::Intersect => intersected,
     }
 }
 
@@ -153,6 +179,12 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
     let joined = u32::from(plan.reads_base() && most > 0);
     if plan.shape == Shape::Merge {
         return most + joined;
+    }
+    if plan.shape == Shape::Intersect {
+        // Of one view at least so many rows are read each time.
+        let stages = spec.budget.scanned.div_ceil(MIN_REMOTE_CHUNK_ROWS.into());
+        let stages = u32::try_from(stages).unwrap_or(u32::MAX);
+        return stages.saturating_mul(most + joined);
     }
     let once = of_sources.iter().fold(joined, |sum, of| sum.saturating_add(*of));
     if plan.residual.is_empty() {

@@ -134,9 +134,10 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
 }
 
 /// Whether a plan reads rows that row filters, given as their conditions, hide. It does not where slices
-/// serve every one of them: then each row that is read is one of theirs.
+/// serve every one of them, of each view where several are intersected: then each row that is read is one of theirs.
 pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
-    let residual = plan.residual.iter();
+    let of_views = plan.views.iter().flat_map(|view| &view.unserved);
+    let residual = plan.residual.iter().chain(of_views);
     let mut fields = residual.flat_map(recto_plan::residual::Residual::fields);
     fields.any(|field| conditions.iter().any(|one| fields_of(one).contains(field)))
 }

@@ -44,7 +44,8 @@ pub use buckets::{
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
 pub use explanation::{
-    ActualCost, ExplainedBaseRows, ExplainedSource, Explanation, RejectedArrangement, TableOrder,
+    ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement,
+    TableOrder,
 };
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
 pub use queue_ring::{QueueRing, RingSettings, RingTable};

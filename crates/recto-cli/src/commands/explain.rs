@@ -95,7 +95,7 @@ fn draw_sources(explained: &Explanation, console: &mut Console) -> Result<()> {
         } else {
             ("├─", "│ ")
         };
-        let mut lines = vec![format!("{branch} {}", printable(&source.partition))];
+        let mut lines = vec![format!("{branch} {}", printable(&source.place()))];
         if !source.bounds.is_empty() {
             lines.push(format!("{trunk}   {}", printable(&source.bounds)));
         }

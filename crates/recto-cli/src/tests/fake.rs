@@ -146,6 +146,7 @@ const COST: PageCost = PageCost {
     tombstones: 0,
     buckets: 4,
     directory_reads: 1,
+    seeks: 0,
     time_micros: 212,
 };
 
@@ -210,6 +211,7 @@ impl Pages for FakeSession {
     async fn explain(&self, _collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
         Self::check_query(request)?;
         let source = |carrier: &str| ExplainedSource {
+            view: String::new(),
             partition: format!("carrier = \"{carrier}\""),
             bounds: "time_hour < \"2013-07-01T00:00:00.000Z\"".into(),
             requests: vec![format!(
@@ -224,6 +226,7 @@ impl Pages for FakeSession {
             view: "primary".into(),
             arrangement: flights().collections[0].base().into(),
             table: "flights".into(),
+            intersected: Vec::new(),
             order: vec![
                 order("time_hour", Direction::Descending),
                 order("flight", Direction::Ascending),

@@ -9,7 +9,7 @@ pub(super) const COST: HeaderName = HeaderName::from_static("recto-cost");
 /// The header's text.
 pub(super) fn text(cost: &PageCost) -> String {
     format!(
-        "rows_read={}, bytes_read={}, round_trips={}, statements={}, tombstones={}, buckets={}, directory_reads={}, time_micros={}",
+        "rows_read={}, bytes_read={}, round_trips={}, statements={}, tombstones={}, buckets={}, directory_reads={}, seeks={}, time_micros={}",
         cost.rows_read,
         cost.bytes_read,
         cost.round_trips,
@@ -17,6 +17,7 @@ pub(super) fn text(cost: &PageCost) -> String {
         cost.tombstones,
         cost.buckets,
         cost.directory_reads,
+        cost.seeks,
         cost.time_micros
     )
 }

@@ -67,7 +67,7 @@ fn sources(sources: &[ExplainedSource]) -> Markup {
         ol.sources {
             @for source in sources.iter().take(MAX_SOURCES_SHOWN) {
                 li {
-                    b { (source.partition) } " "
+                    b { (source.place()) } " "
                     span.dim { (source.bounds) }
                     @if let Some(buckets) = source.buckets_text() { span.dim { ", asked: " (buckets) } }
                     @for request in &source.requests { pre tabindex="0" { code { (request) } } }

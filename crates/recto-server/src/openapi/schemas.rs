@@ -335,8 +335,11 @@ fn explanation() -> Json {
     let texts = json!({ "type": "array", "items": text });
     let count = json!({ "type": "integer", "minimum": 0 });
     let buckets = json!({ "type": "array", "items": count, "description": "If `run` asked for that, the numbers of the buckets that were asked for rows, the first 1,024 of them; absent if the partition is kept in none." });
+    let of_view = json!({ "type": "string", "description": "The view that it is of, where several are intersected; else absent." });
     let source = object(
-        members(json!({ "partition": text, "bounds": text, "requests": texts, "buckets": buckets })),
+        members(
+            json!({ "view": of_view, "partition": text, "bounds": text, "requests": texts, "buckets": buckets }),
+        ),
         &["partition", "bounds", "requests"],
     );
     let rejected = object(
@@ -357,13 +360,21 @@ fn explanation() -> Json {
         "tombstones",
         "buckets",
         "directory_reads",
+        "seeks",
         "time_micros",
     ];
     let costs = names.map(|name| (name.to_owned(), count.clone()));
     let mut actual = object(Map::from_iter(costs), &names);
     actual["description"] = "What it did cost, if `run` asked for that; absent where that would tell of rows that the token does not see.".into();
+    let intersected = object(
+        members(
+            json!({ "view": text, "arrangement": text, "table": text, "direction": { "enum": ["with", "against"] } }),
+        ),
+        &["view", "arrangement", "table", "direction"],
+    );
     let properties = json!({
-        "shape": { "type": "string", "description": "`empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are checked one by one." },
+        "intersected": { "type": "array", "items": intersected, "description": "The views whose common records are shown, each a source; absent if one is read alone." },
+        "shape": { "type": "string", "description": "`empty`, `scan`, `concat`, `merge` or `intersect`, with `+ residual` where rows are checked one by one." },
         "view": { "type": "string", "description": "The view that is read." },
         "arrangement": text,
         "table": text,
@@ -378,7 +389,7 @@ fn explanation() -> Json {
         "actual": actual,
     });
     let mut required: Vec<String> = members(properties.clone()).keys().cloned().collect();
-    required.retain(|name| name != "actual" && name != "base_rows");
+    required.retain(|name| !["actual", "base_rows", "intersected"].contains(&name.as_str()));
     let required: Vec<&str> = required.iter().map(String::as_str).collect();
     object(members(properties), &required)
 }

@@ -123,6 +123,9 @@ pub struct PageCost {
     /// How often it was read which bucket has which rows; not at all where that is known.
     #[serde(default)]
     pub directory_reads: u32,
+    /// Of views that are intersected: how often one was read from a further position on.
+    #[serde(default)]
+    pub seeks: u32,
     /// Time from request to page, in microseconds.
     pub time_micros: u64,
 }
@@ -261,6 +264,11 @@ impl Meter {
         }
     }
 
+    /// Counts a read of one of the views that are intersected.
+    pub(crate) fn count_seek(&mut self) {
+        self.cost.seeks += 1;
+    }
+
     fn note_bucket(&mut self, bucket: AskedBucket) {
         // The last ones first: who reads on does so where it was.
         let is_told =
@@ -320,6 +328,7 @@ impl Meter {
         self.cost.statements += beside.cost.statements;
         self.cost.tombstones += beside.cost.tombstones;
         self.cost.directory_reads += beside.cost.directory_reads;
+        self.cost.seeks += beside.cost.seeks;
         for bucket in beside.buckets {
             self.note_bucket(bucket);
         }

@@ -145,6 +145,13 @@ impl Estimator<'_> {
 
     /// What is checked row by row nobody counts.
     fn check(&self) -> Result<()> {
+        if !self.plan.views.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidQuery,
+                "how many rows there are is not known where views are intersected",
+            )
+            .with_hint("declare a view that serves all conditions by itself"));
+        }
         if self.plan.residual.is_empty() {
             return Ok(());
         }

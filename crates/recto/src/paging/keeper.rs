@@ -112,7 +112,12 @@ impl<'a> Keeper<'a> {
     }
 
     fn reject(&mut self, row: RowRef<'_>) {
-        let position = Some(self.reader.position_beyond(row));
+        self.decide_to(self.reader.position_beyond(row));
+    }
+
+    /// Notes that nothing more of the run lies before a position, which is beyond all rows that were offered.
+    pub(super) fn decide_to(&mut self, position: Position) {
+        let position = Some(position);
         match &mut self.waiting {
             Some(waiting) if !waiting.rows.is_empty() => waiting.rejected_at = position,
             _ => {
@@ -206,7 +211,9 @@ impl<'a> Keeper<'a> {
             return true;
         };
         let (joining, plan) = (waiting.joining, self.reader.plan);
-        let satisfies = plan.residual.is_empty() || joining.satisfies(base, &plan.query);
+        // One view's conditions are judged by its entry, those of the others that it is intersected with by the base row.
+        let is_served = plan.residual.is_empty() && plan.views.is_empty();
+        let satisfies = is_served || joining.satisfies(base, &plan.query);
         satisfies && (!joining.may_repeat() || waiting.records.insert(joining.key(row)))
     }
 

@@ -18,7 +18,7 @@ const SOURCES_PER_TURN: usize = 16;
 const SHARE_SLACK_ROWS: u32 = 4;
 
 /// The bytes that one source may return at least, however many share the page's.
-const MIN_SOURCE_BYTES: u64 = 32 << 10;
+pub(super) const MIN_SOURCE_BYTES: u64 = 32 << 10;
 
 /// What part of the page's budget the rows read ahead of all sources together may take.
 const AHEAD_SHARE: u64 = 4;

@@ -7,6 +7,7 @@
 mod budget;
 mod estimate;
 mod found;
+mod intersect;
 mod joined;
 mod keeper;
 mod merge;
@@ -18,6 +19,7 @@ mod selecting;
 pub(crate) use budget::{AskedBucket, Budget, blurred};
 pub use budget::{PageCost, Stop};
 pub use estimate::Estimate;
+pub(crate) use intersect::{MIN_REMOTE_CHUNK_ROWS, first_chunk_rows};
 pub(crate) use joined::{Joining, Judge};
 pub(crate) use page::{PageSpec, Place, RawPage, Share, fetch};
 pub(crate) use reader::RESIDUAL_CHUNK_ROWS;

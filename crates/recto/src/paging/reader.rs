@@ -8,6 +8,7 @@ use recto_store::{RowsRead, Snapshot};
 
 use super::budget::{Meter, Stop};
 use super::found::FoundRows;
+use super::intersect;
 use super::joined::Joining;
 use super::keeper::Keeper;
 use super::merge;
@@ -72,6 +73,7 @@ impl Reader<'_> {
             Shape::Scan if !self.rejects() => self.scan(edge, want, meter).await,
             Shape::Scan | Shape::Concat => self.concat(edge, want, meter).await,
             Shape::Merge => merge::read(self, edge, want, meter).await,
+            Shape::Intersect => intersect::read(self, edge, want, meter).await,
         }
     }
 

@@ -18,11 +18,12 @@ const MAX_BUCKETS_SHOWN: usize = 8;
 /// How a query would be (or was) answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// How it is found. In JSON it is text: `empty`, `scan`, `concat` or `merge`, with `+ residual` where rows are
-    /// checked one by one.
+    /// How it is found. In JSON it is text: `empty`, `scan`, `concat`, `merge` or `intersect`, with `+ residual` where
+    /// rows are checked one by one.
     #[serde(with = "text")]
     pub shape: PlanShape,
-    /// The view that is read, by its name; `primary` is the collection's own arrangement.
+    /// The view that is read, by its name; `primary` is the collection's own arrangement. Of several that are intersected the one
+    /// whose rows are shown.
     #[serde(default)]
     pub view: String,
     /// How it is arranged. In JSON it is text: `(carrier), -time_hour, flight`.
@@ -30,6 +31,9 @@ pub struct Explanation {
     pub arrangement: ArrangedBy,
     /// The table.
     pub table: String,
+    /// The views whose common records are shown, each a source; absent if one is read alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intersected: Vec<ExplainedView>,
     /// The query's total order. In JSON it is text as in `order_by`: `time_hour desc, flight asc`.
     #[serde(serialize_with = "write_order", deserialize_with = "read_order")]
     pub order: Vec<OrderColumn>,
@@ -65,9 +69,37 @@ pub enum TableOrder {
     Against,
 }
 
+/// One of several views that are intersected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedView {
+    /// Its name.
+    pub view: String,
+    /// How it is arranged. In JSON it is text: `(carrier), -time_hour, flight`.
+    #[serde(with = "text")]
+    pub arrangement: ArrangedBy,
+    /// Its table.
+    pub table: String,
+    /// Which way slices of it are read.
+    pub direction: TableOrder,
+}
+
+/// As [`facts`](Explanation::facts) tell it.
+impl fmt::Display for ExplainedView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {}, {} read {} its clustering order",
+            self.view, self.arrangement, self.table, self.direction
+        )
+    }
+}
+
 /// One source of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedSource {
+    /// The view that it is of, where several are intersected; else it is absent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub view: String,
     /// The partition: `carrier = "UA"`.
     pub partition: String,
     /// The bounds in clustering order: `time_hour > …`.
@@ -80,6 +112,14 @@ pub struct ExplainedSource {
 }
 
 impl ExplainedSource {
+    /// The partition, with the view where several are intersected.
+    pub fn place(&self) -> String {
+        match &*self.view {
+            "" => self.partition.clone(),
+            view => format!("{view}: {}", self.partition),
+        }
+    }
+
     /// The buckets as text, `buckets 5, 2`, if there are any.
     pub fn buckets_text(&self) -> Option<String> {
         let name = match self.buckets.len() {
@@ -152,11 +192,18 @@ impl Explanation {
     /// What is read and in which order, a name and a text each, for people.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = format!("{}, read {} its clustering order", self.table, self.direction);
-        let facts = [
-            ("arrangement", self.arrangement.to_string()),
-            ("order", self.order_text()),
-            ("table", table),
-        ];
+        let order = ("order", self.order_text());
+        let facts = if self.intersected.is_empty() {
+            vec![
+                ("arrangement", self.arrangement.to_string()),
+                order,
+                ("table", table),
+            ]
+        } else {
+            let views = self.intersected.iter();
+            let views = views.map(|view| ("intersected", view.to_string()));
+            views.chain([order]).collect()
+        };
         let conditions = self.residual.iter();
         let conditions = conditions.map(|condition| ("row by row", condition.to_string()));
         let base_rows = self.base_rows.iter().map(|base| ("base rows", base.to_string()));
@@ -184,7 +231,7 @@ impl fmt::Display for Explanation {
             write!(f, "\n{name}: {text}")?;
         }
         for source in &self.sources {
-            write!(f, "\nsource: {}, {}", source.partition, source.bounds)?;
+            write!(f, "\nsource: {}, {}", source.place(), source.bounds)?;
             for request in &source.requests {
                 write!(f, "\n  {request}")?;
             }
@@ -223,6 +270,9 @@ impl fmt::Display for ActualCost {
             counted(cost.round_trips.into(), "round trip", "round trips"),
             counted(cost.statements.into(), "request", "requests"),
         )?;
+        if cost.seeks > 0 {
+            write!(f, ", {}", counted(cost.seeks.into(), "seek", "seeks"))?;
+        }
         if cost.buckets > 0 {
             let buckets = counted(cost.buckets.into(), "bucket", "buckets");
             let reads = match cost.directory_reads {
@@ -337,12 +387,14 @@ mod tests {
             view: "primary".into(),
             arrangement: "(day), -at, id".parse().unwrap(),
             table: "events".into(),
+            intersected: Vec::new(),
             order: vec![
                 column("at", Direction::Descending),
                 column("id", Direction::Ascending),
             ],
             direction: TableOrder::With,
             sources: vec![ExplainedSource {
+                view: String::new(),
                 partition: "day = \"mon\"".into(),
                 bounds: "the whole partition".into(),
                 requests: vec!["a key range".into()],
@@ -401,6 +453,34 @@ mod tests {
             let json = serde_json::to_value(&explained).unwrap();
             assert_eq!(json["residual"][0], text);
             assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
+        }
+    }
+
+    #[test]
+    fn views_that_are_intersected_are_told_each() {
+        let view = |name: &str| ExplainedView {
+            view: name.into(),
+            arrangement: "(day), -at, id".parse().unwrap(),
+            table: format!("events_{name}_1"),
+            direction: TableOrder::Against,
+        };
+        let mut explained = explained();
+        explained.intersected = vec![view("one"), view("other")];
+        explained.sources[0].view = "one".into();
+        if let Some(actual) = &mut explained.actual {
+            actual.cost.seeks = 7;
+        }
+        let json = serde_json::to_value(&explained).unwrap();
+        assert_eq!(json["intersected"][1]["table"], "events_other_1");
+        assert_eq!(json["sources"][0]["view"], "one");
+        assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
+        let text = explained.to_string();
+        for line in [
+            "\nintersected: one (day), -at, id, events_one_1 read against its clustering order\nintersected: other ",
+            "\nsource: one: day = \"mon\"",
+            "0 requests, 7 seeks, 2 buckets",
+        ] {
+            assert!(text.contains(line), "{line:?} in {text}");
         }
     }
 

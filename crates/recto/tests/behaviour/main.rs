@@ -17,6 +17,7 @@ mod closing;
 mod cursors;
 mod edges;
 mod grain;
+mod intersect;
 mod kept;
 mod kept_views;
 mod listing;
@@ -224,6 +225,14 @@ on_both_stores! { crate::SCHEMA;
         a_sort_by_the_field_itself_is_refused,
         a_record_that_moves_a_little_stays,
         it_is_switched_on_off_and_over,
+    }
+    intersect {
+        every_combination_is_served_by_views_of_a_field_each,
+        key_fields_that_other_views_pin_are_no_part_of_the_order,
+        a_cursor_goes_on_in_a_view_of_all_fields,
+        what_matches_nothing_reads_little,
+        a_budget_ends_it_at_what_is_decided,
+        it_is_explained,
     }
     views {
         the_view_is_taken_that_reads_least,

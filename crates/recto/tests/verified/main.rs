@@ -3,6 +3,7 @@
 //! leave them.
 #![allow(clippy::unwrap_used, clippy::cast_possible_wrap, clippy::print_stdout)]
 
+mod intersected;
 mod kept;
 mod moves;
 mod pages;

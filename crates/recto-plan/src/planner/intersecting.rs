@@ -1,0 +1,304 @@
+//! Views that serve a query together, where none does alone: the records that are in the pieces of all of them.
+//!
+//! What a view's leading columns pin is the same in all its rows; behind them rows stand in the order of the columns that
+//! follow. Where those are the same in several views, or exact reverses, a record stands at one position in all of them,
+//! so that they can be walked side by side.
+
+use std::sync::Arc;
+
+use recto_model::schema::{Collection, Holds};
+
+use super::{Layout, check_records, identity};
+use crate::arrangement::Arrangement;
+use crate::cursor::QueryIdentity;
+use crate::plan::{Intersected, MAX_INTERSECTED, OrderTerm, Plan, Shape, Source};
+use crate::planner::Wishes;
+use crate::query::Query;
+use crate::residual::Residual;
+
+/// The plans for a query of several arrangements each, one for each order in which some serve it together; in the order of
+/// the first of each. None for what one of them serves alone, nor where an arrangement was asked for by its name.
+pub(super) fn plans(
+    collection: &Collection,
+    arrangements: &[Arc<Arrangement>],
+    query: &Arc<Query>,
+    wishes: &Wishes<'_>,
+) -> Vec<Plan> {
+    let conditions = conditions(query);
+    if wishes.view.is_some() || query.contradiction || conditions.len() < 2 || arrangements.len() < 2 {
+        return Vec::new();
+    }
+    let members = arrangements.iter();
+    let members = members.filter_map(|one| Member::new(collection, one, query, wishes));
+    let groups = groups(collection, query, members).into_iter();
+    let plans = groups.filter_map(|group| {
+        let taken = cover(group.members, conditions.clone())?;
+        Some(plan(
+            collection,
+            group.identity,
+            lead_first(taken, wishes),
+            query,
+            wishes,
+        ))
+    });
+    plans.collect()
+}
+
+/// Whether some arrangements serve a query together, and none alone, as [`plans`] finds them; and the fields of their order.
+pub(super) fn serve(
+    collection: &Collection,
+    arrangements: &[Arc<Arrangement>],
+    query: &Query,
+    wishes: &Wishes<'_>,
+) -> Option<Vec<usize>> {
+    let query = Arc::new(query.clone());
+    let plan = plans(collection, arrangements, &query, wishes)
+        .into_iter()
+        .next()?;
+    let fields = plan.order.iter();
+    Some(
+        fields
+            .filter_map(|term| plan.arrangement.field_of(term.column))
+            .collect(),
+    )
+}
+
+/// All conditions of a query.
+fn conditions(query: &Query) -> Vec<Residual> {
+    let fields = query
+        .constraints
+        .iter()
+        .map(|(field, constraint)| Residual::Field {
+            field: *field,
+            constraint: constraint.clone(),
+        });
+    let tuples = query.tuples.iter().map(|tuple| Residual::Tuple {
+        fields: tuple.fields.clone(),
+        operator: tuple.operator,
+        values: tuple.values.clone(),
+    });
+    fields.chain(tuples).collect()
+}
+
+/// An arrangement as one of several that serve a query.
+struct Member {
+    view: Intersected,
+    terms: Vec<OrderTerm>,
+    /// Its piece; none if no row can match.
+    source: Option<Source>,
+}
+
+impl Member {
+    /// None if it cannot take part: it lacks records, its partition or the sort is not served, or it is read at several
+    /// places, which have no one order.
+    fn new(
+        collection: &Collection,
+        arrangement: &Arc<Arrangement>,
+        query: &Query,
+        wishes: &Wishes<'_>,
+    ) -> Option<Self> {
+        check_records(collection, arrangement, query, wishes).ok()?;
+        let layout = Layout::new(arrangement, query).ok()?;
+        let (terms, reversed) = layout.order(collection, query).ok()?;
+        if layout.pinned.iter().any(|values| values.len() > 1) {
+            return None;
+        }
+        let mut sources = layout.sources().ok()?;
+        let source = sources.pop();
+        if !sources.is_empty() {
+            return None;
+        }
+        let free = layout.pinned.len()..arrangement.table.key_len();
+        let constant = |column: usize| Some((column, constant(arrangement, query, column)?));
+        let constants: Vec<(usize, Vec<u8>)> = free.clone().filter_map(constant).collect();
+        let is_constant = |column: usize| constants.iter().any(|(one, _)| *one == column);
+        let terms: Vec<OrderTerm> = terms
+            .into_iter()
+            .filter(|term| !is_constant(term.column))
+            .collect();
+        // Position and edge are of the same columns, in the same order.
+        let sorted_by = terms.iter().map(|term| term.column);
+        if !sorted_by.eq(free.filter(|column| !is_constant(*column))) {
+            return None;
+        }
+        let view = Intersected {
+            arrangement: Arc::clone(arrangement),
+            columns: terms.iter().map(|term| term.column).collect(),
+            reversed,
+            constants,
+            unserved: layout.residual(query),
+        };
+        Some(Self { view, terms, source })
+    }
+
+    /// It read the other way round.
+    fn turned(mut self) -> Self {
+        self.view.reversed = !self.view.reversed;
+        for term in &mut self.terms {
+            term.direction = term.direction.reversed();
+        }
+        self
+    }
+
+    fn leaves(&self, condition: &Residual) -> bool {
+        self.view.unserved.contains(condition)
+    }
+}
+
+/// The cell that all rows which satisfy a query have in a column of the key, because it has a field that is pinned.
+fn constant(arrangement: &Arrangement, query: &Query, column: usize) -> Option<Vec<u8>> {
+    match arrangement.holds[column] {
+        Holds::Field(field) => query.pinned(field).map(<[u8]>::to_vec),
+        Holds::Derived(field, _) => {
+            let cell = arrangement.derived(column, query.pinned(field))?;
+            query.pinned(field).map(|_| cell.into_owned())
+        }
+        Holds::Hidden => None,
+    }
+}
+
+/// Arrangements in which records stand in one order.
+struct Group {
+    identity: QueryIdentity,
+    members: Vec<Member>,
+}
+
+/// Which of them stand in one order, or without a sort in that or its exact reverse: the first of each decides which.
+fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = Member>) -> Vec<Group> {
+    let is_sorted = query.sorts().next().is_some();
+    let identity_of = |member: &Member| identity(collection, &member.view.arrangement, query, &member.terms);
+    let mut groups: Vec<Group> = Vec::new();
+    for member in members {
+        let own = identity_of(&member);
+        if let Some(group) = groups.iter_mut().find(|group| group.identity == own) {
+            group.members.push(member);
+            continue;
+        }
+        let turned = member.turned();
+        let reverse = identity_of(&turned);
+        match groups
+            .iter_mut()
+            .find(|group| !is_sorted && group.identity == reverse)
+        {
+            Some(group) => group.members.push(turned),
+            None => groups.push(Group {
+                identity: own,
+                members: vec![turned.turned()],
+            }),
+        }
+    }
+    groups
+}
+
+/// The fewest members, about, that serve all conditions among them, two at least: each is the one that serves the most of
+/// those left, the first of such. Rounded conditions count as served.
+fn cover(mut members: Vec<Member>, mut left: Vec<Residual>) -> Option<Vec<Member>> {
+    let mut taken = Vec::new();
+    while !left.is_empty() {
+        let leaves = |member: &Member| left.iter().filter(|one| member.leaves(one)).count();
+        let best = (0..members.len()).min_by_key(|index| leaves(&members[*index]))?;
+        if leaves(&members[best]) == left.len() || taken.len() == MAX_INTERSECTED {
+            return None;
+        }
+        let member = members.remove(best);
+        left.retain(|one| member.leaves(one));
+        taken.push(member);
+    }
+    (taken.len() > 1).then_some(taken)
+}
+
+/// The member whose rows are the page's first: one that is verified, so that its base row says whether the record is to be
+/// shown; else one that has all fields.
+fn lead_first(mut members: Vec<Member>, wishes: &Wishes<'_>) -> Vec<Member> {
+    let is_worse = |index: &usize| {
+        let arrangement = &members[*index].view.arrangement;
+        (
+            !arrangement.is_verified,
+            !lacked(arrangement, &[], wishes).is_empty(),
+        )
+    };
+    if let Some(lead) = (0..members.len()).min_by_key(is_worse) {
+        members[..=lead].rotate_right(1);
+    }
+    members
+}
+
+/// The fields that an arrangement lacks, of those that are asked for or checked on its rows; none where the base row is
+/// read anyway.
+fn lacked(arrangement: &Arrangement, checked: &[Residual], wishes: &Wishes<'_>) -> Vec<usize> {
+    if arrangement.is_verified {
+        return Vec::new();
+    }
+    let fields = 0..arrangement.column_of_field.len();
+    let is_needed = |field: &usize| {
+        wishes.fields.is_none_or(|fields| fields.contains(field))
+            || checked.iter().any(|one| one.fields().contains(field))
+    };
+    let lacks = |field: &usize| arrangement.column_of_field[*field].is_none();
+    fields.filter(|field| lacks(field) && is_needed(field)).collect()
+}
+
+/// The conditions on fields that rows are sorted by rounded, in all of the views that serve them.
+fn rounded(members: &[Member]) -> Vec<Residual> {
+    let mut rounded: Vec<Residual> = Vec::new();
+    for one in members.iter().flat_map(|member| &member.view.unserved) {
+        let is_checked = |member: &Member| {
+            let mut unserved = member.view.unserved.iter();
+            unserved.any(|other| other.fields() == one.fields())
+        };
+        if one.is_of_edges() && !rounded.contains(one) && members.iter().all(is_checked) {
+            rounded.push(one.clone());
+        }
+    }
+    rounded
+}
+
+fn plan(
+    collection: &Collection,
+    identity: QueryIdentity,
+    members: Vec<Member>,
+    query: &Arc<Query>,
+    wishes: &Wishes<'_>,
+) -> Plan {
+    let residual = rounded(&members);
+    let lead = &members[0];
+    let mut plan = Plan {
+        arrangement: Arc::clone(&lead.view.arrangement),
+        shape: Shape::Intersect,
+        order: lead.terms.clone(),
+        reversed: lead.view.reversed,
+        sources: Vec::with_capacity(members.len()),
+        views: Vec::with_capacity(members.len()),
+        looked_up: lacked(&lead.view.arrangement, &residual, wishes),
+        residual,
+        query: Arc::clone(query),
+        identity,
+    };
+    debug_assert_eq!(
+        plan.identity,
+        super::identity(collection, &plan.arrangement, query, &plan.order)
+    );
+    for member in members {
+        if let Some(source) = member.source {
+            plan.sources.push(source);
+        } else {
+            plan.shape = Shape::Empty;
+        }
+        plan.views.push(member.view);
+    }
+    if plan.shape == Shape::Empty {
+        plan.sources.clear();
+        plan.views.clear();
+    }
+    plan
+}
+
+/// Why a plan of several views is not taken where another is that checks rows one by one.
+pub(super) fn title(plan: &Plan) -> String {
+    let names: Vec<&str> = plan
+        .views
+        .iter()
+        .map(|view| view.arrangement.name.as_str())
+        .collect();
+    format!("views {} together", names.join(", "))
+}
