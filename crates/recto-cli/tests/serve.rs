@@ -236,7 +236,7 @@ fn what_a_server_was_asked_is_designed_for() {
         (&"note = ? AND tenant = ?".into(), &false.into())
     );
     std::fs::write(place.0.path().join("server.log"), line.to_string()).unwrap();
-    let schema = support::ORDERS.replace("overwrite", "append");
+    let schema = ORDERS.replace("overwrite", "append");
     std::fs::write(place.0.path().join("append.toml"), schema).unwrap();
     let shown = place.run(&[
         "design",

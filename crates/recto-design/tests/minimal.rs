@@ -135,9 +135,12 @@ fn query() -> impl Strategy<Value = (String, String)> {
             let mut conditions: Vec<String> = fields[..pinned]
                 .iter()
                 .enumerate()
-                .map(|(index, field)| match index == twice {
-                    true => format!("({field} = ? OR {field} = ?)"),
-                    false => format!("{field} = ?"),
+                .map(|(index, field)| {
+                    if index == twice {
+                        format!("({field} = ? OR {field} = ?)")
+                    } else {
+                        format!("{field} = ?")
+                    }
                 })
                 .collect();
             let free = &fields[pinned..];
