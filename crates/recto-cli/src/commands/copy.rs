@@ -36,8 +36,11 @@ RECTO_CASSANDRA_… holds for both stores; what differs stands in the addresses 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CopyArgs {
-    /// The store that is copied: a folder, or cassandra://host/keyspace
-    #[arg(long, value_name = "STORE")]
+    #[arg(
+        long,
+        value_name = "STORE",
+        help = "The store that is copied: a folder, or cassandra://host/keyspace"
+    )]
     from: String,
     /// The store that it is copied into, which is made if it is not there
     #[arg(long, value_name = "STORE")]
@@ -128,9 +131,10 @@ async fn copy(
 fn draw(report: &CopyReport, to: &str, took: &str, console: &mut Console) -> Result<()> {
     let read: u64 = report.collections.iter().map(|one| one.rows_read).sum();
     let resumed: u64 = report.collections.iter().map(|one| one.rows_resumed).sum();
-    let done = match report.is_equal() {
-        true => console.paint(Tone::Good, "✓"),
-        false => console.paint(Tone::Bad, "✗"),
+    let done = if report.is_equal() {
+        console.paint(Tone::Good, "✓")
+    } else {
+        console.paint(Tone::Bad, "✗")
     };
     console.line(format_args!(
         "{done} {} copied to {} in {took}",
