@@ -6,7 +6,7 @@ mod killed;
 mod refused;
 mod support;
 
-#[allow(dead_code, unused_imports)]
+#[allow(unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;
 
