@@ -8,7 +8,7 @@ use std::sync::Arc;
 use recto_model::schema::{Collection, View};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::Constraint;
-use recto_plan::{Arrangement, Plan, Query};
+use recto_plan::{Arrangement, Plan, Query, Shape};
 
 use crate::bound::Bound;
 use crate::design::{Instead, Without, WithoutQuery};
@@ -50,8 +50,16 @@ fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Que
             .collect()
     };
     if let Ok(plans) = planner::plan(collection, others, query, &Wishes::default()) {
-        return Instead::Served {
-            view: plans.plans[0].arrangement.name.clone(),
+        let plan = &plans.plans[0];
+        let together = plan.views.iter().map(|view| view.arrangement.name.clone());
+        return if plan.shape == Shape::Intersect {
+            Instead::Intersect {
+                views: together.collect(),
+            }
+        } else {
+            Instead::Served {
+                view: plan.arrangement.name.clone(),
+            }
         };
     }
     let merges = others

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use recto_model::schema::{Collection, MAX_VIEWS, View};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::refusal::{Advice, Refusal};
-use recto_plan::{Arrangement, Plan};
+use recto_plan::{Arrangement, Plan, Shape};
 use serde::Serialize;
 
 use crate::alternatives;
@@ -113,6 +113,11 @@ pub enum Instead {
     Served {
         /// Which.
         view: String,
+    },
+    /// Others serve it together, walked side by side: more is read for a page, and one table less is written to.
+    Intersect {
+        /// Which.
+        views: Vec<String>,
     },
     /// With `allow_residual`, conditions on these fields are checked row by row in another arrangement.
     Residual {
@@ -230,12 +235,13 @@ fn proposed(
     let mut shapes: Vec<Needs> = Vec::new();
     for query in queries {
         match planner::plan(collection, existing, &query.query, &Wishes::default()) {
-            Ok(_) => {}
+            // Several views together are what may take the place of one, and no reason not to have it.
+            Ok(plans) if plans.plans[0].shape != Shape::Intersect => {}
             Err(Refusal {
                 advice: Advice::FewerValues(message),
                 ..
             }) => return Err(unserved_by_values(query, &message)),
-            Err(_) => {
+            Ok(_) | Err(_) => {
                 let needs = needs_of(collection, query)?;
                 if !shapes.contains(&needs) {
                     shapes.push(needs);

@@ -202,6 +202,7 @@ fn alternatives(design: &Design) -> Columns {
 fn shown(instead: &Instead) -> String {
     match instead {
         Instead::Served { view } => format!("served by {view}"),
+        Instead::Intersect { views } => format!("served by {} together", views.join(" and ")),
         Instead::Residual { view, fields } => {
             format!("{} row by row in {view}", fields.join(", "))
         }
