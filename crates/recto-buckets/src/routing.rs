@@ -125,16 +125,11 @@ impl Directory {
     /// them than is read. None: nothing of the span is in this window, or kept.
     pub fn first_slice(&self, span: &Span, is_backward: bool) -> Option<Slice> {
         let wanted = self.kept().common(span)?;
-        let begun = self.pieces.partition_point(|piece| match &wanted.end {
-            Some(end) if is_backward => piece.start < *end,
-            None if is_backward => true,
-            _ => piece.start <= wanted.start,
-        });
-        let piece = self.pieces.get(begun.checked_sub(1)?)?;
-        let next = self.pieces.get(begun).map(|piece| piece.start.clone());
-        let of_piece = Span {
-            start: piece.start.clone(),
-            end: next.or_else(|| self.end.clone()),
+        let mut spans = self.spans_of(&wanted);
+        let (of_piece, piece) = if is_backward {
+            spans.next_back()?
+        } else {
+            spans.next().filter(|(of, _)| of.start <= wanted.start)?
         };
         let span = wanted.common(&of_piece)?;
         let bucket = piece.roles.read;

@@ -162,11 +162,7 @@ impl Splitting {
         }
         if let Some((version, ripe)) = &self.waited {
             let is_of_this = *version == known.version;
-            let ripe = known.still(ripe);
-            let fitting = self
-                .room
-                .fitting(ripe.iter().map(|(span, _)| (1, span.start.len())));
-            if let Some(next) = known.advanced(&ripe[..fitting], is_of_this, self.protocol) {
+            if let Some(next) = known.advanced(ripe, is_of_this, self.room, self.protocol) {
                 return self.cas(next);
             }
         }

@@ -137,7 +137,7 @@ pub struct Copying {
     pub span: Span,
 }
 
-/// A piece as it was when a wait for it began: when it is over, nobody goes by what was before.
+/// A piece as it was when a wait for it began: when it is over, nobody goes by what was before. Several are in the order of their edges.
 pub(crate) type Ripe = (Span, Roles);
 
 impl Directory {
@@ -206,44 +206,42 @@ impl Directory {
         part.next_sampling.get_or_insert(sampling);
     }
 
-    /// Steps 2, 4 and 5, each for the pieces that are ripe for it; none if no piece is. `waited`: this very version was
-    /// waited for, so that no copy of an earlier one is in use.
-    pub(crate) fn advanced(&self, ripe: &[Ripe], waited: bool, protocol: Protocol) -> Option<Self> {
+    /// Steps 2, 4 and 5, each for the pieces that are ripe for it, as many as there is room for; none if no piece is. `waited`: this very
+    /// version was waited for, so that no copy of an earlier one is in use.
+    pub(crate) fn advanced(
+        &self,
+        ripe: &[Ripe],
+        waited: bool,
+        room: Room,
+        protocol: Protocol,
+    ) -> Option<Self> {
+        let is_ripe = |(span, piece): &(Span, &Piece)| {
+            let at = ripe.partition_point(|(of, _)| of.start < span.start);
+            let is_it = |(of, roles): &Ripe| of == span && *roles == piece.roles;
+            !piece.roles.is_at_rest() && ripe.get(at).is_some_and(is_it)
+        };
+        let indexes: Vec<usize> = (0..)
+            .zip(self.spans())
+            .filter(|(_, one)| is_ripe(one))
+            .map(|(index, _)| index)
+            .collect();
+        let extents = indexes.iter().map(|index| (1, self.pieces[*index].start.len()));
+        let fitting = room.fitting(extents);
         let mut next = self.next();
-        let mut is_changed = false;
-        for (span, piece) in self.spans() {
-            let is_ripe = ripe
-                .iter()
-                .any(|(of, roles)| *of == span && *roles == piece.roles);
-            let mut piece = piece.clone();
-            if is_ripe && !piece.roles.is_at_rest() {
-                is_changed = true;
-                piece.advance(protocol);
-            }
-            next.pieces.push(piece);
+        next.pieces.clone_from(&self.pieces);
+        for index in &indexes[..fitting] {
+            next.pieces[*index].advance(protocol);
         }
         if waited {
             next.longest_ms = self.life_ms;
         }
-        is_changed.then_some(next)
+        (fitting > 0).then_some(next)
     }
 
     /// The pieces that are being cut, as they are.
     pub(crate) fn being_cut(&self) -> Vec<Ripe> {
         let pieces = self.spans().filter(|(_, piece)| !piece.roles.is_at_rest());
         pieces.map(|(span, piece)| (span, piece.roles.clone())).collect()
-    }
-
-    /// Those of these pieces that are as they were.
-    pub(crate) fn still(&self, ripe: &[Ripe]) -> Vec<Ripe> {
-        let is_there = |(of, roles): &&Ripe| {
-            let behind = self.pieces.partition_point(|piece| piece.start < of.start);
-            let end = self.pieces.get(behind + 1).map(|next| &next.start);
-            let piece = self.pieces.get(behind);
-            piece.is_some_and(|piece| piece.start == of.start && piece.roles == *roles)
-                && end.or(self.end.as_ref()) == of.end.as_ref()
-        };
-        ripe.iter().filter(is_there).cloned().collect()
     }
 
     /// Step 6: these pieces do not have these left buckets any more; none if no piece is as it was.

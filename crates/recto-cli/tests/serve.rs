@@ -43,6 +43,14 @@ impl Place {
         text(&output.stdout)
     }
 
+    /// A token that is made now.
+    fn token(&self, name: &str, grant: &str) -> String {
+        let made = self.run(&["token", "create", name, "--grant", grant]);
+        let token = text(&made.stdout).trim().to_owned();
+        assert!(token.starts_with("recto_"), "{token}{}", text(&made.stderr));
+        token
+    }
+
     /// The program was refused with this code, and said this.
     fn refused(&self, line: &[&str], code: i32, said: &str) {
         let output = self.run(line);
@@ -112,9 +120,7 @@ impl Running {
 #[test]
 fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
     let place = Place::new();
-    let made = place.run(&["token", "create", "ada", "--grant", "*:all"]);
-    let token = text(&made.stdout).trim().to_owned();
-    assert!(token.starts_with("recto_"), "{token}");
+    let token = place.token("ada", "*:all");
     let options = [
         "--tokens",
         "tokens.toml",
@@ -203,15 +209,7 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
 #[test]
 fn what_a_server_was_asked_is_designed_for() {
     let place = Place::new();
-    let made = place.run(&[
-        "token",
-        "create",
-        "bob",
-        "--grant",
-        "orders:read where tenant = \"acme\"",
-    ]);
-    let token = text(&made.stdout).trim().to_owned();
-    assert!(token.starts_with("recto_"), "{}", text(&made.stderr));
+    let token = place.token("bob", "orders:read where tenant = \"acme\"");
     let options = [
         "--tokens",
         "tokens.toml",

@@ -116,22 +116,18 @@ impl PieceStore {
             is_at_rest: true,
         };
         let Some(known) = known else { return unknown() };
-        let (pieces, end) = (&known.directory().pieces, &known.directory().end);
-        let behind = pieces.partition_point(|piece| piece.start <= row.key);
-        let Some(piece) = behind.checked_sub(1).map(|index| &pieces[index]) else {
-            return unknown();
+        let from_it = Span {
+            start: row.key.clone(),
+            end: None,
         };
-        let end = pieces
-            .get(behind)
-            .map(|next| next.start.clone())
-            .or_else(|| end.clone());
-        Lies {
-            bucket: piece.roles.read,
-            span: Span {
-                start: piece.start.clone(),
-                end,
+        let mut spans = known.directory().spans_of(&from_it);
+        match spans.next().filter(|(span, _)| span.start <= row.key) {
+            Some((span, piece)) => Lies {
+                bucket: piece.roles.read,
+                span,
+                is_at_rest: piece.roles.is_at_rest(),
             },
-            is_at_rest: piece.roles.is_at_rest(),
+            None => unknown(),
         }
     }
 }

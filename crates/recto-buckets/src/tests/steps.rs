@@ -26,7 +26,7 @@ fn cut(edges: &[&[u8]], stays: Stays) -> Cut {
 
 /// All that can be done to it now is done.
 fn advanced(directory: &Directory) -> Option<Directory> {
-    directory.advanced(&directory.being_cut(), true, Protocol::default())
+    directory.advanced(&directory.being_cut(), true, Room::default(), Protocol::default())
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn a_piece_that_changed_since_is_not_ripe() {
     let one = first.cut(&cut(&[b"c"], Stays::First), protocol).unwrap();
     let ripe = one.being_cut();
     let again = one.cut(&cut(&[b"f"], Stays::First), protocol).unwrap();
-    assert_eq!(again.advanced(&ripe, false, protocol), None);
+    assert_eq!(again.advanced(&ripe, false, Room::default(), protocol), None);
     let beside = one.cut(&cut(&[b"a"], Stays::First), protocol).unwrap();
-    let next = beside.advanced(&ripe, false, protocol).unwrap();
+    let next = beside.advanced(&ripe, false, Room::default(), protocol).unwrap();
     assert!(!next.pieces[2].roles.writes.is_empty());
     assert!(!next.pieces[1].roles.deletes.is_empty());
 }

@@ -5,7 +5,7 @@ use recto::{ErrorKind, OpenOptions};
 
 use crate::TESTS;
 use crate::common::{Fresh, Kind, Scope, run};
-use crate::support::{ORDERS, apply, assert_is_copy, copy, fill, order};
+use crate::support::{ORDERS, apply, assert_is_copy, copy, fill, filled_and_empty, order};
 
 /// A copy has all that its store had; what was begun there goes on here.
 async fn all_goes_over(from: Kind, to: Kind) {
@@ -104,12 +104,7 @@ fn cassandra_to_cassandra() {
 fn a_named_collection_into_a_store_with_others() {
     let _scope = Scope::new(&TESTS);
     run(async {
-        let (source, target) = (
-            Fresh::new(Kind::Embedded).open().await,
-            Fresh::new(Kind::Embedded).open().await,
-        );
-        apply(&source).await;
-        fill(&source).await;
+        let (source, target) = filled_and_empty(Kind::Embedded).await;
         let other = "[collection.other]\nfields = { id = \"int\" }\nkey = [\"id\"]\n";
         target.apply(&crate::common::stores::parse(other)).await.unwrap();
         let keys = target.export_cursor_keys();

@@ -6,16 +6,11 @@ use recto::{ErrorKind, Recto};
 use crate::TESTS;
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Scope, run};
-use crate::support::{apply, assert_is_copy, copy, fill, order};
+use crate::support::{apply, assert_is_copy, copy, filled_and_empty, order};
 
 async fn refuses_what_is_not_empty(kind: Kind) {
     let _scope = Scope::new(&TESTS);
-    let (source, target) = (
-        Fresh::new(Kind::Embedded).open().await,
-        Fresh::new(kind).open().await,
-    );
-    apply(&source).await;
-    fill(&source).await;
+    let (source, target) = filled_and_empty(kind).await;
     apply(&target).await;
     let keys = target.export_cursor_keys();
     let orders = target.dynamic("orders").unwrap();
@@ -100,12 +95,7 @@ fn what_is_declared_otherwise_or_not_there_or_the_same_store() {
 fn what_is_left_out_is_said() {
     let _scope = Scope::new(&TESTS);
     run(async {
-        let (source, target) = (
-            Fresh::new(Kind::Embedded).open().await,
-            Fresh::new(Kind::Embedded).open().await,
-        );
-        apply(&source).await;
-        fill(&source).await;
+        let (source, target) = filled_and_empty(Kind::Embedded).await;
         let queues = source.queues().await.unwrap();
         queues
             .create("emails", recto::queues::QueueOptions::default())

@@ -12,6 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
+use crate::common::{Fresh, Kind};
 
 /// Collections of all modes of writes, with views and buckets.
 const SCHEMA: &str = r#"
@@ -83,6 +84,15 @@ fn event(recto: &Recto, number: i32) -> DynamicRecord {
     let note = (number % 6 > 0).then(|| "e".repeat(150));
     let json = json!({ "day": number % 3, "id": number, "what": what, "note": note });
     record(&recto.dynamic("events").unwrap(), &json)
+}
+
+/// An embedded store that has records of all collections, and one of another kind that has nothing.
+pub(crate) async fn filled_and_empty(kind: Kind) -> (Recto, Recto) {
+    let source = Fresh::new(Kind::Embedded).open().await;
+    let target = Fresh::new(kind).open().await;
+    apply(&source).await;
+    fill(&source).await;
+    (source, target)
 }
 
 /// Records of all kinds: changed and moved, deleted, with nulls, with a time to live, some of it over.
