@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use recto::schema::Schema;
 use recto::store::Limits;
@@ -66,6 +67,9 @@ pub(crate) fn parse(text: &str) -> Schema {
     Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
 }
 
+/// How long one call may take: tests run side by side, beside nodes that start, on as few processors as there are.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A store of a test's own: nothing is there until it is opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Fresh {
@@ -84,7 +88,10 @@ impl Fresh {
                 let cassandra = Cluster::shared().expect("tests need a Cassandra");
                 let name = scratch().keyspace("recto_suite").unwrap();
                 let hosts = vec![cassandra.address().to_owned()];
-                StoreAddress::Cassandra(Box::new(CassandraAddress::new(hosts, name)))
+                let mut address = CassandraAddress::new(hosts, name);
+                address.connect_timeout = Some(PATIENCE);
+                address.request_timeout = Some(PATIENCE);
+                StoreAddress::Cassandra(Box::new(address))
             }
         };
         Self { kind, address }
