@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use recto_model::table::Direction;
 use recto_model::{Cells, Column, Table, Type};
+use recto_store::ReadOptions;
 
 use crate::ddl::push_type;
 use crate::literal;
@@ -143,6 +144,24 @@ pub(crate) struct Statements<'t> {
     table: &'t Table,
 }
 
+/// What a statement selects of a row beside its key and its regular columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Selected {
+    /// Its static columns: who selects one has Cassandra look for the partition's beginning.
+    pub(crate) statics: bool,
+    /// The write times and times to live of its regular columns, in pairs behind all columns.
+    pub(crate) stamps: bool,
+}
+
+impl Selected {
+    pub(crate) fn by(options: &ReadOptions) -> Self {
+        Self {
+            statics: !options.without_statics,
+            stamps: options.stamps,
+        }
+    }
+}
+
 /// From which end a statement reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
@@ -155,17 +174,16 @@ impl<'t> Statements<'t> {
         Self { keyspace, table }
     }
 
-    /// The rows of one piece of a partition. With `stamps`, the write times and times to live of the regular columns
-    /// follow the columns, in pairs.
+    /// The rows of one piece of a partition.
     pub(crate) fn select_piece(
         self,
         partition: &Cells,
         piece: &Piece,
         reading: Reading,
         limit: i32,
-        stamps: bool,
+        selected: Selected,
     ) -> Request<'t> {
-        let mut request = self.select_columns(stamps);
+        let mut request = self.select_columns(selected);
         self.push_where_piece(&mut request, partition, piece);
         if reading == Reading::Reversed && !self.table.clustering().is_empty() {
             self.push_reversed_order(&mut request);
@@ -178,8 +196,13 @@ impl<'t> Statements<'t> {
     /// The rows of these keys, in any order: of partitions that are one row each, and have a key of one column; or of this
     /// partition, whose rows have a key of one column. The limit is what has Cassandra read partitions side by side: it pages
     /// through them one after the other.
-    pub(crate) fn select_keys(self, partition: Option<&Cells>, keys: &[&[u8]], stamps: bool) -> Request<'t> {
-        let mut request = self.select_columns(stamps);
+    pub(crate) fn select_keys(
+        self,
+        partition: Option<&Cells>,
+        keys: &[&[u8]],
+        selected: Selected,
+    ) -> Request<'t> {
+        let mut request = self.select_columns(selected);
         let column = if let Some(partition) = partition {
             self.push_where_partition(&mut request, partition);
             request.push(" AND ");
@@ -411,13 +434,18 @@ impl<'t> Statements<'t> {
         request
     }
 
-    fn select_columns(self, stamps: bool) -> Request<'t> {
+    fn select_columns(self, selected: Selected) -> Request<'t> {
         let mut text = String::with_capacity(SELECT_CHARS);
         text.push_str("SELECT ");
         let mut request = Request::new(text);
-        push_columns(&mut request, self.table.columns());
-        request.result_types = types(self.table.columns());
-        if stamps {
+        for column in self.table.columns() {
+            if selected.statics || !self.table.statics().contains(column) {
+                request.push(if request.result_types.is_empty() { "" } else { ", " });
+                request.push_name(&column.name);
+                request.result_types.push(&column.ty);
+            }
+        }
+        if selected.stamps {
             self.push_lives(&mut request);
         }
         request.push(" FROM ");

@@ -20,7 +20,7 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
 
 use crate::client::{Client, Deadline};
 use crate::config::is_serial;
-use crate::cql::Statements;
+use crate::cql::{Selected, Statements};
 use crate::read::{CassandraSnapshot, Rows};
 
 /// The most keys of one request: what services allow that limit it (Cassandra's `partition_keys_in_select_fail_threshold`,
@@ -158,7 +158,7 @@ async fn get_together(
     };
     let keys: Vec<&[u8]> = numbers.iter().map(key).collect();
     let statements = Statements::new(&client.config.keyspace, table);
-    let request = statements.select_keys(partition, &keys, options.stamps);
+    let request = statements.select_keys(partition, &keys, Selected::by(options));
     let mut settings = client.settings(options.consistency, options.timeout);
     if let Some(token) = token {
         settings.balancing = Some(Arc::new(client.coordinator.towards(token)));

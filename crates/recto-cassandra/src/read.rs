@@ -1,5 +1,6 @@
 //! Reading slices, rows and static cells.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,7 +12,7 @@ use recto_store::{
 use scylla::response::PagingState;
 
 use crate::client::{Answer, Call, Client, Settings};
-use crate::cql::{Reading, Request, Statements};
+use crate::cql::{Reading, Request, Selected, Statements};
 use crate::partitions;
 use crate::pieces::{Piece, pieces};
 use crate::points;
@@ -32,7 +33,7 @@ impl Snapshot for CassandraSnapshot {
         let mut rows = Rows::new(&slice.table, options, slice.limit);
         // Not even an empty slice outlives its deadline.
         settings.deadline.remaining()?;
-        for request in slice_requests(&self.client.config.keyspace, slice, options.stamps) {
+        for request in slice_requests(&self.client.config.keyspace, slice, Selected::by(options)) {
             rows.read(&self.client, request.limited(rows.wanted()), &settings)
                 .await?;
             if rows.full() {
@@ -55,7 +56,7 @@ impl Snapshot for CassandraSnapshot {
             &piece,
             Reading::Clustering,
             1,
-            options.stamps,
+            Selected::by(options),
         );
         let mut rows = Rows::new(&read.table, options, 1);
         rows.read(&self.client, request, &settings).await?;
@@ -140,7 +141,11 @@ impl Snapshot for CassandraSnapshot {
 }
 
 /// The statements that read `slice`, in the order they are read in.
-pub(crate) fn slice_requests<'t>(keyspace: &'t str, slice: &'t Slice, stamps: bool) -> Vec<Request<'t>> {
+pub(crate) fn slice_requests<'t>(
+    keyspace: &'t str,
+    slice: &'t Slice,
+    selected: Selected,
+) -> Vec<Request<'t>> {
     let mut pieces = pieces(&slice.table, &slice.from, &slice.to);
     let reading = match slice.direction {
         ReadDirection::Forward => Reading::Clustering,
@@ -154,7 +159,7 @@ pub(crate) fn slice_requests<'t>(keyspace: &'t str, slice: &'t Slice, stamps: bo
         .iter()
         .map(|piece| {
             let limit = i32::try_from(slice.limit).unwrap_or(i32::MAX);
-            statements.select_piece(&slice.partition, piece, reading, limit, stamps)
+            statements.select_piece(&slice.partition, piece, reading, limit, selected)
         })
         .collect()
 }
@@ -163,7 +168,7 @@ pub(crate) fn slice_requests<'t>(keyspace: &'t str, slice: &'t Slice, stamps: bo
 pub(crate) struct Rows<'a> {
     pub(crate) read: RowsRead,
     table: &'a Table,
-    stamps: bool,
+    selected: Selected,
     limit: u32,
     max_bytes: u64,
 }
@@ -176,7 +181,7 @@ impl<'a> Rows<'a> {
                 ..RowsRead::default()
             },
             table,
-            stamps: options.stamps,
+            selected: Selected::by(options),
             limit,
             max_bytes: options.max_bytes,
         }
@@ -249,6 +254,8 @@ impl<'a> Rows<'a> {
 
     fn append(&mut self, answer: Answer, request: &Request<'_>) -> Result<(), StoreError> {
         let width = self.table.columns().len();
+        let missing = self.not_selected();
+        let lives = width - missing.len();
         let first_clustering = self.table.partition().len();
         let has_clustering = !self.table.clustering().is_empty();
         let result = rows_of(answer)?;
@@ -259,15 +266,26 @@ impl<'a> Rows<'a> {
             // A partition with static cells and no rows comes as one row without a clustering key.
             let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {
-                row.push_to(&mut self.read.rows, width);
-                if self.stamps {
-                    let (stamp, ends_in_seconds) = life(row.iter().skip(width));
+                row.push_around(&mut self.read.rows, width, missing.clone());
+                if self.selected.stamps {
+                    let (stamp, ends_in_seconds) = life(row.iter().skip(lives));
                     self.read.stamps.push(stamp);
                     self.read.ends_in_seconds.push(ends_in_seconds);
                 }
             }
             Ok(())
         })
+    }
+
+    /// The columns that statements leave out.
+    fn not_selected(&self) -> Range<usize> {
+        let start = self.table.key_len();
+        let count = if self.selected.statics {
+            0
+        } else {
+            self.table.statics().len()
+        };
+        start..start + count
     }
 
     pub(crate) fn finish(mut self, exhausted: bool) -> RowsRead {

@@ -6,6 +6,7 @@
 //! 4.2.5.2.)
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use recto_model::{RowSet, Type};
 use recto_store::StoreError;
@@ -50,13 +51,26 @@ impl<'a> AnswerRow<'a> {
 
     /// Appends the first `width` cells as a row.
     pub(crate) fn push_to(&self, rows: &mut RowSet, width: usize) {
-        let places = &self.places[..width];
+        self.push_around(rows, width, 0..0);
+    }
+
+    /// Appends the first cells as a row of `width`, in which those of `nulls` were not asked for and are null.
+    pub(crate) fn push_around(&self, rows: &mut RowSet, width: usize, nulls: Range<usize>) {
+        let places = &self.places[..width - nulls.len()];
         let last = places.iter().flatten().next_back();
         let end = last.map_or(0, |place| place.start + place.length);
         let start = rows.push_bytes(&self.bytes[..end]);
-        for place in places {
+        let (before, behind) = places.split_at(nulls.start);
+        let asked = |place: &Option<Place>| place.map(|place| (start + place.start, place.length));
+        let missing = nulls.map(|_| None);
+        for place in before
+            .iter()
+            .map(asked)
+            .chain(missing)
+            .chain(behind.iter().map(asked))
+        {
             match place {
-                Some(place) => rows.push_span(start + place.start, place.length),
+                Some((start, length)) => rows.push_span(start, length),
                 None => rows.push_cell(None),
             }
         }

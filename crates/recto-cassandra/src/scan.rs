@@ -12,7 +12,7 @@ use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKin
 use scylla::response::PagingState;
 
 use crate::client::{Client, Settings};
-use crate::cql::Statements;
+use crate::cql::{Selected, Statements};
 use crate::partitions::following;
 use crate::position::{Position, decode_position, encode_position, token_of};
 use crate::read::{life, rows_of, slice_requests};
@@ -162,7 +162,11 @@ impl Scan<'_> {
             direction: ReadDirection::Forward,
             limit: self.limit,
         };
-        for request in slice_requests(&client.config.keyspace, &slice, self.stamps) {
+        let selected = Selected {
+            statics: true,
+            stamps: self.stamps,
+        };
+        for request in slice_requests(&client.config.keyspace, &slice, selected) {
             if self.full() {
                 return Ok(());
             }

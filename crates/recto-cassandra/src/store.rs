@@ -6,13 +6,15 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, Snapshot, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, WriteOptions,
+    WriteOutcome,
 };
 
 use crate::client::Client;
 use crate::config::CassandraConfig;
 use crate::connect;
+use crate::cql::Selected;
 use crate::read::{CassandraSnapshot, slice_requests};
 use crate::settings::MAX_KEY_BYTES;
 
@@ -166,9 +168,9 @@ impl Store for CassandraStore {
         self.client.list_tables().await
     }
 
-    fn expected_round_trips(&self, slice: &Slice) -> u32 {
+    fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
         let client = &self.client;
-        let requests = slice_requests(&client.config.keyspace, slice, false);
+        let requests = slice_requests(&client.config.keyspace, slice, Selected::by(options));
         let further = (requests.len() as u32).saturating_sub(1);
         let first = requests.first();
         first.map_or(0, |request| {
@@ -192,11 +194,11 @@ impl Store for CassandraStore {
         self.client.check_partition(table, partition)
     }
 
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+    fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {
         if let Err(error) = self.client.limits.check_slice(slice) {
             return vec![format!("nothing: {error}")];
         }
-        slice_requests(&self.client.config.keyspace, slice, false)
+        slice_requests(&self.client.config.keyspace, slice, Selected::by(options))
             .iter()
             .map(crate::cql::Request::describe)
             .collect()

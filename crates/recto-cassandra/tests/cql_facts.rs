@@ -307,11 +307,11 @@ async fn slices_are_described_as_they_are_sent() {
         ReadDirection::Backward,
         21,
     );
-    assert_eq!(store.expected_round_trips(&described), 2);
+    assert_eq!(store.expected_round_trips(&described, &ReadOptions::default()), 2);
     let head = format!(r#"SELECT "p", "b", "c", "d", "v" FROM "{keyspace}"."fact_text" WHERE "p" = 1 AND "#);
     let order = r#" ORDER BY "b" ASC, "c" DESC, "d" DESC LIMIT 21;"#;
     assert_eq!(
-        store.describe_slice(&described),
+        store.describe_slice(&described, &ReadOptions::default()),
         [
             format!(r#"{head}("b") >= (0) AND ("b") < (2){order}"#),
             format!(r#"{head}("b") = (2) AND ("c") >= (0){order}"#),
@@ -357,7 +357,7 @@ async fn described_statements_are_taken_as_they_stand() {
         .await;
         let (from, to) = (Bound::Before(key.clone()), Bound::After(key));
         let one = slice(&table, from, to, ReadDirection::Forward, 10);
-        let [text] = &store.describe_slice(&one)[..] else {
+        let [text] = &store.describe_slice(&one, &ReadOptions::default())[..] else {
             panic!("one row is read by one statement");
         };
         let found = session.query_unpaged(text.as_str(), ()).await;

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use recto_model::{Environment, Slice, Table};
 use recto_store::tables::added_columns;
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, RowsMet, Snapshot, Stamp, Store, StoreError,
-    StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadOptions, RowsMet, Snapshot, Stamp, Store,
+    StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 #[cfg(feature = "testing")]
 use redb::Builder;
@@ -431,7 +431,7 @@ impl Store for EmbeddedStore {
             .collect())
     }
 
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+    fn describe_slice(&self, slice: &Slice, _options: &ReadOptions) -> Vec<String> {
         vec![describe::slice(slice)]
     }
 }

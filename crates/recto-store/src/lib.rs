@@ -303,14 +303,14 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// How it would read `slice`, for people: the CQL statements it would send,
+    /// How it would read `slice` with these options, for people: the CQL statements it would send,
     /// with their values, or the key range.
-    fn describe_slice(&self, slice: &recto_model::Slice) -> Vec<String>;
+    fn describe_slice(&self, slice: &recto_model::Slice, options: &ReadOptions) -> Vec<String>;
 
-    /// How many round trips reading `slice` takes at most, one after the other, unless a request is
+    /// How many round trips reading `slice` with these options takes at most, one after the other, unless a request is
     /// sent again; 0 where nothing is sent.
-    fn expected_round_trips(&self, slice: &recto_model::Slice) -> u32 {
-        let _ = slice;
+    fn expected_round_trips(&self, slice: &recto_model::Slice, options: &ReadOptions) -> u32 {
+        let _ = (slice, options);
         0
     }
 

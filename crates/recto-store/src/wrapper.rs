@@ -203,12 +203,12 @@ impl<W: StoreWrapper> Store for W {
         self.inner().tables_version().await
     }
 
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
-        self.inner().describe_slice(slice)
+    fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {
+        self.inner().describe_slice(slice, options)
     }
 
-    fn expected_round_trips(&self, slice: &Slice) -> u32 {
-        self.inner().expected_round_trips(slice)
+    fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
+        self.inner().expected_round_trips(slice, options)
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

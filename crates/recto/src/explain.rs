@@ -49,6 +49,7 @@ pub(crate) fn explain(
     } else {
         rows_at_once(plan, spec)
     };
+    let options = core.shared.read_options();
     let mut round_trips = Vec::new();
     let buckets_of = |source: usize| {
         let of_source = asked.iter().filter(|bucket| bucket.source == source);
@@ -56,13 +57,13 @@ pub(crate) fn explain(
     };
     let sources = (0..plan.sources.len()).filter_map(|index| {
         let slice = plan.slice(index, edge, travel, limit)?;
-        round_trips.push(store.expected_round_trips(&slice));
+        round_trips.push(store.expected_round_trips(&slice, &options));
         let view = plan.views.get(index).map(|view| &view.arrangement);
         Some(ExplainedSource {
             view: view.map(|view| view.name.clone()).unwrap_or_default(),
             partition: equalities(slice.table.partition(), &slice.partition),
             bounds: bounds(slice.table.clustering(), &slice.from, &slice.to),
-            requests: store.describe_slice(&slice),
+            requests: store.describe_slice(&slice, &options),
             buckets: buckets_of(index),
         })
     });

@@ -30,15 +30,16 @@ use async_trait::async_trait;
 use futures::future::join;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome, WriteOptions,
-    WriteOutcome,
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot, Stamp,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome,
+    WriteOptions, WriteOutcome,
 };
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
 use crate::limits::{MAX_STEP_TIME, RETAIN_EVERY};
 use crate::place::{PieceStore, Stamps};
+use crate::reader::without_statics;
 use crate::transacted::Transacted;
 use addresses::Call;
 pub use list::{Partitions, PartitionsPosition};
@@ -438,19 +439,20 @@ impl Store for BucketedStore {
         self.inner.tables_version().await
     }
 
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+    fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {
         match self.bucketed(&slice.table) {
-            Ok(Some(bucketed)) => self.described(&bucketed, slice),
-            _ => self.inner.describe_slice(slice),
+            Ok(Some(bucketed)) => self.described(&bucketed, slice, &without_statics(options)),
+            _ => self.inner.describe_slice(slice, options),
         }
     }
 
-    fn expected_round_trips(&self, slice: &Slice) -> u32 {
+    fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
         match self.bucketed(&slice.table) {
-            Ok(Some(bucketed)) => self
-                .inner
-                .expected_round_trips(&bucketed.first_shard(&bucketed.first_slice(slice))),
-            _ => self.inner.expected_round_trips(slice),
+            Ok(Some(bucketed)) => {
+                let slice = bucketed.first_shard(&bucketed.first_slice(slice));
+                self.inner.expected_round_trips(&slice, &without_statics(options))
+            }
+            _ => self.inner.expected_round_trips(slice, options),
         }
     }
 

@@ -243,12 +243,13 @@ impl Bucketed {
 
 impl BucketedStore {
     /// How a slice would be read: of the first buckets, as far as this process knows them.
-    pub(super) fn described(&self, bucketed: &Bucketed, slice: &Slice) -> Vec<String> {
+    pub(super) fn described(&self, bucketed: &Bucketed, slice: &Slice, options: &ReadOptions) -> Vec<String> {
         let slices = self.known_slices(bucketed, slice);
         let slices = slices.unwrap_or_else(|| vec![bucketed.first_slice(slice)]);
-        let described = slices
-            .iter()
-            .flat_map(|slice| self.inner.describe_slice(&bucketed.first_shard(slice)));
+        let described = slices.iter().flat_map(|slice| {
+            let slice = bucketed.first_shard(slice);
+            self.inner.describe_slice(&slice, options)
+        });
         let others = bucketed.pieced.shards.count() - 1;
         let described = described.map(|text| match others {
             0 => text,

@@ -425,7 +425,12 @@ async fn a_part_of_a_partition_is_read_between_its_bounds(shown: Shown) {
         let read = read.expect("it is read");
         assert_eq!((read.rows.len(), read.exhausted), (count, exhausted));
     }
-    assert!(!shown.store.describe_slice(&slice(5)).is_empty());
+    assert!(
+        !shown
+            .store
+            .describe_slice(&slice(5), &ReadOptions::default())
+            .is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]

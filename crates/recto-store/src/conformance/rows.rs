@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, Direction, Type};
 
 use super::Bench;
@@ -284,6 +285,57 @@ pub async fn statics(bench: &dyn Bench) {
         .apply(&ints([1]), 6, put(ints([1]), cells([Some(b"x")])))
         .await;
     fixture.expect(&ints([1]), &[row(1, None, None)]).await;
+    fixture.drop().await;
+}
+
+/// Who does not look at static cells gets all else, with stamps and without, and of these what there is or null.
+pub async fn statics_left_out(bench: &dyn Bench) {
+    let fixture = Fixture::with_statics(bench, "without_statics").await;
+    for c in 1..=3 {
+        let row = put(ints([c]), cells([Some(b"x")]));
+        fixture.apply(&ints([1]), i64::from(c), row).await;
+    }
+    let both = patch_static([0, 1], cells([Some(b"s"), Some(&int(7))]));
+    fixture.apply(&ints([1]), 9, both).await;
+    let (snapshot, mut slice) = (fixture.snapshot(), fixture.whole(&ints([1])));
+    let statics = fixture.table.key_len()..fixture.table.key_len() + fixture.table.statics().len();
+    for stamps in [false, true] {
+        let options = ReadOptions {
+            stamps,
+            without_statics: true,
+            ..ReadOptions::default()
+        };
+        let point = PointRead {
+            table: fixture.table.clone(),
+            partition: ints([1]),
+            clustering: ints([2]),
+        };
+        slice.limit = 2;
+        slice.direction = ReadDirection::Backward;
+        let reads = [
+            (snapshot.slice(&slice, &options).await, vec![3, 2]),
+            (snapshot.get(&point, &options).await, vec![2]),
+        ];
+        for (read, expected) in reads {
+            let read = read.expect("rows can be read without static cells");
+            assert_eq!(read.rows.width(), fixture.table.columns().len());
+            assert_eq!(read.stamps, if stamps { expected.clone() } else { Vec::new() });
+            for (row, c) in read.rows.iter().zip(&expected) {
+                let c = int(*c as i32);
+                let whole: [Option<&[u8]>; 5] =
+                    [Some(&int(1)), Some(&c), Some(b"s"), Some(&int(7)), Some(b"x")];
+                for (column, cell) in whole.into_iter().enumerate() {
+                    let found = row.get(column);
+                    let may_be_null = statics.contains(&column);
+                    assert!(
+                        found == cell || (may_be_null && found.is_none()),
+                        "column {column}"
+                    );
+                }
+            }
+            assert_eq!(read.rows.len(), expected.len());
+        }
+    }
     fixture.drop().await;
 }
 

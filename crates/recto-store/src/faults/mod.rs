@@ -27,9 +27,9 @@ pub use self::revived::MAX_REVIVED_ROWS;
 use self::revived::decided_rows;
 use self::snapshot::FaultySnapshot;
 use crate::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, Snapshot, Stamp, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome, WriteOptions,
-    WriteOutcome,
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot, Stamp,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome,
+    WriteOptions, WriteOutcome,
 };
 
 /// Writes that may be late at once; when there are more, the next call applies one.
@@ -580,16 +580,16 @@ impl Store for FaultyStore {
         self.inner.tables_version().await
     }
 
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
-        self.inner.describe_slice(slice)
+    fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {
+        self.inner.describe_slice(slice, options)
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {
         self.inner.newest_stamp()
     }
 
-    fn expected_round_trips(&self, slice: &Slice) -> u32 {
-        self.inner.expected_round_trips(slice)
+    fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
+        self.inner.expected_round_trips(slice, options)
     }
 
     fn metrics(&self) -> StoreMetrics {

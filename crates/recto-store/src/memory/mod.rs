@@ -21,8 +21,8 @@ use crate::check::no_transactions;
 use crate::tables::{added_columns, serves};
 use crate::{
     Atomicity, Cas, CasCondition, CasOutcome, ConsistencyLevel, Limits, Mutation, Operation, PartitionWrite,
-    RowsMet, Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome,
-    WriteOptions, WriteOutcome,
+    ReadOptions, RowsMet, Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, TableOutcome,
+    TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// What one request to a [`MemoryStore`] may hold unless told otherwise.
@@ -415,7 +415,7 @@ impl Store for MemoryStore {
         self.lock().newest_stamp.map(Stamp)
     }
 
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+    fn describe_slice(&self, slice: &Slice, _options: &ReadOptions) -> Vec<String> {
         vec![format!(
             "table {}: at most {} rows, {:?}",
             slice.table.name(),
