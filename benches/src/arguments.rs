@@ -20,12 +20,15 @@ Phases:
     views          puts with views beside SQLite with indexes; pages of views; filling and comparing them
     queues         send, receive, acknowledge beside PostgreSQL with SKIP LOCKED; after millions of messages
     buckets        a list in buckets beside the same without: loading, pages a million rows down, writes
+    intersect      several filters by views of one each, by one view of all, and by scanning
     reopen         opening after kill -9
     cassandra      pages beside the same statements hand-written on the driver
     cassandra-views
                    appends and updates with views beside the same by hand on the driver; verified pages
     cassandra-buckets
                    the same on Cassandra, with eight shards, too: and how much one node gets of a hot list
+    cassandra-intersect
+                   the same on Cassandra
     cassandra-queues
                    queues on Cassandra: rates by one server and by three, and conditional writes a message
     cassandra-queues-aged
@@ -56,7 +59,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 20] = [
+pub(crate) const PHASES: [&str; 22] = [
     "layers",
     "pages",
     "cache",
@@ -67,10 +70,12 @@ pub(crate) const PHASES: [&str; 20] = [
     "views",
     "queues",
     "buckets",
+    "intersect",
     "reopen",
     "cassandra",
     "cassandra-views",
     "cassandra-buckets",
+    "cassandra-intersect",
     "cassandra-queues",
     "cassandra-queues-aged",
     "cassandra-queues-waiting",

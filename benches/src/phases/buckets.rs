@@ -46,7 +46,7 @@ const WRITE_ROUNDS: usize = 3;
 const BODY: &str =
     "a hundred bytes or so of what each row of the list says beside when it came - as short messages do.";
 /// What a request may take where others use the machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Numbers what is new.
 static NEXT: AtomicI64 = AtomicI64::new(2_000_000_000);

@@ -7,6 +7,7 @@ pub(crate) mod cassandra_queues;
 mod cassandra_views;
 mod http;
 mod instructions;
+mod intersect;
 mod layers;
 mod load;
 mod pages;
@@ -47,6 +48,8 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "queues" => queues::run(world),
         "buckets" => buckets::embedded(world),
         "cassandra-buckets" => buckets::cassandra(world),
+        "intersect" => intersect::embedded(world),
+        "cassandra-intersect" => intersect::cassandra(world),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),

@@ -1,6 +1,7 @@
 //! Views that are walked side by side: the records that are in all of them.
 //!
-//! Each view's rows stand in the query's order. Whichever view is furthest says where the next record can be at the
+//! Each view's rows stand in the query's order. Where they have the fields of all conditions, one view is read and the others say where
+//! it is worth while ([`sparsest`]). Else whichever view is furthest says where the next record can be at the
 //! earliest: all others seek there (a leapfrog join, or zigzag merge join; docs/design/intersect.md). What is read are chunks, of all views that need one
 //! side by side, so that a seek that stays within what was read costs nothing.
 
@@ -16,10 +17,13 @@ use super::keeper::Keeper;
 use super::merge::MIN_SOURCE_BYTES;
 use super::reader::{Reader, Run};
 use super::rest::Rest;
+use super::sparsest::{self, Alone};
 use crate::error::Result;
 
 /// The most rows of a view that are read at a time.
-const MAX_CHUNK_ROWS: u32 = 256;
+pub(super) const MAX_CHUNK_ROWS: u32 = 256;
+/// How many rows of each view are read at first: enough to see which has the fewest.
+const FIRST_CHUNK_ROWS: u32 = 16;
 /// The fewest, where most of those that were read are skipped.
 const MIN_CHUNK_ROWS: u32 = 2;
 /// The same of a remote store, where each time is a round trip.
@@ -29,24 +33,24 @@ pub(crate) const MIN_REMOTE_CHUNK_ROWS: u32 = 32;
 const STAGE_SHARE: u64 = 4;
 
 /// A view that is walked: rows read and not yet passed.
-struct Walk {
+pub(super) struct Walk {
     source: usize,
-    rows: RowSet,
+    pub(super) rows: RowSet,
     next: usize,
     /// Whether nothing lies beyond the rows that were read.
-    exhausted: bool,
+    pub(super) exhausted: bool,
     /// How many rows are asked for next.
-    chunk: u32,
+    pub(super) chunk: u32,
     /// How many of the rows that were read last were looked at, and not skipped.
     seen: u32,
 }
 
 impl Walk {
-    fn head(&self) -> Option<(usize, RowRef<'_>)> {
+    pub(super) fn head(&self) -> Option<(usize, RowRef<'_>)> {
         (self.next < self.rows.len()).then(|| (self.source, self.rows.row(self.next)))
     }
 
-    fn last(&self) -> Option<(usize, RowRef<'_>)> {
+    pub(super) fn last(&self) -> Option<(usize, RowRef<'_>)> {
         let last = self.rows.len().checked_sub(1)?;
         Some((self.source, self.rows.row(last)))
     }
@@ -55,7 +59,7 @@ impl Walk {
         self.next == self.rows.len() && !self.exhausted
     }
 
-    fn pass(&mut self, rows: usize) {
+    pub(super) fn pass(&mut self, rows: usize) {
         self.seen += 1;
         self.next += rows;
     }
@@ -73,6 +77,13 @@ impl Walk {
         }
     }
 
+    /// Reads on from elsewhere, and not behind what was read.
+    pub(super) fn forget(&mut self) {
+        self.rows.truncate(0);
+        self.next = 0;
+        self.exhausted = false;
+    }
+
     fn take(&mut self, read: RowsRead) {
         self.rows = read.rows;
         self.next = 0;
@@ -88,6 +99,9 @@ pub(super) async fn read(
     want: u32,
     meter: &mut Meter,
 ) -> Result<Run> {
+    if let Some(alone) = Alone::of(reader) {
+        return sparsest::read(reader, &alone, edge, want, meter).await;
+    }
     let mut keeper = Keeper::new(reader, want);
     let mut walks = begin(reader, want, meter);
     loop {
@@ -109,6 +123,9 @@ pub(super) async fn read(
                 // Of each view a row is read at least, so that the page gets on.
                 let is_spent = decided.is_some() && meter.read_left() == 0;
                 let from = decided.as_ref().or(edge);
+                for walk in walks.iter_mut().filter(|walk| walk.needs_rows()) {
+                    walk.adapt(least_rows(reader.remote));
+                }
                 if !is_spent && fill(reader, &mut walks, from, meter).await? {
                     continue;
                 }
@@ -125,7 +142,7 @@ pub(super) async fn read(
     }
 }
 
-fn begin(reader: &Reader<'_>, want: u32, meter: &Meter) -> Vec<Walk> {
+pub(super) fn begin(reader: &Reader<'_>, want: u32, meter: &Meter) -> Vec<Walk> {
     let count = reader.plan.sources.len();
     let most = stage_rows(meter, count);
     let chunk = first_chunk_rows(want, reader.remote).min(most);
@@ -146,7 +163,11 @@ fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
 
 /// How many rows of each view are read at first, if so many are wanted.
 pub(crate) fn first_chunk_rows(want: u32, remote: bool) -> u32 {
-    want.clamp(least_rows(remote), MAX_CHUNK_ROWS)
+    if remote {
+        want.clamp(MIN_REMOTE_CHUNK_ROWS, MAX_CHUNK_ROWS)
+    } else {
+        FIRST_CHUNK_ROWS
+    }
 }
 
 fn least_rows(remote: bool) -> u32 {
@@ -167,7 +188,7 @@ fn stage_rows(meter: &Meter, count: usize) -> u32 {
 
 /// Reads on in the views of which nothing is left, all side by side, from where the next record can be; false if the time is
 /// over.
-async fn fill(
+pub(super) async fn fill(
     reader: &Reader<'_>,
     walks: &mut [Walk],
     from: Option<&Position>,
@@ -181,7 +202,9 @@ async fn fill(
         meter.count_read(source, &read);
         meter.count_seek();
         round_trips = round_trips.max(read.round_trips);
-        walks[source].take(read);
+        if let Some(walk) = walks.iter_mut().find(|walk| walk.source == source) {
+            walk.take(read);
+        }
     }
     meter.count_round_trips(round_trips);
     Ok(true)
@@ -199,11 +222,10 @@ async fn chunks(
     };
     let max_bytes = (options.max_bytes / walks.len() as u64).max(MIN_SOURCE_BYTES);
     let options = ReadOptions { max_bytes, ..options };
-    let (most, least) = (stage_rows(meter, walks.len()), least_rows(reader.remote));
+    let most = stage_rows(meter, walks.len());
     let mut reads: Vec<(usize, RowsRead)> = Vec::with_capacity(walks.len());
     let mut waiting = Vec::new();
     for walk in walks.iter_mut().filter(|walk| walk.needs_rows()) {
-        walk.adapt(least);
         let (source, limit) = (walk.source, walk.chunk.min(most));
         let Some(mut rest) = reader.rest(source, from, limit) else {
             walk.take(nothing_left(no_rows(reader, source)));
@@ -365,7 +387,7 @@ fn compare_heads(reader: &Reader<'_>, one: &Walk, other: &Walk) -> Ordering {
 }
 
 /// How rows of two views compare in the direction of travel.
-fn towards(reader: &Reader<'_>, one: (usize, RowRef<'_>), other: (usize, RowRef<'_>)) -> Ordering {
+pub(super) fn towards(reader: &Reader<'_>, one: (usize, RowRef<'_>), other: (usize, RowRef<'_>)) -> Ordering {
     let ordering = reader.plan.compare_in(one, other);
     match reader.travel {
         Travel::Forward => ordering,

@@ -15,6 +15,7 @@ mod page;
 mod reader;
 mod rest;
 mod selecting;
+mod sparsest;
 
 pub(crate) use budget::{AskedBucket, Budget, blurred};
 pub use budget::{PageCost, Stop};

@@ -56,6 +56,8 @@ struct Drawn {
     by: Vec<By>,
     id_descends: bool,
     turned: [bool; FIELDS],
+    /// Whether views have no further fields, so that no row of one says whether it is in the others.
+    are_narrow: bool,
     schema: String,
     records: Vec<Known>,
 }
@@ -75,6 +77,7 @@ impl Drawn {
             by,
             id_descends: random.usize(0..2) == 0,
             turned: std::array::from_fn(|_| random.usize(0..2) == 0),
+            are_narrow: random.usize(0..3) == 0,
             schema: String::new(),
             records: Vec::new(),
         };
@@ -113,8 +116,9 @@ impl Drawn {
             "last"
         };
         format!(
-            "\n[collection.items.view.by_{}]\npartition = [{}]\norder = [{}]\nnulls = \"{nulls}\"\n",
+            "\n[collection.items.view.by_{}]\n{}partition = [{}]\norder = [{}]\nnulls = \"{nulls}\"\n",
             name.join("_"),
+            if self.are_narrow { "fields = []\n" } else { "" },
             partition.join(", "),
             self.order(turned, |name, descends| {
                 format!("\"{}{name}\"", if descends { "-" } else { "" })
@@ -487,25 +491,22 @@ pub(crate) async fn a_cursor_goes_on_in_a_view_of_all_fields(recto: Recto) {
 
 pub(crate) async fn what_matches_nothing_reads_little(recto: Recto) {
     // Few have the one, and those none of the other, which many have.
-    let chunk = 6;
     let apart = items(&recto, 300, |id| (i64::from(id >= 7), i64::from(id < 7))).await;
-    let page = both(&apart).page_size(chunk - 1).await.unwrap();
+    let page = both(&apart).page_size(5).await.unwrap();
     assert_eq!((page.len(), page.stop(), page.has_next()), (0, None, Some(false)));
     let chunk = match kind_of(&recto) {
-        Kind::Embedded => u64::from(chunk),
+        Kind::Embedded => 16,
         Kind::Cassandra => 32,
     };
     assert!(page.cost().rows_read <= 7 + 2 * chunk, "{:?}", page.cost());
-    // They stand between those: each costs a seek at most, and not what lies between.
+    // They stand between those: only they are read, and not what lies between.
     let between = items(&recto, 300, |id| {
         (i64::from(id % 30 != 0), i64::from(id % 30 == 0))
     })
     .await;
     let page = both(&between).page_size(5).await.unwrap();
     assert_eq!((page.len(), page.stop()), (0, None));
-    if kind_of(&recto) == Kind::Embedded {
-        assert!(page.cost().rows_read <= 10 * 5 + 2 * chunk, "{:?}", page.cost());
-    }
+    assert!(page.cost().rows_read <= 10 + 2 * chunk, "{:?}", page.cost());
 }
 
 pub(crate) async fn a_budget_ends_it_at_what_is_decided(recto: Recto) {
@@ -528,7 +529,7 @@ pub(crate) async fn a_budget_ends_it_at_what_is_decided(recto: Recto) {
         pages += 1;
     }
     assert_eq!(found, [151]);
-    assert!((5..=30).contains(&pages), "{pages}");
+    assert!((3..=30).contains(&pages), "{pages}");
 }
 
 pub(crate) async fn it_is_explained(recto: Recto) {

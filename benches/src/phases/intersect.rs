@@ -1,0 +1,306 @@
+//! Pages of several filters: by views of one filter each that are walked side by side, by the view of all of them, and by one view whose rows
+//! are looked at one after the other.
+
+use std::fs;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use recto::schema::Schema;
+use recto::session::{LoadRequest, PageCost};
+use recto::{
+    CassandraAddress, Collection, DynamicRecord, LocalSession, OpenOptions, Recto, Session, StoreAddress,
+};
+use tokio::runtime::Runtime;
+
+use super::buckets::TIMEOUT;
+use crate::measure::{Contender, interleaved};
+use crate::peers::ours::address;
+use crate::report::{Section, Table, Target};
+use crate::world::World;
+
+const ROWS: u64 = 200_000;
+const ROWS_ON_CASSANDRA: u64 = 100_000;
+const QUICK_ROWS: u64 = 20_000;
+const PAGE: u32 = 50;
+const ROUNDS: usize = 15;
+/// How many filters a record can match, each with a view of its own.
+const FIELDS: usize = 4;
+/// What is looked for, by the value that so many records of a thousand have, each field for itself.
+const SHARES: [(&str, &str, u64); 3] = [("50 %", "half", 500), ("5 %", "some", 50), ("0.5 %", "few", 5)];
+/// A value that a record has in one field at most: of so many records that follow one another, one for each field.
+const NEVER_TOGETHER: (&str, &str, u64) = ("none", "lone", 40);
+/// The most rows that one page may look at: residual scans go on behind them.
+const SCAN_BUDGET: u64 = 20_000;
+
+/// Records that have a view for each field, and the same with a view for the first 2, 3 and 4 of them.
+struct Records {
+    runtime: Runtime,
+    recto: Recto,
+    apart: Collection<DynamicRecord>,
+    composite: Collection<DynamicRecord>,
+}
+
+pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
+    let folder = world.folder.join("intersect");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let section = measure(world, &address(&folder.join("store")), ("embedded", ROWS))?;
+    fs::remove_dir_all(&folder).unwrap();
+    Ok(Section {
+        title: "Several filters, each with a view of its own".to_owned(),
+        ..section
+    })
+}
+
+pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
+    let keyspace = format!("recto_benches_intersect_{}", std::process::id());
+    let store = CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace);
+    let store = StoreAddress::Cassandra(Box::new(store));
+    let section = measure(world, &store, ("Cassandra", ROWS_ON_CASSANDRA))?;
+    Ok(Section {
+        title: "Several filters on Cassandra, each with a view of its own".to_owned(),
+        ..section
+    })
+}
+
+fn measure(world: &mut World, store: &StoreAddress, (name, rows): (&str, u64)) -> Result<Section, String> {
+    let rows = if world.arguments.quick { QUICK_ROWS } else { rows };
+    world.progress.say("loading");
+    let records = Records::open(store, &world.folder, rows)?;
+    let mut section = Section {
+        text: format!(
+            "{rows} records with four fields; of each field 50 %, 5 % and 0.5 % of the records have the value that is looked for, at random, and \
+             in the last case no record has it in two of them, where those that have it in one take turns. The newest {PAGE} records that have it in \
+             2, 3 or 4 fields: by *intersecting* views of one field each, by one *composite* view of these fields, and by the view of the first field \
+             alone, whose rows are *scanned*. Rows are those that were read of all views."
+        ),
+        ..Section::default()
+    };
+    let mut times = Table::new(
+        format!("The newest {PAGE} records, µs"),
+        &[
+            "looked for",
+            "composite",
+            "intersected",
+            "scanned",
+            "intersected / composite",
+            "scanned / intersected",
+        ],
+    );
+    let mut costs = Table::new(
+        "What they take",
+        &[
+            "looked for",
+            "records found",
+            "rows, composite",
+            "rows, intersected",
+            "seeks, intersected",
+            "rows, scanned",
+            "rows of one filter",
+        ],
+    );
+    let rounds = world.arguments.rounds(ROUNDS);
+    let shares = SHARES.iter().copied();
+    let all = shares.chain([NEVER_TOGETHER]);
+    for (share, value, of) in all {
+        for fields in 2..=FIELDS {
+            let label = format!("{share}, {fields} fields");
+            world.progress.say(&label);
+            let filter = filter(value, fields);
+            let (found, ratio) =
+                records.compare(&filter, fields, rounds, (&label, &mut times, &mut costs), {
+                    if share == NEVER_TOGETHER.0 {
+                        rows / of
+                    } else {
+                        rows * of / 1_000
+                    }
+                });
+            if share == "50 %" {
+                let what = format!("{name}, page of {PAGE} at {label}: intersected / composite");
+                section.targets.push(Target::at_most(what, 3.0, ratio));
+            }
+            assert!(
+                share != NEVER_TOGETHER.0 || found == 0,
+                "no record has it in two fields"
+            );
+        }
+    }
+    section.tables.extend([times, costs]);
+    Ok(section)
+}
+
+fn filter(value: &str, fields: usize) -> String {
+    let each: Vec<String> = (1..=fields)
+        .map(|field| format!("f{field} = \"{value}\""))
+        .collect();
+    each.join(" AND ")
+}
+
+fn schema() -> String {
+    let collection = |name: &str, views: String| {
+        format!(
+            "[collection.{name}]\nfields = {{ id = \"bigint\", at = \"bigint\", f1 = \"text\", f2 = \"text\", f3 = \"text\", f4 = \"text\" }}\n\
+             key = [\"id\"]\nwrites = \"append\"\n{views}\n"
+        )
+    };
+    let view = |name: &str, of: &str, fields: &[usize]| {
+        let partition: Vec<String> = fields.iter().map(|field| format!("\"f{field}\"")).collect();
+        format!(
+            "[collection.{name}.view.{of}]\npartition = [{}]\norder = [\"-at\"]\n",
+            partition.join(", ")
+        )
+    };
+    let apart = (1..=FIELDS).map(|field| view("apart", &format!("by_f{field}"), &[field]));
+    let all: Vec<usize> = (1..=FIELDS).collect();
+    let composite = (2..=FIELDS).map(|count| view("composite", &format!("by_{count}"), &all[..count]));
+    collection("apart", apart.collect()) + &collection("composite", composite.collect())
+}
+
+/// What a record has in a field.
+fn value(id: u64, field: u64) -> &'static str {
+    let (_, lone, turn) = NEVER_TOGETHER;
+    let place = id % turn;
+    if place % (turn / FIELDS as u64) == 0 {
+        return if place / (turn / FIELDS as u64) == field {
+            lone
+        } else {
+            "rest"
+        };
+    }
+    // SplitMix64: the same records in every run.
+    let mut bits = (id * FIELDS as u64 + field).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    let mut drawn = (bits ^ (bits >> 31)) % 1_000;
+    for (_, value, of) in SHARES {
+        if drawn < of {
+            return value;
+        }
+        drawn -= of;
+    }
+    "rest"
+}
+
+impl Records {
+    fn open(store: &StoreAddress, folder: &Path, rows: u64) -> Result<Self, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let recto = runtime.block_on(async {
+            let options = OpenOptions::new().create().request_timeout(TIMEOUT);
+            let recto = Recto::open_with(store, options)
+                .await
+                .map_err(|error| format!("{error}; `recto-rig start` starts a Cassandra"))?;
+            recto.apply(&Schema::parse(&schema()).unwrap()).await.unwrap();
+            Ok::<_, String>(recto)
+        })?;
+        let file = folder.join("intersect.csv");
+        let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
+        writeln!(writer, "id,at,f1,f2,f3,f4").unwrap();
+        for id in 0..rows {
+            let [f1, f2, f3, f4] = [0, 1, 2, 3].map(|field| value(id, field));
+            writeln!(writer, "{id},{id},{f1},{f2},{f3},{f4}").unwrap();
+        }
+        writer.flush().unwrap();
+        for name in ["apart", "composite"] {
+            let request = LoadRequest {
+                file: file.clone(),
+                collections: vec![name.to_owned()],
+                rejects: Some(folder.join("intersect-rejects.csv")),
+                ..LoadRequest::default()
+            };
+            let session = LocalSession::new(recto.clone());
+            let loaded = runtime.block_on(session.tools().unwrap().load(&request, &|_| {}));
+            loaded.map_err(|error| format!("load: {error}"))?;
+        }
+        fs::remove_file(&file).unwrap();
+        Ok(Self {
+            apart: recto.dynamic("apart").unwrap(),
+            composite: recto.dynamic("composite").unwrap(),
+            recto,
+            runtime,
+        })
+    }
+
+    /// The newest records that match, and what reading them cost: by as many pages as the budget of one makes.
+    fn newest(&self, list: &Collection<DynamicRecord>, filter: &str, view: &str) -> (usize, PageCost) {
+        let query = list
+            .query()
+            .filter(filter)
+            .order_by("-at")
+            .scan_budget(SCAN_BUDGET);
+        let query = if view.is_empty() {
+            query
+        } else {
+            query.view(view).allow_residual()
+        };
+        self.runtime.block_on(async {
+            let (mut found, mut cost, mut cursor) = (0, PageCost::default(), None::<String>);
+            loop {
+                let query = query.clone().page_size(PAGE - found as u32);
+                let page = match &cursor {
+                    None => query.await.unwrap(),
+                    Some(cursor) => query.after(cursor.as_str()).await.unwrap(),
+                };
+                found += page.len();
+                cost.rows_read += page.cost().rows_read;
+                cost.seeks += page.cost().seeks;
+                match page.next_cursor() {
+                    Some(next) if found < PAGE as usize => cursor = Some(next.to_string()),
+                    _ => return (found, cost),
+                }
+            }
+        })
+    }
+
+    /// One line of both tables: how many records there are, and how many times as long as by a composite view it takes.
+    fn compare(
+        &self,
+        filter: &str,
+        fields: usize,
+        rounds: usize,
+        (label, times, costs): (&str, &mut Table, &mut Table),
+        of_one_filter: u64,
+    ) -> (usize, f64) {
+        let of_all = format!("by_{fields}");
+        let ways = [
+            ("composite", &self.composite, of_all.as_str()),
+            ("intersected", &self.apart, ""),
+            ("scanned", &self.apart, "by_f1"),
+        ];
+        let found = ways.map(|(_, list, view)| self.newest(list, filter, view));
+        assert!(
+            found.iter().all(|(count, _)| *count == found[0].0),
+            "{label}: all find the same"
+        );
+        let mut contenders = ways.map(|(name, list, view)| {
+            Contender::new(name, move || {
+                self.newest(list, filter, view);
+                1
+            })
+        });
+        let measured = interleaved(&mut contenders, rounds);
+        let ratio = measured[1].over(&measured[0]);
+        let medians = measured.iter().map(crate::measure::Measured::median);
+        let ratios = [ratio, measured[2].over(&measured[1])];
+        times.push(label, medians.chain(ratios).map(Some));
+        let [(count, composite), (_, intersected), (_, scanned)] = found;
+        let figures = [
+            count as u64,
+            composite.rows_read,
+            intersected.rows_read,
+            intersected.seeks.into(),
+            scanned.rows_read,
+            of_one_filter,
+        ];
+        costs.push(label, figures.map(|figure| Some(figure as f64)));
+        (count, ratio)
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        let _ = self.runtime.block_on(self.recto.close());
+    }
+}

@@ -1,0 +1,205 @@
+//! Views whose rows say themselves whether they are in all others: of those one is read at a time, the one that has the fewest rows
+//! where reading is.
+//!
+//! Which that is differs from place to place, and is found out by reading a chunk of each from there: the one whose chunk reaches furthest has
+//! the fewest. So a page reads about as many rows as the sparsest view has on its way, and never those of all.
+
+use recto_model::{RowRef, RowSet};
+use recto_plan::Position;
+use recto_plan::residual::Residual;
+
+use super::budget::{Meter, Stop};
+use super::intersect::{MAX_CHUNK_ROWS, Walk, begin, fill, first_chunk_rows, towards};
+use super::keeper::{Keeper, Pause};
+use super::reader::{Reader, Run};
+use crate::error::Result;
+
+/// How many rows are read of one view before the others are looked at again, at least: twice as many each time it stays the sparsest, so that
+/// looking takes a small part of all.
+const MIN_ROWS_BEFORE_LOOK: u32 = 1_024;
+const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
+
+/// For each view, where its rows have the columns of the first view's; none if one cannot be judged alone.
+pub(super) struct Alone(Vec<Vec<usize>>);
+
+impl Alone {
+    pub(super) fn of(reader: &Reader<'_>) -> Option<Self> {
+        let views = &reader.plan.views;
+        let lead = &views.first()?.arrangement.table;
+        let places = views.iter().map(|view| {
+            let has = |field: &usize| view.arrangement.column_of_field[*field].is_some();
+            let mut judged = view.unserved.iter().flat_map(Residual::fields);
+            if !judged.all(|field| has(&field)) {
+                return None;
+            }
+            let columns = view.arrangement.table.columns();
+            let place = |name: &str| columns.iter().position(|column| column.name == name);
+            lead.columns().iter().map(|column| place(&column.name)).collect()
+        });
+        places.collect::<Option<_>>().map(Self)
+    }
+
+    /// A row of a view as one of the first view.
+    fn as_lead(&self, source: usize, row: RowRef<'_>) -> RowSet {
+        let mut lead = RowSet::new(self.0[source].len());
+        for column in &self.0[source] {
+            lead.push_cell(row.get(*column));
+        }
+        lead
+    }
+}
+
+/// A walk through whichever view is the sparsest.
+struct Way<'r> {
+    reader: &'r Reader<'r>,
+    alone: &'r Alone,
+    walks: Vec<Walk>,
+    /// The view that is read.
+    sparsest: Option<usize>,
+    /// Before it all is decided; none: where the page begins.
+    place: Option<Position>,
+    /// How many rows of it were read since the others were looked at, and after how many that is done again.
+    rows: u32,
+    look_after: u32,
+    /// How many rows were judged, and of how many it was found that they are in all views.
+    judged: u32,
+    found: u32,
+    want: u32,
+}
+
+/// The first `want` records that are in all views.
+pub(super) async fn read(
+    reader: &Reader<'_>,
+    alone: &Alone,
+    edge: Option<&Position>,
+    want: u32,
+    meter: &mut Meter,
+) -> Result<Run> {
+    let mut keeper = Keeper::new(reader, want);
+    let mut way = Way {
+        reader,
+        alone,
+        walks: begin(reader, want, meter),
+        sparsest: None,
+        place: None,
+        rows: 0,
+        look_after: MIN_ROWS_BEFORE_LOOK,
+        judged: 0,
+        found: 0,
+        want,
+    };
+    loop {
+        meter.take_turns().await;
+        // Of each view a row is read at least, so that the page gets on.
+        let is_spent = way.place.is_some() && meter.read_left() == 0;
+        if is_spent || !way.fill(edge, meter).await? {
+            if let Some(place) = way.place.take() {
+                keeper.decide_to(place);
+            }
+            return if is_spent {
+                keeper.stopped(Stop::Scanned, meter).await
+            } else {
+                keeper.timed_out()
+            };
+        }
+        while let Some(pause) = way.offer(&mut keeper, meter)? {
+            if let Some(run) = keeper.pause(pause, meter).await? {
+                return Ok(run);
+            }
+        }
+        if way.is_over() {
+            return keeper.finish(meter).await;
+        }
+    }
+}
+
+impl Way<'_> {
+    /// Reads on in the sparsest view, or in all of them to see which that is; false if the time is over.
+    async fn fill(&mut self, edge: Option<&Position>, meter: &mut Meter) -> Result<bool> {
+        let from = self.place.as_ref().or(edge);
+        if let Some(source) = self.sparsest.filter(|_| self.rows < self.look_after) {
+            self.walks[source].chunk = self.chunk();
+            let walk = &mut self.walks[source..=source];
+            let is_filled = fill(self.reader, walk, from, meter).await?;
+            self.rows += walk[0].rows.len() as u32;
+            return Ok(is_filled);
+        }
+        for walk in &mut self.walks {
+            walk.chunk = first_chunk_rows(self.want, self.reader.remote);
+            walk.forget();
+        }
+        if !fill(self.reader, &mut self.walks, from, meter).await? {
+            return Ok(false);
+        }
+        let sparsest = self.reaches_furthest();
+        self.look_after = match self.sparsest {
+            Some(before) if before == sparsest => (self.look_after * 2).min(MAX_ROWS_BEFORE_LOOK),
+            _ => MIN_ROWS_BEFORE_LOOK,
+        };
+        (self.sparsest, self.rows) = (Some(sparsest), 0);
+        Ok(true)
+    }
+
+    /// The view whose rows that were read go furthest: to its end, the fewest of them.
+    fn reaches_furthest(&self) -> usize {
+        let further = |one: &Walk, other: &Walk| match (one.exhausted, other.exhausted) {
+            (true, true) => one.rows.len() < other.rows.len(),
+            (false, false) => match (one.last(), other.last()) {
+                (Some(one), Some(other)) => towards(self.reader, one, other).is_gt(),
+                _ => false,
+            },
+            (is_whole, _) => is_whole,
+        };
+        (1..self.walks.len()).fold(0, |best, index| {
+            if further(&self.walks[index], &self.walks[best]) {
+                index
+            } else {
+                best
+            }
+        })
+    }
+
+    /// Judges the rows that were read, one after the other, and keeps those that are in all views. Why that pauses, if it does.
+    fn offer(&mut self, keeper: &mut Keeper<'_>, meter: &mut Meter) -> Result<Option<Pause>> {
+        let Some(source) = self.sparsest else {
+            return Ok(None);
+        };
+        let view = &self.reader.plan.views[source];
+        let walk = &mut self.walks[source];
+        while let Some((_, row)) = walk.head() {
+            let matches = |one: &Residual| one.matches(&view.arrangement, row);
+            let is_in_all = view.accepts(row) && view.unserved.iter().all(matches);
+            let pause = match is_in_all {
+                true if source == 0 => keeper.offer(row, meter)?,
+                true => keeper.offer(self.alone.as_lead(source, row).row(0), meter)?,
+                false => None,
+            };
+            if matches!(pause, Some(Pause::Stop(_))) {
+                return Ok(pause);
+            }
+            self.judged += 1;
+            self.found += u32::from(is_in_all);
+            walk.pass(1);
+            if pause.is_some() {
+                return Ok(pause);
+            }
+        }
+        if let Some((source, row)) = walk.last() {
+            self.place = Some(self.reader.plan.position_beyond(source, row, self.reader.travel));
+        }
+        Ok(None)
+    }
+
+    /// How many rows are likely to have as many records as are missing.
+    fn chunk(&self) -> u32 {
+        let missing = self.want.saturating_sub(self.found);
+        let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
+        let likely = u32::try_from(likely).unwrap_or(MAX_CHUNK_ROWS);
+        likely.clamp(first_chunk_rows(missing, self.reader.remote), MAX_CHUNK_ROWS)
+    }
+
+    /// Whether nothing lies beyond what was judged.
+    fn is_over(&self) -> bool {
+        self.sparsest.is_some_and(|source| self.walks[source].exhausted)
+    }
+}
