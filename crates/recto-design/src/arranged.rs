@@ -50,7 +50,7 @@ impl Arranged {
             direction: *direction,
         });
         let partition = self.partition.iter().map(|field| name(*field));
-        let mut view = View::new(self.name(collection), partition, order);
+        let mut view = View::new(self.name(collection), partition, order).collated_as(collection);
         view.nulls = if self.skips_nulls {
             Nulls::Skip
         } else {

@@ -9,6 +9,7 @@
 //! | [`value`] | [`Value`]: one decoded value, for tools, filters and tests |
 //! | [`cell`] | the bytes of one value, exactly as CQL's native protocol serializes it |
 //! | [`cells`] | [`Cells`] and [`RowSet`]: rows as cells in one buffer |
+//! | [`collation`] | how people of a language sort text |
 //! | [`order`] | the one definition of how values compare |
 //! | [`key`] | byte-comparable keys: the order as bytes |
 //! | [`width`] | [`Width`](width::Width): lengths of time in calendar units, and the calendar they are counted in |
@@ -25,6 +26,7 @@
 
 pub mod cell;
 pub mod cells;
+pub mod collation;
 #[cfg(any(test, feature = "testing"))]
 pub mod decisions;
 pub mod environment;

@@ -12,6 +12,7 @@
 //! | `calendar` | widths in the calendar: where one begins, in UTC |
 //! | `options` | the values of options: sizes, buckets, where nulls stand |
 //! | `grain` | order fields rounded down |
+//! | `collation` | that a field has one collation in a collection |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
 //! | `type_order` | UDTs before those that hold them |
@@ -29,6 +30,7 @@
 mod arrangement;
 mod calendar;
 mod check;
+mod collation;
 mod context;
 mod declared;
 mod difference;
@@ -47,6 +49,7 @@ mod type_order;
 mod type_text;
 
 pub use arrangement::{ArrangedBy, Arrangement, Derivation, HEAD_COLUMN, Holds, VERSION_COLUMN};
+pub use collation::CollationConflict;
 pub use declared::Declaration;
 pub use difference::{Change, ChangeKind};
 pub use errors::{CollectionError, SchemaError, SchemaErrors};

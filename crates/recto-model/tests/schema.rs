@@ -386,14 +386,36 @@ fn options_keep_the_rules() {
         ),
         (grouped("bucket = { shards = 2 }"), "`bucket` takes", ""),
         (
-            grouped("collate = \"not a tag\""),
-            "`collate` takes a language tag",
-            "",
+            grouped("collate = \"de\""),
+            "`collate` is an option of views",
+            "declare a view",
         ),
         (
-            append("partition = [\"b\"]\ncollate = \"de\""),
-            "there is none",
+            view("partition = [\"a\"]\norder = [\"b\"]\ncollate = \"de_DE\""),
+            "`collate` takes the name of a collation: a language such as",
+            "de",
+        ),
+        (
+            view("partition = [\"a\"]\norder = [\"b\"]\ncollate = { b = \"klingon\" }"),
+            "not \"klingon\"",
             "",
+        ),
+        (view("partition = [\"b\"]\ncollate = \"de\""), "there is none", ""),
+        (
+            view(
+                "partition = [\"a\"]\norder = [\"b\"]\ncollate = \"de\"\n\
+                 [collection.c.view.w]\npartition = [\"a\"]\norder = [\"-b\"]",
+            ),
+            "`b` sorts by its bytes in view `w`, and by the collation \"de\" in view `v`",
+            "one collation of the field",
+        ),
+        (
+            view(
+                "partition = [\"a\"]\norder = [\"b\"]\ncollate = \"de\"\n\
+                 [collection.c.view.w]\npartition = [\"a\"]\norder = [\"-b\"]\ncollate = { b = \"sv\" }",
+            ),
+            "`b` sorts by the collation \"sv\" in view `w`, and by the collation \"de\" in view `v`",
+            "one collation of the field",
         ),
     ]);
 }

@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use recto_model::collation::Collation;
 use recto_model::schema::{
     self, ArrangedBy, Collection, Derivation, HEAD_COLUMN, Holds, OrderColumn, VERSION_COLUMN, Width,
     WriteMode,
 };
 use recto_model::table::{Direction, TableError};
 use recto_model::{RowRef, Table, Type};
+
+use crate::query::FieldOrder;
 
 /// One arrangement of a collection: a table, with what each of its columns is to the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +28,10 @@ pub struct Arrangement {
     pub column_of_field: Vec<Option<usize>>,
     /// For each field, the column in which it stands rounded: rows are sorted by that, and not by the field.
     grain_column_of_field: Vec<Option<usize>>,
+    /// For each field, the column of the sort keys of its text: rows are sorted by that, then by the field.
+    sort_column_of_field: Vec<Option<usize>>,
+    /// For each field, the collation by which it is compared, whether rows are sorted by that or not.
+    collation_of_field: Vec<Option<Collation>>,
     /// For each column, the one that says that its field is null; empty if no column has such a one.
     null_columns: Vec<Option<usize>>,
     /// The order fields without which a record is not in it, though others of the collection have none.
@@ -55,13 +62,13 @@ impl Arrangement {
         let mut column_of_field = vec![None; fields];
         let mut null_column_of_field = vec![None; fields];
         let mut grain_column_of_field = vec![None; fields];
+        let mut sort_column_of_field = vec![None; fields];
         for (column, holds) in holds.iter().enumerate() {
             match *holds {
                 Holds::Field(field) => column_of_field[field] = Some(column),
-                Holds::Derived(field, derivation) if derivation.replaces_field() => {
-                    grain_column_of_field[field] = Some(column);
-                }
-                Holds::Derived(field, _) => null_column_of_field[field] = Some(column),
+                Holds::Derived(field, Derivation::IsNull) => null_column_of_field[field] = Some(column),
+                Holds::Derived(field, Derivation::SortKey(_)) => sort_column_of_field[field] = Some(column),
+                Holds::Derived(field, _) => grain_column_of_field[field] = Some(column),
                 Holds::Hidden => {}
             }
         }
@@ -100,6 +107,13 @@ impl Arrangement {
             holds,
             column_of_field,
             grain_column_of_field,
+            sort_column_of_field,
+            collation_of_field: arranged
+                .collection
+                .fields
+                .iter()
+                .map(|field| arranged.collection.collation_of(&field.name))
+                .collect(),
         })
     }
 
@@ -131,6 +145,38 @@ impl Arrangement {
         // What a view is ordered by it has.
         let ty = self.type_of(self.column_of_field[field]?);
         Some(derivation.of(ty, cell))
+    }
+
+    /// The column of the sort keys of a field's text, which stands just before the field's; none if rows are not sorted by
+    /// a collation of it.
+    pub fn sort_column(&self, field: usize) -> Option<usize> {
+        self.sort_column_of_field[field]
+    }
+
+    /// The field whose text a column has sort keys of; none if it has none.
+    pub fn sort_keys_of(&self, column: usize) -> Option<usize> {
+        match self.holds[column] {
+            Holds::Derived(field, Derivation::SortKey(_)) => Some(field),
+            _ => None,
+        }
+    }
+
+    /// By which collation the sort keys of a column are; none if it has none.
+    pub fn collation_at(&self, column: usize) -> Option<Collation> {
+        match self.holds[column] {
+            Holds::Derived(_, Derivation::SortKey(collation)) => Some(collation),
+            _ => None,
+        }
+    }
+
+    /// The collation by which a field is compared, if it is, in another order than its column's rows are.
+    pub fn unsorted_collation(&self, field: usize) -> Option<Collation> {
+        self.collation_of_field[field].filter(|_| self.sort_column_of_field[field].is_none())
+    }
+
+    /// How the values of a field compare, which stand in this column.
+    pub(crate) fn order_of(&self, field: usize, column: usize) -> FieldOrder<'_> {
+        FieldOrder::new(self.type_of(column), self.collation_of_field[field])
     }
 
     /// How coarsely rows are sorted by a field; none if by its values, or not at all.

@@ -5,7 +5,7 @@ use recto_model::table::Direction;
 use recto_model::{Type, cell, json};
 
 use crate::error::{QueryError, QueryErrorKind};
-use crate::query::{Condition, Query};
+use crate::query::{Condition, Query, no_prefix};
 use crate::text::{Literal, LiteralValue, Name, Operator, Span, Subject, Term, TextError, filter, sort};
 
 /// The query that filter and sort text ask of a collection.
@@ -93,6 +93,10 @@ impl Binder<'_> {
                 if !definition.ty.is_textual() {
                     let message = format!("startsWith needs text, and {} is a {}", field.text, definition.ty);
                     return Err(self.error(field.span, message).with_field(&field.text));
+                }
+                if let Some((message, hint)) = no_prefix(self.collection, definition) {
+                    let error = self.error(field.span, message);
+                    return Err(error.with_field(&field.text).with_hint(hint));
                 }
                 let LiteralValue::String(prefix) = &prefix.value else {
                     return Err(self.error(prefix.span, "startsWith takes a string".into()));

@@ -30,7 +30,7 @@ pub struct FieldChoices {
     pub name: String,
     /// Whether a view serves `=`, and an OR of equalities.
     pub equality: bool,
-    /// Whether a view serves `<`, `<=`, `>`, `>=`, and `startsWith` of text.
+    /// Whether a view serves `<`, `<=`, `>`, `>=`, and `startsWith` of text that has no collation.
     pub range: bool,
     /// Whether rows can be sorted by it.
     pub sort: SortChoice,

@@ -6,16 +6,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use recto_model::Cells;
+use recto_model::collation::{COLLATION_NUMBER, Collation};
 use recto_model::schema::{Collection, Derivation, Holds, Nulls, View, Width};
 use recto_model::table::Direction;
 
 use crate::arrangement::Arrangement;
 use crate::cursor::{Fingerprint, QueryIdentity};
 use crate::plan::{MAX_SOURCES, OrderTerm, Plan, Shape, Source};
-use crate::query::{Constraint, Query, TupleRange, compare};
+use crate::query::{Constraint, Query, RangeEnd, TupleRange, compare};
 use crate::refusal::{Advice, Refusal, RejectedView, SuggestedView};
 use crate::residual::Residual;
 use crate::segments::{self, Segment};
+use crate::text::Operator;
 
 /// What else a plan depends on, beside the query.
 #[derive(Debug, Clone, Copy, Default)]
@@ -428,11 +430,20 @@ struct Layout<'a> {
     /// The range on the clustering column after them.
     range: Option<Cow<'a, Constraint>>,
     /// Tuple ranges whose columns are in the pinned ones and then in those after them.
-    tuples: Vec<(Vec<usize>, &'a TupleRange)>,
+    tuples: Vec<ServedTuple<'a>>,
     /// The columns whose conditions the above serves.
     served: Vec<usize>,
     /// The fields of them that are rounded, where it serves more than the condition.
     edges: Vec<usize>,
+}
+
+/// A tuple range that slices serve.
+struct ServedTuple<'a> {
+    tuple: &'a TupleRange,
+    /// Its columns: those of its fields, each behind the one of its sort keys.
+    columns: Vec<usize>,
+    /// A value for each.
+    values: Cow<'a, [Vec<u8>]>,
 }
 
 impl<'a> Layout<'a> {
@@ -447,8 +458,12 @@ impl<'a> Layout<'a> {
         };
         for column in 0..arrangement.table.key_len() {
             let constraint = match arrangement.holds[column] {
-                Holds::Field(field) => query.constraint(field).map(Cow::Borrowed),
+                Holds::Field(field) => layout.by_bytes(query, field),
                 Holds::Derived(field, Derivation::Grain(width)) => layout.rounded(query, field, width),
+                Holds::Derived(field, Derivation::SortKey(_)) => {
+                    let constraint = query.constraint(field);
+                    constraint.map(|constraint| layout.collated(constraint, column))
+                }
                 Holds::Derived(field, _) if query.fields().any(|one| one == field) => {
                     // No condition holds of null.
                     let cell = arrangement.derived(column, Some(&[])).unwrap_or_default();
@@ -475,7 +490,7 @@ impl<'a> Layout<'a> {
                 }
                 Some(range) => {
                     layout.range = Some(range);
-                    layout.served.push(column);
+                    layout.served.push(layout.field_column(column));
                     break;
                 }
                 None => break,
@@ -484,9 +499,41 @@ impl<'a> Layout<'a> {
         layout.tuples = query
             .tuples
             .iter()
-            .filter_map(|tuple| layout.tuple_columns(tuple).map(|columns| (columns, tuple)))
+            .filter_map(|tuple| layout.served_tuple(tuple))
             .collect();
         Ok(layout)
+    }
+
+    /// The constraint on a field as one on its own column. Where rows are not sorted by the field's collation, they lie
+    /// everywhere in a range.
+    fn by_bytes(&self, query: &'a Query, field: usize) -> Option<Cow<'a, Constraint>> {
+        let constraint = query.constraint(field)?;
+        let is_scattered = self.arrangement.unsorted_collation(field).is_some()
+            && matches!(constraint, Constraint::Range { .. });
+        (!is_scattered).then_some(Cow::Borrowed(constraint))
+    }
+
+    /// The constraint on a field as one on the column of its sort keys: those of values, each beside the value, or the
+    /// range itself, which both columns serve.
+    fn collated(&self, constraint: &'a Constraint, column: usize) -> Cow<'a, Constraint> {
+        match constraint {
+            Constraint::In(values) => {
+                let key =
+                    |value: &Vec<u8>| self.arrangement.derived(column, Some(value)).map(Cow::into_owned);
+                Cow::Owned(Constraint::In(values.iter().filter_map(key).collect()))
+            }
+            Constraint::Range { .. } => Cow::Borrowed(constraint),
+        }
+    }
+
+    /// Whether a column has the sort keys of the one behind it.
+    fn has_sort_keys(&self, column: usize) -> bool {
+        self.arrangement.sort_keys_of(column).is_some()
+    }
+
+    /// The column itself, or that of the text whose sort keys it has.
+    fn field_column(&self, column: usize) -> usize {
+        column + usize::from(self.has_sort_keys(column))
     }
 
     /// The constraint on a field as one on the column in which it stands rounded: all that satisfy it satisfy that, and others may,
@@ -502,15 +549,23 @@ impl<'a> Layout<'a> {
         Some(Cow::Owned(rounded))
     }
 
-    /// The columns of a tuple range, if slices can serve it: some of the pinned columns first, then
+    /// A tuple range with its columns, if slices can serve it: some of the pinned columns first, then
     /// the free clustering columns from the first on, without a gap.
-    fn tuple_columns(&self, tuple: &TupleRange) -> Option<Vec<usize>> {
-        let columns: Option<Vec<usize>> = tuple
-            .fields
-            .iter()
-            .map(|field| self.arrangement.column_of_field[*field])
-            .collect();
-        let columns = columns?;
+    fn served_tuple(&self, tuple: &'a TupleRange) -> Option<ServedTuple<'a>> {
+        let arrangement = self.arrangement;
+        let (mut columns, mut values) = (Vec::new(), Vec::new());
+        for (&field, value) in tuple.fields.iter().zip(&tuple.values) {
+            let column = arrangement.column_of_field[field]?;
+            if arrangement.unsorted_collation(field).is_some() {
+                return None;
+            }
+            if let Some(sort) = arrangement.sort_column(field) {
+                columns.push(sort);
+                values.push(arrangement.derived(sort, Some(value))?.into_owned());
+            }
+            columns.push(column);
+            values.push(value.clone());
+        }
         let mut free = self.pinned.len();
         let mut in_pinned = true;
         for &column in &columns {
@@ -523,7 +578,16 @@ impl<'a> Layout<'a> {
             }
             free += 1;
         }
-        Some(columns)
+        let values = if values.len() == tuple.values.len() {
+            Cow::Borrowed(tuple.values.as_slice())
+        } else {
+            Cow::Owned(values)
+        };
+        Some(ServedTuple {
+            tuple,
+            columns,
+            values,
+        })
     }
 
     /// Whether a column is pinned to more than one value.
@@ -560,6 +624,11 @@ impl<'a> Layout<'a> {
             let column = arrangement
                 .sorting_column(field)
                 .ok_or_else(|| format!("it does not order by {name}"))?;
+            if let Some(collation) = arrangement.unsorted_collation(field) {
+                return Err(format!(
+                    "it orders by the bytes of {name}, not by its collation {collation}"
+                ));
+            }
             let against = direction != arrangement.direction(column);
             if column >= partition_len {
                 reversed_by_first.get_or_insert(against);
@@ -587,6 +656,8 @@ impl<'a> Layout<'a> {
                     column,
                     direction: against_or_with(arrangement.direction(column), against),
                 }));
+            } else if let Some(column) = arrangement.sort_column(field) {
+                order.push(OrderTerm { column, direction });
             }
             order.push(OrderTerm { column, direction });
         }
@@ -631,7 +702,7 @@ impl<'a> Layout<'a> {
         let tuples = query
             .tuples
             .iter()
-            .filter(|tuple| !self.tuples.iter().any(|(_, served)| served == tuple))
+            .filter(|tuple| !self.tuples.iter().any(|served| served.tuple == *tuple))
             .map(|tuple| Residual::Tuple {
                 fields: tuple.fields.clone(),
                 operator: tuple.operator,
@@ -645,7 +716,9 @@ impl<'a> Layout<'a> {
         let combinations: usize = self
             .pinned
             .iter()
-            .map(|values| values.len())
+            .enumerate()
+            .filter(|(column, _)| !self.has_sort_keys(*column))
+            .map(|(_, values)| values.len())
             .try_fold(1, usize::checked_mul)
             .unwrap_or(usize::MAX);
         if combinations > self.most_combinations() {
@@ -688,7 +761,7 @@ impl<'a> Layout<'a> {
 
     fn too_many_sources(&self) -> Unserved {
         let lists: Vec<&str> = (0..self.pinned.len())
-            .filter(|column| self.is_many(*column))
+            .filter(|column| self.is_many(*column) && !self.has_sort_keys(*column))
             .map(|column| self.arrangement.name_of(column))
             .collect();
         let most = match self.shards() {
@@ -702,38 +775,74 @@ impl<'a> Layout<'a> {
     }
 
     /// The values of the pinned columns in the combination of this number; the last column turns
-    /// fastest.
+    /// fastest, and a sort key with its text.
     fn combination(&self, number: usize) -> Vec<&[u8]> {
-        let mut rest = number;
+        let (mut rest, mut choice) = (number, 0);
         let mut values: Vec<&[u8]> = self
             .pinned
             .iter()
+            .enumerate()
             .rev()
-            .map(|choices| {
-                let value = choices[rest % choices.len()].as_slice();
-                rest /= choices.len();
-                value
+            .map(|(column, choices)| {
+                if !self.has_sort_keys(column) {
+                    choice = rest % choices.len();
+                    rest /= choices.len();
+                }
+                choices[choice].as_slice()
             })
             .collect();
         values.reverse();
         values
     }
 
+    /// The pieces of the rows with these pinned values whose next column, or text behind its sort keys, lies between two ends.
+    fn of_range(
+        &self,
+        column: usize,
+        pinned: &Cells,
+        lower: Option<&RangeEnd>,
+        upper: Option<&RangeEnd>,
+    ) -> Vec<Segment> {
+        let table = &self.arrangement.table;
+        if !self.has_sort_keys(column) {
+            return vec![segments::of_range(table, pinned, lower, upper)];
+        }
+        let pair = |end: &RangeEnd| {
+            let key = self
+                .arrangement
+                .derived(column, Some(&end.value))
+                .unwrap_or_default();
+            [key.into_owned(), end.value.clone()]
+        };
+        let piece = |end: Option<&RangeEnd>, with: Operator, without: Operator| {
+            let Some(end) = end else {
+                return vec![Segment::of_prefix(pinned)];
+            };
+            let operator = if end.inclusive { with } else { without };
+            segments::of_tuple(table, pinned, operator, &pair(end))
+        };
+        // Both columns have one direction, so that each end leaves one piece.
+        let lower = piece(lower, Operator::GreaterOrEqual, Operator::Greater);
+        let upper = piece(upper, Operator::LessOrEqual, Operator::Less);
+        segments::intersect(&lower, &upper, table)
+    }
+
     /// The pieces of the rows with these pinned values that the ranges leave.
     fn segments(&self, values: &[&[u8]], pinned: &Cells) -> Vec<Segment> {
         let table = &self.arrangement.table;
-        let mut pieces = vec![match self.range.as_deref() {
+        let mut pieces = match self.range.as_deref() {
             Some(Constraint::Range { lower, upper }) => {
-                segments::of_range(table, pinned, lower.as_ref(), upper.as_ref())
+                self.of_range(values.len(), pinned, lower.as_ref(), upper.as_ref())
             }
-            _ => Segment::of_prefix(pinned),
-        }];
-        for (columns, tuple) in &self.tuples {
-            pieces = match self.reduce(values, columns, tuple) {
+            _ => vec![Segment::of_prefix(pinned)],
+        };
+        for served in &self.tuples {
+            pieces = match self.reduce(values, served) {
                 Reduced::Always => pieces,
                 Reduced::Never => return Vec::new(),
                 Reduced::From(first) => {
-                    let of_tuple = segments::of_tuple(table, pinned, tuple.operator, &tuple.values[first..]);
+                    let of_tuple =
+                        segments::of_tuple(table, pinned, served.tuple.operator, &served.values[first..]);
                     segments::intersect(&pieces, &of_tuple, table)
                 }
             };
@@ -743,12 +852,13 @@ impl<'a> Layout<'a> {
     }
 
     /// Decides as much of a tuple range as the pinned values do.
-    fn reduce(&self, values: &[&[u8]], columns: &[usize], tuple: &TupleRange) -> Reduced {
-        for (index, &column) in columns.iter().enumerate() {
+    fn reduce(&self, values: &[&[u8]], served: &ServedTuple<'_>) -> Reduced {
+        let tuple = served.tuple;
+        for (index, &column) in served.columns.iter().enumerate() {
             let Some(constant) = values.get(column) else {
                 return Reduced::From(index);
             };
-            let ordering = compare(self.arrangement.type_of(column), constant, &tuple.values[index]);
+            let ordering = compare(self.arrangement.type_of(column), constant, &served.values[index]);
             if ordering.is_ne() {
                 return if tuple.operator.holds(ordering) {
                     Reduced::Always
@@ -861,8 +971,12 @@ fn arranged_identity(
         columns.push_str(&column.ty.to_string());
     }
     for holds in &arrangement.holds {
-        if let Holds::Derived(_, Derivation::Grain(width)) = holds {
-            columns.push_str(&format!(" grain {width}"));
+        match holds {
+            Holds::Derived(_, Derivation::Grain(width)) => columns.push_str(&format!(" grain {width}")),
+            Holds::Derived(_, Derivation::SortKey(collation)) => {
+                columns.push_str(&format!(" {}", sort_keys_text(*collation)));
+            }
+            _ => {}
         }
     }
     let mut parts = conditions(collection, query);
@@ -901,6 +1015,10 @@ fn identity(
                     collection.fields[field].name
                 )
             }
+            Holds::Derived(field, Derivation::SortKey(collation)) => {
+                let keys = sort_keys_text(collation);
+                format!("{keys}({}) {ty} {direction}", collection.fields[field].name)
+            }
             Holds::Derived(..) | Holds::Hidden => {
                 format!("hidden({}) {ty} {direction}", arrangement.name_of(term.column))
             }
@@ -917,6 +1035,11 @@ fn identity(
 fn fingerprint(parts: &[Vec<u8>]) -> Fingerprint {
     let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
     Fingerprint::of(&parts)
+}
+
+/// Which sort keys: a position is one among those of one collation, by one number.
+fn sort_keys_text(collation: Collation) -> String {
+    format!("collation {collation} {COLLATION_NUMBER}")
 }
 
 fn direction_text(direction: Direction) -> &'static str {

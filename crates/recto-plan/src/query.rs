@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use recto_model::schema::{Collection, Derivation};
+use recto_model::collation::Collation;
+use recto_model::schema::{Collection, Derivation, Field};
 use recto_model::table::Direction;
 use recto_model::{Type, cell, order};
 
@@ -187,7 +188,8 @@ impl Query {
                 value,
             } => self.add_compare(collection, *field, *operator, value),
             Condition::AnyOf { field, values } => {
-                let ty = &field_of(collection, *field)?.ty;
+                let definition = field_of(collection, *field)?;
+                let ty = &definition.ty;
                 let mut canonical = Vec::with_capacity(values.len());
                 for value in values {
                     canonical.push(checked(collection, *field, value)?);
@@ -198,7 +200,11 @@ impl Query {
                     self.contradiction = true;
                     return Ok(());
                 }
-                self.merge(ty, *field, Constraint::In(canonical));
+                self.merge(
+                    FieldOrder::of(collection, definition),
+                    *field,
+                    Constraint::In(canonical),
+                );
                 Ok(())
             }
             Condition::StartsWith { field, prefix } => self.add_prefix(collection, *field, prefix),
@@ -252,7 +258,7 @@ impl Query {
                 upper: None,
             },
         };
-        self.merge(&definition.ty, field, constraint);
+        self.merge(FieldOrder::of(collection, definition), field, constraint);
         Ok(())
     }
 
@@ -269,6 +275,10 @@ impl Query {
             )
             .with_field(&definition.name));
         }
+        if let Some((message, hint)) = no_prefix(collection, definition) {
+            let error = QueryError::new(QueryErrorKind::Filter, message);
+            return Err(error.with_field(&definition.name).with_hint(hint));
+        }
         checked(collection, field, prefix.as_bytes())?;
         let upper = text_successor(prefix, &definition.ty).map(|next| RangeEnd {
             value: next.into_bytes(),
@@ -278,7 +288,8 @@ impl Query {
             value: prefix.as_bytes().to_vec(),
             inclusive: true,
         });
-        self.merge(&definition.ty, field, Constraint::Range { lower, upper });
+        let constraint = Constraint::Range { lower, upper };
+        self.merge(FieldOrder::of(collection, definition), field, constraint);
         Ok(())
     }
 
@@ -347,18 +358,18 @@ impl Query {
     }
 
     /// Narrows a field's constraint by another.
-    fn merge(&mut self, ty: &Type, field: usize, constraint: Constraint) {
+    fn merge(&mut self, order: FieldOrder<'_>, field: usize, constraint: Constraint) {
         let slot = match self.constraints.binary_search_by_key(&field, |(field, _)| *field) {
             Err(index) => {
-                self.contradiction |= is_empty(ty, &constraint);
+                self.contradiction |= is_empty(order, &constraint);
                 self.constraints.insert(index, (field, constraint));
                 return;
             }
             Ok(index) => &mut self.constraints[index].1,
         };
-        let merged = intersect(ty, slot, &constraint);
+        let merged = intersect(order, slot, &constraint);
         if let Some(merged) = merged {
-            self.contradiction |= is_empty(ty, &merged);
+            self.contradiction |= is_empty(order, &merged);
             *slot = merged;
             return;
         }
@@ -368,6 +379,18 @@ impl Query {
             *slot = constraint;
         }
     }
+}
+
+/// Why no prefix can be asked of a field, and what can be instead: texts that begin alike do not stand together in the order
+/// of a collation. None if one can.
+pub(crate) fn no_prefix(collection: &Collection, field: &Field) -> Option<(String, String)> {
+    let (collation, name) = (collection.collation_of(&field.name)?, &field.name);
+    Some((
+        format!(
+            "{name} sorts by the collation {collation}, in which texts that begin alike do not stand together"
+        ),
+        format!("ask for a range: {name} >= \"m\" AND {name} < \"n\""),
+    ))
 }
 
 fn check_limits(conditions: &[Condition]) -> Result<(), QueryError> {
@@ -396,7 +419,7 @@ fn check_limits(conditions: &[Condition]) -> Result<(), QueryError> {
     Ok(())
 }
 
-fn field_of(collection: &Collection, field: usize) -> Result<&recto_model::schema::Field, QueryError> {
+fn field_of(collection: &Collection, field: usize) -> Result<&Field, QueryError> {
     collection.fields.get(field).ok_or_else(|| {
         QueryError::new(
             QueryErrorKind::Filter,
@@ -418,6 +441,38 @@ fn checked(collection: &Collection, field: usize, value: &[u8]) -> Result<Vec<u8
     Ok(canonical)
 }
 
+/// How the values of a field compare: by their type's order, or text by a collation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FieldOrder<'a> {
+    ty: &'a Type,
+    collation: Option<Collation>,
+}
+
+impl<'a> FieldOrder<'a> {
+    pub(crate) fn new(ty: &'a Type, collation: Option<Collation>) -> Self {
+        Self { ty, collation }
+    }
+
+    fn of(collection: &'a Collection, field: &'a Field) -> Self {
+        Self::new(&field.ty, collection.collation_of(&field.name))
+    }
+
+    /// Compares cells: equal are those that are in all cases.
+    pub(crate) fn compare(self, left: &[u8], right: &[u8]) -> Ordering {
+        match self.collation {
+            Some(collation) => collation.compare(left, right),
+            None => compare(self.ty, left, right),
+        }
+    }
+
+    /// Whether one of some values, which are in the order of their type.
+    fn is_among(self, value: &[u8], values: &[Vec<u8>]) -> bool {
+        values
+            .binary_search_by(|probe| compare(self.ty, probe, value))
+            .is_ok()
+    }
+}
+
 /// Compares cells of any type: by its order, or by bytes where there is none (equality only).
 pub(crate) fn compare(ty: &Type, left: &[u8], right: &[u8]) -> Ordering {
     if ty.is_orderable() {
@@ -431,12 +486,12 @@ impl Query {
     /// Whether a record satisfies the conditions; `cell` gives the cell of a field, `None` for null,
     /// which satisfies nothing.
     pub fn matches<'a>(&self, collection: &Collection, cell: impl Fn(usize) -> Option<&'a [u8]>) -> bool {
-        let ty = |field: usize| &collection.fields[field].ty;
+        let order = |field: usize| FieldOrder::of(collection, &collection.fields[field]);
         let satisfied = |(field, constraint): &(usize, Constraint)| {
-            cell(*field).is_some_and(|cell| satisfies(ty(*field), cell, constraint))
+            cell(*field).is_some_and(|cell| satisfies(order(*field), cell, constraint))
         };
         let inside = |tuple: &TupleRange| {
-            let fields = tuple.fields.iter().map(|field| (ty(*field), cell(*field)));
+            let fields = tuple.fields.iter().map(|field| (order(*field), cell(*field)));
             tuple_satisfies(fields, tuple.operator, &tuple.values)
         };
         !self.contradiction && self.constraints.iter().all(satisfied) && self.tuples.iter().all(inside)
@@ -446,32 +501,32 @@ impl Query {
 /// Whether cells, each with its type, compare to values as a tuple range says. A null satisfies nothing, whatever stands
 /// before it: a view that leaves out records which lack one of the fields has all that the range asks for.
 pub(crate) fn tuple_satisfies<'a>(
-    cells: impl Iterator<Item = (&'a Type, Option<&'a [u8]>)>,
+    cells: impl Iterator<Item = (FieldOrder<'a>, Option<&'a [u8]>)>,
     operator: Operator,
     values: &[Vec<u8>],
 ) -> bool {
     let mut decided = Ordering::Equal;
-    for ((ty, cell), value) in cells.zip(values) {
+    for ((order, cell), value) in cells.zip(values) {
         let Some(cell) = cell else {
             return false;
         };
         if decided.is_eq() {
-            decided = compare(ty, cell, value);
+            decided = order.compare(cell, value);
         }
     }
     operator.holds(decided)
 }
 
 /// Whether a value satisfies a constraint.
-pub(crate) fn satisfies(ty: &Type, value: &[u8], constraint: &Constraint) -> bool {
+pub(crate) fn satisfies(order: FieldOrder<'_>, value: &[u8], constraint: &Constraint) -> bool {
     match constraint {
-        Constraint::In(values) => values.binary_search_by(|probe| compare(ty, probe, value)).is_ok(),
+        Constraint::In(values) => order.is_among(value, values),
         Constraint::Range { lower, upper } => {
             lower.as_ref().is_none_or(|end| {
-                let ordering = compare(ty, value, &end.value);
+                let ordering = order.compare(value, &end.value);
                 ordering.is_gt() || (end.inclusive && ordering.is_eq())
             }) && upper.as_ref().is_none_or(|end| {
-                let ordering = compare(ty, value, &end.value);
+                let ordering = order.compare(value, &end.value);
                 ordering.is_lt() || (end.inclusive && ordering.is_eq())
             })
         }
@@ -511,12 +566,12 @@ impl Constraint {
     }
 }
 
-fn intersect(ty: &Type, left: &Constraint, right: &Constraint) -> Option<Constraint> {
+fn intersect(order: FieldOrder<'_>, left: &Constraint, right: &Constraint) -> Option<Constraint> {
     match (left, right) {
         (Constraint::In(values), other) | (other, Constraint::In(values)) => {
             let kept: Vec<_> = values
                 .iter()
-                .filter(|value| satisfies(ty, value, other))
+                .filter(|value| satisfies(order, value, other))
                 .cloned()
                 .collect();
             (!kept.is_empty()).then_some(Constraint::In(kept))
@@ -531,30 +586,40 @@ fn intersect(ty: &Type, left: &Constraint, right: &Constraint) -> Option<Constra
                 upper: right_upper,
             },
         ) => Some(Constraint::Range {
-            lower: tighter(ty, left_lower.as_ref(), right_lower.as_ref(), Ordering::Greater),
-            upper: tighter(ty, left_upper.as_ref(), right_upper.as_ref(), Ordering::Less),
+            lower: tighter(
+                order,
+                left_lower.as_ref(),
+                right_lower.as_ref(),
+                Ordering::Greater,
+            ),
+            upper: tighter(order, left_upper.as_ref(), right_upper.as_ref(), Ordering::Less),
         }),
     }
 }
 
 /// The tighter of two ends of one side, where `wins` says how the tighter value compares.
-fn tighter(ty: &Type, left: Option<&RangeEnd>, right: Option<&RangeEnd>, wins: Ordering) -> Option<RangeEnd> {
+fn tighter(
+    order: FieldOrder<'_>,
+    left: Option<&RangeEnd>,
+    right: Option<&RangeEnd>,
+    wins: Ordering,
+) -> Option<RangeEnd> {
     let (left, right) = match (left, right) {
         (Some(left), Some(right)) => (left, right),
         (one, other) => return one.or(other).cloned(),
     };
-    let ordering = compare(ty, &left.value, &right.value);
+    let ordering = order.compare(&left.value, &right.value);
     let left_wins = ordering == wins || (ordering.is_eq() && !left.inclusive);
     Some(if left_wins { left.clone() } else { right.clone() })
 }
 
-fn is_empty(ty: &Type, constraint: &Constraint) -> bool {
+fn is_empty(order: FieldOrder<'_>, constraint: &Constraint) -> bool {
     match constraint {
         Constraint::In(values) => values.is_empty(),
         Constraint::Range {
             lower: Some(lower),
             upper: Some(upper),
-        } => match compare(ty, &lower.value, &upper.value) {
+        } => match order.compare(&lower.value, &upper.value) {
             Ordering::Less => false,
             Ordering::Equal => !(lower.inclusive && upper.inclusive),
             Ordering::Greater => true,

@@ -194,7 +194,7 @@ impl SuggestedView {
             direction: *direction,
         });
         let partition = self.partition.iter().map(|field| name(*field));
-        let mut view = View::new(self.name(collection), partition, order);
+        let mut view = View::new(self.name(collection), partition, order).collated_as(collection);
         // A field that is never null needs no word about nulls.
         let is_nullable = |column: &OrderColumn| !collection.is_required(&column.field);
         if view.order.iter().any(is_nullable) {

@@ -44,7 +44,7 @@ impl Residual {
                 arrangement.column_of_field[*field].is_none_or(|column| {
                     arrangement
                         .cell(row, column)
-                        .is_some_and(|cell| satisfies(arrangement.type_of(column), cell, constraint))
+                        .is_some_and(|cell| satisfies(arrangement.order_of(*field, column), cell, constraint))
                 })
             }
             Self::Tuple {
@@ -52,13 +52,15 @@ impl Residual {
                 operator,
                 values,
             } => {
-                let columns = fields.iter().map(|field| arrangement.column_of_field[*field]);
+                let columns = fields
+                    .iter()
+                    .map(|field| Some((*field, arrangement.column_of_field[*field]?)));
                 if columns.clone().any(|column| column.is_none()) {
                     return true;
                 }
-                let cells = columns
-                    .flatten()
-                    .map(|column| (arrangement.type_of(column), arrangement.cell(row, column)));
+                let cells = columns.flatten().map(|(field, column)| {
+                    (arrangement.order_of(field, column), arrangement.cell(row, column))
+                });
                 tuple_satisfies(cells, *operator, values)
             }
         }

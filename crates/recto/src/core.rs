@@ -119,13 +119,21 @@ impl CollectionCore {
     /// # Errors
     /// As [`check_still_held`](Self::check_still_held).
     pub(crate) fn viewed_now(&self) -> Result<Option<Arc<Viewed>>> {
+        let name = &self.definition.name;
         if self.is_current() {
+            self.recorded.check_sort_keys(name)?;
             return Ok(self.viewed.clone());
         }
         self.check_still_held()?;
+        self.shared.held().recorded.check_sort_keys(name)?;
         let recorded = &self.shared.held().recorded;
         let now = recorded.schema.collection(&self.definition.name);
         Ok(now.and_then(|now| Viewed::new(recorded, now)).map(Arc::new))
+    }
+
+    /// [Why](Recorded::unserved) a query of it is refused.
+    pub(crate) fn unserved(&self, refusal: Error, asked: &str) -> Error {
+        self.recorded.unserved(&self.definition.name, refusal, asked)
     }
 
     /// The collection as it was declared before fields were added to it; `None` if that is not what it was. That which

@@ -1,5 +1,7 @@
 //! Explaining how a query is answered.
 
+use std::collections::BTreeMap;
+
 use recto_model::schema::{Field, OrderColumn};
 use recto_model::table::Bound;
 use recto_model::{Cells, Column, Type, cell, json};
@@ -79,6 +81,7 @@ pub(crate) fn explain(
         intersected: plan.views.iter().map(intersected).collect(),
         table: arrangement.table.name().to_owned(),
         order: order(plan),
+        collate: collations(fields, plan),
         direction: if plan.reversed {
             TableOrder::Against
         } else {
@@ -199,6 +202,17 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
     let repeats = left.div_ceil(u64::from(rows_at_once_later(spec).max(1)));
     let repeats = u32::try_from(repeats).unwrap_or(u32::MAX);
     once.saturating_add(repeats.saturating_mul(most))
+}
+
+/// By which collation the text of each field is sorted that is by one.
+fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
+    let arrangement = &plan.arrangement;
+    let collated = plan.order.iter().filter_map(|term| {
+        let collation = arrangement.collation_at(term.column)?;
+        let field = arrangement.sort_keys_of(term.column)?;
+        Some((fields[field].name.clone(), collation.to_string()))
+    });
+    collated.collect()
 }
 
 fn order(plan: &Plan) -> Vec<OrderColumn> {

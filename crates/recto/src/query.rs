@@ -626,7 +626,7 @@ impl Question {
     fn plan(&self, core: &CollectionCore, fields: Option<&[usize]>) -> Result<Vec<Arc<Planned>>> {
         let is_known = |one: &Arc<Arrangement>| one.name == self.view;
         if !self.view.is_empty() && !core.arrangements.iter().any(is_known) {
-            return Err(no_view(core, &self.view));
+            return Err(core.unserved(no_view(core, &self.view), &self.view));
         }
         let wishes = Wishes {
             allow_residual: self.allow_residual,
@@ -637,6 +637,7 @@ impl Question {
             Err(error) if error.kind() == ErrorKind::NoPlan => error,
             planned => return planned,
         };
+        let error = core.unserved(error, &self.view);
         // Who is restricted is not told what else there is.
         let others = core
             .recorded
@@ -839,29 +840,30 @@ fn position_of(
         if given == count {
             break;
         }
-        let Some(column) = arrangement.sorted_by(term.column).and_then(|field| fields[field]) else {
+        let sort_keys_of = arrangement.sort_keys_of(term.column);
+        let sorted_by = sort_keys_of.or_else(|| arrangement.sorted_by(term.column));
+        let Some(column) = sorted_by.and_then(|field| fields[field]) else {
             let Some(derived) = arrangement.derived(term.column, Some(&[])) else {
                 break;
             };
             values.push(Some(&derived));
             continue;
         };
-        given += 1;
         let (ty, name) = (arrangement.type_of(column), arrangement.name_of(column));
         let wrong = |reason: String| {
-            let message = format!("from, value {given} ({name}): {reason}");
+            let message = format!("from, value {} ({name}): {reason}", given + 1);
             Error::new(ErrorKind::InvalidQuery, message)
                 .with_part(Part::From)
                 .with_field(name)
                 .with_hint(format!("the values are those of the query's order: {}", order()))
                 .with_source(reason)
         };
-        let value = value(given - 1, ty).map_err(wrong)?;
+        let value = value(given, ty).map_err(wrong)?;
         let mut bytes = Vec::new();
         cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;
         match arrangement.derived(term.column, Some(&bytes)) {
-            // From the beginning of what the view does not tell apart.
-            Some(rounded) => values.push(Some(&rounded)),
+            // The value's sort key, which stands before it; or the beginning of what the view does not tell apart.
+            Some(derived) => values.push(Some(&derived)),
             None => values
                 .try_push_with(|out| cell::canonical_key(ty, &bytes, out))
                 .map_err(|error| wrong(error.to_string()))?,
@@ -870,6 +872,7 @@ fn position_of(
         if longest > MAX_KEY_PART_BYTES || values.byte_len() > MAX_FROM_BYTES {
             return Err(wrong("no key has values of so many bytes".to_owned()));
         }
+        given += usize::from(sort_keys_of.is_none());
     }
     Ok(Position {
         values,

@@ -139,9 +139,12 @@ fn draw_view(view: &ViewStatus, console: &mut Console) -> Result<()> {
         ),
         console.paint(tone, &printable(&view.state)),
     ))?;
+    let collations = view.collate.iter();
+    let collations = collations.map(|(field, locale)| format!(", {field} as in {locale}"));
     console.line(format_args!(
-        "  {}, table {}",
+        "  {}{}, table {}",
         printable(&view.arrangement),
+        printable(&collations.collect::<String>()),
         printable(&view.table)
     ))?;
     Ok(())

@@ -232,6 +232,7 @@ impl Pages for FakeSession {
                 order("flight", Direction::Ascending),
                 order("carrier", Direction::Ascending),
             ],
+            collate: std::collections::BTreeMap::new(),
             direction: TableOrder::With,
             sources: vec![source("AA"), source("UA")],
             residual: if request.allow_residual {
@@ -368,6 +369,9 @@ impl Tools for FakeSession {
             arrangement: format!("({name}), -time_hour"),
             partition: vec![name.into()],
             order: vec!["-time_hour".into()],
+            collate: std::iter::once((name.into(), "de".into()))
+                .filter(|_| number == 4)
+                .collect(),
             fields: vec![name.into(), "time_hour".into()],
             state: state.into(),
             number,

@@ -8,11 +8,14 @@ use super::model::{Collection, OrderColumn, View, WriteMode};
 use super::options::{Bucket, Nulls};
 use super::{BASE_ARRANGEMENT, MAX_NAME_LENGTH, PRIMARY_VIEW, grain};
 use crate::Type;
+use crate::collation::Collation;
 use crate::table::{Buckets, Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
 use crate::width::Width;
 
 /// What the columns are called that stand before nullable order fields: with the field's name behind it.
 const NULL_PREFIX: &str = "recto_null_";
+/// What the columns are called that stand before text that sorts by a collation: with the field's name behind it.
+const SORT_PREFIX: &str = "recto_sort_";
 /// What the columns are called that stand in the place of order fields that are rounded: with the field's name behind it.
 const GRAIN_PREFIX: &str = "recto_grain_";
 /// What the hidden column is called that holds a record's version: the stamp of its entries in views.
@@ -79,6 +82,8 @@ pub enum Derivation {
     /// Whether the field is null. The field's own column holds any value then, since no clustering column
     /// can be null.
     IsNull,
+    /// The sort key of a text by a collation: rows are sorted by it, then by the text itself. For null it is empty.
+    SortKey(Collation),
     /// The field rounded down, which stands in its place: the field itself is not in the key, so that an entry stays where it is while the
     /// field changes by less.
     Grain(Width),
@@ -89,6 +94,7 @@ impl Derivation {
     pub fn ty(self, of: &Type) -> Type {
         match self {
             Self::IsNull => Type::Boolean,
+            Self::SortKey(_) => Type::Blob,
             Self::Grain(_) => grain::type_of(of),
         }
     }
@@ -98,6 +104,8 @@ impl Derivation {
         match (self, cell) {
             (Self::IsNull, None) => Cow::Borrowed(&[1]),
             (Self::IsNull, Some(_)) => Cow::Borrowed(&[0]),
+            (Self::SortKey(_), None) => Cow::Borrowed(&[]),
+            (Self::SortKey(collation), Some(cell)) => Cow::Owned(collation.sort_key(cell)),
             (Self::Grain(width), cell) => Cow::Owned(grain::rounded(width, ty, cell)),
         }
     }
@@ -105,7 +113,7 @@ impl Derivation {
     /// Whether rows are sorted by it instead of by the field, which is not in their keys.
     pub fn replaces_field(self) -> bool {
         match self {
-            Self::IsNull => false,
+            Self::IsNull | Self::SortKey(_) => false,
             Self::Grain(_) => true,
         }
     }
@@ -213,6 +221,10 @@ impl<'a> Arrangement<'a> {
                 add(name, derivation.ty(&ty), kind, Holds::Derived(index, derivation));
             }
             let kind = ColumnKind::Clustering(order.direction);
+            if let Some(derivation) = self.collation_of(&order.field).map(Derivation::SortKey) {
+                let name = derived_name(SORT_PREFIX, &order.field);
+                add(name, derivation.ty(&ty), kind, Holds::Derived(index, derivation));
+            }
             match self.grain_of(&order.field).map(Derivation::Grain) {
                 None => add(order.field.clone(), ty, kind, Holds::Field(index)),
                 Some(derivation) => {
@@ -259,6 +271,11 @@ impl<'a> Arrangement<'a> {
     /// How coarsely it is by an order field; none if by its values.
     pub fn grain_of(&self, field: &str) -> Option<Width> {
         self.view?.grain.get(field).copied()
+    }
+
+    /// By which collation it is by an order field; none if by its bytes.
+    pub fn collation_of(&self, field: &str) -> Option<Collation> {
+        self.view?.collate.get(field).copied()
     }
 
     /// Whether rows have this field's value, beside those that it arranges records by.
@@ -349,6 +366,15 @@ impl View {
             fields: None,
             verify: true,
         }
+    }
+
+    /// It with the collations that other views of the collection have for its order fields, since a field has one.
+    #[must_use]
+    pub fn collated_as(mut self, collection: &Collection) -> Self {
+        let collate =
+            |column: &OrderColumn| Some((column.field.clone(), collection.collation_of(&column.field)?));
+        self.collate = self.order.iter().filter_map(collate).collect();
+        self
     }
 }
 

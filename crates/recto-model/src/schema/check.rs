@@ -8,11 +8,14 @@ use super::declared::{
 };
 use super::model::{Collection, Field, OrderColumn, Places, View, WriteMode};
 use super::names::{check_name, nearest, proposed};
-use super::options::{Bucket, BucketStrategy, Nulls, is_locale};
+use super::options::{Bucket, BucketStrategy, Nulls};
 use super::problem::Problem;
 use super::type_text::check_type;
-use super::{BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW, grain};
+use super::{
+    BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW, collation, grain,
+};
 use crate::Type;
+use crate::collation::Collation;
 use crate::instants::is_time;
 use crate::table::Direction;
 use crate::width::Width;
@@ -39,6 +42,7 @@ pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Opti
     rules.key(declared);
     let base = rules.base(declared);
     let views = rules.views(declared);
+    rules.one_collation_a_field(declared, &views);
     let unique = rules.unique(declared);
     let places = rules.places(declared);
     if context.count() > before {
@@ -52,7 +56,6 @@ pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Opti
         order: base.order,
         writes,
         bucket: base.bucket,
-        collate: base.collate,
         unique,
         views,
         places,
@@ -80,7 +83,7 @@ struct Arrangement {
     partition: Vec<String>,
     order: Vec<OrderColumn>,
     bucket: Option<Bucket>,
-    collate: BTreeMap<String, String>,
+    collate: BTreeMap<String, Collation>,
     grain: BTreeMap<String, Width>,
 }
 
@@ -210,9 +213,6 @@ impl<'a> Rules<'a, '_, '_> {
             textual,
             "text or ascii",
         );
-        if let Some(declared) = &declared.collate {
-            self.locales(declared, &collate);
-        }
         let grain = self.grain(declared.grain.as_ref(), &order);
         Arrangement {
             partition: texts(partition),
@@ -318,11 +318,13 @@ impl<'a> Rules<'a, '_, '_> {
     fn refuse_view_options(&mut self, declared: &DeclaredArrangement) {
         for (key, span) in declared.view_options() {
             let writes = self.writes;
-            self.conflict(
-                &span,
-                format!("`{key}` is an option of views, and this is a base table with writes = \"{writes}\""),
-                "leave it out: the fields of a base table's arrangement are in every record",
-            );
+            let hint = match key {
+                "collate" => "declare a view with this order, and it there",
+                _ => "leave it out: the fields of a base table's arrangement are in every record",
+            };
+            let reason =
+                format!("`{key}` is an option of views, and this is a base table with writes = \"{writes}\"");
+            self.conflict(&span, reason, hint);
         }
     }
 
@@ -404,7 +406,7 @@ impl<'a> Rules<'a, '_, '_> {
     fn refuse_moving_options(&mut self, declared: &DeclaredArrangement) {
         let writes = self.writes;
         for (key, span) in declared.view_options() {
-            if key != "nulls" {
+            if !matches!(key, "nulls" | "collate") {
                 self.conflict(
                     &span,
                     format!("`{key}` is for records that move, and with writes = \"{writes}\" none does"),
@@ -611,14 +613,15 @@ impl<'a> Rules<'a, '_, '_> {
         values
     }
 
-    fn locales(&mut self, declared: &Placed<PerField<String>>, values: &BTreeMap<String, String>) {
-        if let Some(locale) = values.values().find(|locale| !is_locale(locale)) {
-            self.context.report(&declared.span, || Problem::Value {
-                key: "collate".into(),
-                expected: "a language tag such as \"de\" or \"de-AT\"",
-                found: format!("\"{locale}\""),
-                nearest: None,
-            });
+    /// A field has one order in a collection, whichever view is read.
+    fn one_collation_a_field(&mut self, declared: &Declared, views: &[View]) {
+        for conflict in collation::conflicts(views) {
+            let of_view = declared.views.iter().find(|view| view.name.text == conflict.view);
+            let arrangement = of_view.map_or(&declared.arrangement, |view| &view.arrangement);
+            let collate = arrangement.collate.as_ref().map(|collate| &collate.span);
+            let order = arrangement.order.as_ref().map(|order| &order.span);
+            let span = collate.or(order).unwrap_or(&declared.name.span).clone();
+            self.conflict(&span, conflict.to_string(), conflict.hint());
         }
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::model::{Field, WriteMode};
 use super::options::{BucketStrategy, Nulls};
 use crate::Type;
+use crate::collation::Collation;
 use crate::width::Width;
 
 /// Byte offsets in the text; `0..0` where there is no text.
@@ -88,7 +89,7 @@ pub(super) struct DeclaredArrangement {
     pub(super) partition: Option<Placed<Vec<Word>>>,
     pub(super) order: Option<Placed<Vec<Word>>>,
     pub(super) bucket: Option<Placed<DeclaredBucket>>,
-    pub(super) collate: Option<Placed<PerField<String>>>,
+    pub(super) collate: Option<Placed<PerField<Collation>>>,
     pub(super) nulls: Option<Placed<Nulls>>,
     pub(super) grain: Option<Placed<PerField<Width>>>,
     pub(super) fields: Option<Placed<Vec<Word>>>,
@@ -101,7 +102,6 @@ impl DeclaredArrangement {
         self.partition.is_none()
             && self.order.is_none()
             && self.bucket.is_none()
-            && self.collate.is_none()
             && self.view_options().is_empty()
     }
 
@@ -113,6 +113,7 @@ impl DeclaredArrangement {
                 options.push((key, span.clone()));
             }
         };
+        add("collate", self.collate.as_ref().map(|collate| &collate.span));
         add("nulls", self.nulls.as_ref().map(|nulls| &nulls.span));
         add("grain", self.grain.as_ref().map(|grain| &grain.span));
         add("verify", self.verify.as_ref().map(|verify| &verify.span));

@@ -52,7 +52,7 @@ pub enum ChangeKind {
     /// The fields that stay stand in another order.
     FieldsReordered { collection: String },
     /// An option of a collection says something else: `writes`, `key`, `partition`, `order`, `bucket`, and, without
-    /// what they said and say, `collations` and `unique fields`.
+    /// what they said and say, `unique fields`.
     OptionChanged {
         collection: String,
         option: &'static str,
@@ -181,9 +181,6 @@ impl Changes {
             self.option(new, option, (from, to), obstacle);
         }
         self.fields(old, new);
-        if old.collate != new.collate {
-            self.option(new, "collations", Default::default(), Some(MOVES_RECORDS));
-        }
         if old.unique != new.unique {
             self.option(new, "unique fields", Default::default(), None);
         }

@@ -11,6 +11,7 @@ use super::position::Position;
 use super::queues::StoreQueues;
 use super::{check, names};
 use crate::Type;
+use crate::collation::Collation;
 use crate::table::{Direction, Table};
 use crate::types::UdtType;
 use crate::width::Width;
@@ -126,8 +127,8 @@ pub struct View {
     pub bucket: Option<Bucket>,
     /// Where records stand that lack an order field.
     pub nulls: Nulls,
-    /// The locale by whose collation an order field sorts, by field.
-    pub collate: BTreeMap<String, String>,
+    /// The collation by which an order field sorts, by field.
+    pub collate: BTreeMap<String, Collation>,
     /// How coarsely an order field that changes often is kept in the view, by field.
     pub grain: BTreeMap<String, Width>,
     /// The fields the view holds; none for all. Partition, order and key fields are held anyway.
@@ -157,8 +158,6 @@ pub struct Collection {
     pub writes: WriteMode,
     /// How the base table's partitions are split.
     pub bucket: Option<Bucket>,
-    /// The locale by whose collation an order field of the base table sorts, by field.
-    pub collate: BTreeMap<String, String>,
     /// Sets of fields whose values no two records may share.
     pub unique: Vec<Vec<String>>,
     /// Further views, in declaration order. `partition` and `order` of an `update` collection are
@@ -214,13 +213,21 @@ impl Collection {
             .find(|(_, field)| field.name == name)
     }
 
+    /// How text of this field sorts, where a view says it: the same in all views that sort by the field, and in what is
+    /// asked of the collection. None: by its bytes.
+    pub fn collation_of(&self, field: &str) -> Option<Collation> {
+        self.views
+            .iter()
+            .find_map(|view| view.collate.get(field).copied())
+    }
+
     /// The view of this name.
     pub fn view(&self, name: &str) -> Option<&View> {
         self.views.iter().find(|view| view.name == name)
     }
 
     /// Where a part of it stands in the schema's text, if it was parsed from one: `writes`, `unique`, `bucket`,
-    /// `collate`, `view.by_status`, `view.by_status.nulls`. What is there by default stands where the collection does.
+    /// `view.by_status`, `view.by_status.nulls`. What is there by default stands where the collection does.
     pub fn position(&self, part: &str) -> Option<Position> {
         let Places(places) = &self.places;
         places.get(part).or_else(|| places.get("")).copied()

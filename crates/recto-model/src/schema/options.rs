@@ -3,9 +3,6 @@
 use crate::table::{BucketBound, Buckets};
 use crate::width::{Width, number_and_unit};
 
-/// The longest text of a language tag that is looked at, in bytes.
-const MAX_LOCALE_LENGTH: usize = 64;
-
 /// How partitions that would grow without bound are split.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Bucket {
@@ -115,18 +112,6 @@ pub(super) fn print_size(bytes: u64) -> String {
     format!("{}{name}", bytes / factor)
 }
 
-/// Whether `text` has the form of a BCP 47 language tag: `de`, `de-AT`, `sr-Latn-RS`.
-pub(super) fn is_locale(text: &str) -> bool {
-    let mut parts = text.split('-');
-    let language = parts.next().unwrap_or_default();
-    text.len() <= MAX_LOCALE_LENGTH
-        && (2..=8).contains(&language.len())
-        && language.bytes().all(|byte| byte.is_ascii_alphabetic())
-        && parts.all(|part| {
-            (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,11 +138,5 @@ mod tests {
         ] {
             assert_eq!(parse_size(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn locales_have_their_form() {
-        assert!(is_locale("de") && is_locale("sr-Latn-RS"));
-        assert!(!is_locale("") && !is_locale("d") && !is_locale("de_AT") && !is_locale("de-"));
     }
 }

@@ -23,6 +23,7 @@ use super::queues::StoreQueues;
 use super::type_order::{Later, uses_of_types};
 use super::type_text::{is_cql_type, parse_type};
 use super::{MAX_COLLECTIONS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_SHARDS, MAX_TYPES};
+use crate::collation::Collation;
 use crate::types::UdtType;
 use crate::width::Width;
 
@@ -53,6 +54,9 @@ const VIEW_KEYS: &[&str] = &[
     "fields",
     "verify",
 ];
+/// What `collate` takes.
+const LOCALE: &str =
+    "the name of a collation: a language such as \"de\", \"sv\" or \"fr-CA\", or \"und\" for any";
 const BUCKET_KEYS: &[&str] = &["time", "width", "rows", "target", "shards", "keep"];
 
 /// The most syntax errors that are reported: the later ones are often what the first has led to.
@@ -401,13 +405,11 @@ impl Parser<'_, '_> {
             fields: if view { words(self, "fields") } else { None },
             bucket: table.get("bucket").and_then(|value| self.bucket(value)),
             collate: table.get("collate").and_then(|value| {
-                self.per_field("collate", value, "a language tag such as \"de\"", |text| {
-                    Some(text.to_owned())
-                })
+                self.per_field("collate", value, LOCALE, Collation::named, Collation::nearest)
             }),
             grain: table
                 .get("grain")
-                .and_then(|value| self.per_field("grain", value, WIDTH, Width::parse)),
+                .and_then(|value| self.per_field("grain", value, WIDTH, Width::parse, |_| None)),
             nulls: table.get("nulls").and_then(|value| self.nulls(value)),
             verify: table.get("verify").and_then(|value| match value.get_ref() {
                 DeValue::Boolean(verify) => Some(Placed {
@@ -551,11 +553,12 @@ impl Parser<'_, '_> {
         key: &'static str,
         value: &Value<'_>,
         expected: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
+        parse: fn(&str) -> Option<T>,
+        nearest: fn(&str) -> Option<&'static str>,
     ) -> Option<Placed<PerField<T>>> {
         let one = |parser: &mut Self, value: &Value<'_>| {
             let text = parser.text(key, value, expected)?;
-            parse(&text.text).or_else(|| parser.wrong(key, value, expected, None))
+            parse(&text.text).or_else(|| parser.wrong(key, value, expected, nearest(&text.text)))
         };
         let values = match value.get_ref() {
             DeValue::Table(table) => {

@@ -85,7 +85,6 @@ fn print_collection(text: &mut String, collection: &Collection) {
     }
     entry(text, "writes", &quoted(collection.writes));
     print_bucket(text, collection.bucket.as_ref());
-    print_per_field(text, "collate", &collection.collate);
     if !collection.unique.is_empty() {
         let sets: Vec<String> = collection.unique.iter().map(|set| list(set)).collect();
         entry(text, "unique", &format!("[{}]", sets.join(", ")));

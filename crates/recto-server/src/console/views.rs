@@ -111,10 +111,22 @@ fn entry(collection: &Collection, view: &Seen) -> Markup {
         }
         dl.facts {
             div { dt { "Fields" } dd { @if has_all { "all" } @else { (status.fields.join(", ")) } } }
+            @if !status.collate.is_empty() {
+                div { dt { "Collation" } dd { (collations(status)) } }
+            }
             div { dt { "Table" } dd { code { (status.table) } } }
             div { dt { "Compared" } dd { (drift(view)) } }
         }
     }
+}
+
+/// By which collations it sorts: `name as in de`.
+fn collations(status: &ViewStatus) -> String {
+    let each = status
+        .collate
+        .iter()
+        .map(|(field, locale)| format!("{field} as in {locale}"));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Its state, as a mark.
@@ -122,6 +134,9 @@ pub(super) fn state(state: &str) -> Markup {
     let about = match state {
         "building" => "It is written, and filled with the records that are there; nothing reads it yet.",
         "ready" => "It is written and read.",
+        "outdated" => {
+            "Its sort keys are of another collation number than this program makes: apply the schema again, which builds it anew."
+        }
         "retiring" => "It goes: it is written as long as anybody may still read it.",
         _ => "It goes: nothing reads or writes it any more.",
     };

@@ -315,9 +315,11 @@ fn views() -> Json {
         "arrangement": text("How it arranges records, in one line."),
         "partition": texts("The fields that pick a partition."),
         "order": texts("The order inside a partition, down to one record; `-` is descending."),
+        "collate": { "type": "object", "additionalProperties": { "type": "string" },
+            "description": "The collation of each order field that sorts by one; other text sorts by its bytes." },
         "fields": texts("The fields that it holds; others are looked up, row by row."),
-        "state": { "enum": ["building", "ready", "retiring", "dropping"],
-            "description": "`building`: written and filled; `ready`: read; `retiring`, `dropping`: it goes." },
+        "state": { "enum": ["building", "ready", "retiring", "dropping", "outdated"],
+            "description": "`building`: written and filled; `ready`: read; `retiring`, `dropping`: it goes; `outdated`: its sort keys are of another collation number, so that it is neither read nor written until the schema is applied again." },
         "number": { "type": "integer", "minimum": 0, "description": "That of its table, which never recurs." },
         "table": text("Its table."),
         "rows_filled": { "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "null" }],
@@ -379,6 +381,8 @@ fn explanation() -> Json {
         "arrangement": text,
         "table": text,
         "order": { "type": "string", "description": "The query's total order, as in `order_by`." },
+        "collate": { "type": "object", "additionalProperties": { "type": "string" },
+            "description": "The collation of each field of the order whose text sorts by one; absent if none does." },
         "direction": { "enum": ["with", "against"], "description": "Which way the table's own order is read." },
         "sources": { "type": "array", "items": source },
         "residual": texts,
@@ -389,7 +393,7 @@ fn explanation() -> Json {
         "actual": actual,
     });
     let mut required: Vec<String> = members(properties.clone()).keys().cloned().collect();
-    required.retain(|name| !["actual", "base_rows", "intersected"].contains(&name.as_str()));
+    required.retain(|name| !["actual", "base_rows", "collate", "intersected"].contains(&name.as_str()));
     let required: Vec<&str> = required.iter().map(String::as_str).collect();
     object(members(properties), &required)
 }

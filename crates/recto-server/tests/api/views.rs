@@ -91,6 +91,7 @@ fn views_are_listed_with_their_states() {
             "arrangement": "(status), id",
             "partition": ["status"],
             "order": ["id"],
+            "collate": {},
             "fields": ["id", "status", "note", "tags", "price"],
             "state": "ready",
             "number": 1,

@@ -81,6 +81,8 @@ impl Edges<'_> {
                 Holds::Derived(_, Derivation::IsNull) => {
                     is_null = cell == self.arrangement.derived(column, None).as_deref();
                 }
+                // Its text follows.
+                Holds::Derived(_, Derivation::SortKey(_)) => {}
                 Holds::Hidden => break,
                 _ if std::mem::take(&mut is_null) => values.push(Json::Null),
                 _ => values.push(self.json(column, cell)?),
@@ -141,21 +143,40 @@ impl Edges<'_> {
                     cells.push(cell.as_deref());
                 }
                 Holds::Hidden => break,
+                Holds::Derived(field, derivation) if !derivation.replaces_field() => {
+                    let Some(value) = values.as_slice().first() else {
+                        break;
+                    };
+                    let Some(bytes) = self.cell(field, value)? else {
+                        break;
+                    };
+                    let derived = self.arrangement.derived(column, Some(&bytes));
+                    cells.push(derived.as_deref());
+                }
                 Holds::Derived(field, _) | Holds::Field(field) => {
                     let Some(value) = values.next() else { break };
-                    let Field { name, ty } = &self.definition.fields[field];
-                    let refused = |error: String| wrong(format!("{name}: {error}"));
-                    let value =
-                        json::from_json_text(ty, value.get()).map_err(|error| refused(error.to_string()))?;
-                    let Some(value) = value else { break };
-                    let mut bytes = Vec::new();
-                    cell::encode(ty, &value, &mut bytes).map_err(|error| refused(error.to_string()))?;
+                    let Some(bytes) = self.cell(field, value)? else {
+                        break;
+                    };
                     let derived = self.arrangement.derived(column, Some(&bytes));
                     cells.push(Some(derived.as_deref().unwrap_or(&bytes)));
                 }
             }
         }
         Ok(cells)
+    }
+
+    /// The cell of a value of a field; none if it is null.
+    fn cell(&self, field: usize, value: &RawValue) -> Result<Option<Vec<u8>>> {
+        let Field { name, ty } = &self.definition.fields[field];
+        let refused = |error: String| wrong(format!("{name}: {error}"));
+        let value = json::from_json_text(ty, value.get()).map_err(|error| refused(error.to_string()))?;
+        let Some(value) = value else {
+            return Ok(None);
+        };
+        let mut bytes = Vec::new();
+        cell::encode(ty, &value, &mut bytes).map_err(|error| refused(error.to_string()))?;
+        Ok(Some(bytes))
     }
 }
 

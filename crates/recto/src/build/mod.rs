@@ -18,7 +18,7 @@ use recto_views::building::RETIRING_MICROS;
 use recto_views::{BuildStep, Built, Generation, Progress as Known, ViewNumber, ViewState, next_step};
 
 use crate::catalog::change::{TableChange, change_table};
-use crate::catalog::views::{KeptView, KeptViews, state_text};
+use crate::catalog::views::{KeptView, KeptViews};
 use crate::catalog::{Catalog, Recorded};
 use crate::core::CollectionCore;
 use crate::covered::Covered;
@@ -328,8 +328,14 @@ fn status(collection: &Collection, kept: &KeptView, filled: Option<u64>) -> View
         arrangement: arrangement.to_string(),
         partition: arrangement.partition.to_vec(),
         order: arrangement.order.iter().map(ToString::to_string).collect(),
+        collate: kept
+            .view
+            .collate
+            .iter()
+            .map(|(field, collation)| (field.clone(), collation.to_string()))
+            .collect(),
         fields: fields.map(|field| field.name.clone()).collect(),
-        state: state_text(kept.state).to_owned(),
+        state: kept.told_state().to_owned(),
         number: kept.number,
         table: kept.table_name(collection),
         rows_filled: filled.filter(|_| kept.state == ViewState::Building),

@@ -21,6 +21,7 @@ pub(crate) mod views;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
 use recto_model::schema::Schema;
 use recto_model::table::{Column, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Environment, Table, Type};
@@ -34,7 +35,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{read_options, write_options};
 use crate::settle::{Attempt, Policy, settle};
 use change::{TableChange, change_table};
-use views::KeptViews;
+use views::{KeptView, KeptViews};
 
 /// The catalog's table.
 const TABLE: &str = "recto_catalog";
@@ -78,6 +79,48 @@ impl Recorded {
         }
         tables
     }
+}
+
+impl Recorded {
+    /// Refuses to write a collection one of whose views has other sort keys than this program makes: who reads the view
+    /// would miss what is written.
+    pub(crate) fn check_sort_keys(&self, collection: &str) -> Result<()> {
+        self.views.outdated(collection).map_or(Ok(()), |view| {
+            Err(other_sort_keys(view, "is not written").with_hint(REBUILD))
+        })
+    }
+
+    /// Why a query is refused that no view serves, or for which one was asked by its name: where a view has other sort
+    /// keys, it may be that one.
+    pub(crate) fn unserved(&self, collection: &str, refusal: Error, asked: &str) -> Error {
+        match self.views.outdated(collection) {
+            Some(view) if asked.is_empty() || asked == view.view.name => other_sort_keys(view, "is not read")
+                .with_hint(REBUILD)
+                .with_source(refusal),
+            _ => refusal,
+        }
+    }
+}
+
+/// What to do about sort keys of another release.
+const REBUILD: &str = "when all programs that use the store are of this release, apply the schema (`recto apply`), which \
+                       builds the view anew while others write";
+
+#[cold]
+fn other_sort_keys(view: &KeptView, what: &str) -> Error {
+    let number = view.collation.unwrap_or_default();
+    let here = if IS_BUILT_IN {
+        format!("this program makes those of collation number {COLLATION_NUMBER}")
+    } else {
+        "this program was built without the feature `collation`".to_owned()
+    };
+    Error::new(
+        ErrorKind::SchemaMismatch,
+        format!(
+            "view {} of collection {} {what}: its sort keys are of collation number {number}, and {here}",
+            view.view.name, view.collection
+        ),
+    )
 }
 
 /// One row of the catalog.

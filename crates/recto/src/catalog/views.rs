@@ -1,6 +1,7 @@
 //! The tables of views as the catalog has them: which there are, and what is to become of each.
 
 use recto_model::Table;
+use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
 use recto_model::schema::{Collection, Schema, View};
 use recto_model::table::TableError;
 use recto_views::ViewState;
@@ -20,6 +21,8 @@ pub(crate) struct KeptView {
     /// Part of the table's name. It never recurs in the store.
     pub(crate) number: u64,
     pub(crate) state: ViewState,
+    /// The collation number by which its sort keys were made; none if it has none.
+    pub(crate) collation: Option<u32>,
 }
 
 /// The tables of all views of a store.
@@ -60,6 +63,20 @@ impl KeptView {
         self.state != ViewState::Dropping
     }
 
+    /// Whether its sort keys are those that this program makes. One of others is neither read nor written.
+    pub(crate) fn is_current(&self) -> bool {
+        let makes = |number| IS_BUILT_IN && number == COLLATION_NUMBER;
+        self.collation.is_none_or(makes)
+    }
+
+    /// Its state as people have it.
+    pub(crate) fn told_state(&self) -> &'static str {
+        if self.stays() && !self.is_current() {
+            return OUTDATED;
+        }
+        state_text(self.state)
+    }
+
     /// Whether it is on its way to be read, or is read.
     pub(crate) fn stays(&self) -> bool {
         matches!(self.state, ViewState::Building | ViewState::Ready)
@@ -91,6 +108,7 @@ impl KeptViews {
                 if let Some(one) = those.find(|one| one.is_of(collection, view)) {
                     one.state = ViewState::Ready;
                     one.view = view.clone();
+                    one.collation = collation_number(view);
                 } else {
                     views.add_missing(collection, view, true);
                 }
@@ -123,9 +141,15 @@ impl KeptViews {
     pub(crate) fn ready<'a>(&'a self, collection: &'a Collection) -> impl Iterator<Item = &'a KeptView> {
         let ready = |view: &'a View| {
             let mut those = self.tables.iter();
-            those.find(|one| one.is_of(collection, view) && one.state == ViewState::Ready)
+            those.find(|one| one.is_of(collection, view) && one.state == ViewState::Ready && one.is_current())
         };
         collection.views.iter().filter_map(ready)
+    }
+
+    /// A view of a collection that should be written and cannot be, because its sort keys are others than this program makes.
+    pub(crate) fn outdated<'a>(&'a self, collection: &'a str) -> Option<&'a KeptView> {
+        self.of(collection)
+            .find(|one| one.is_written() && !one.is_current())
     }
 
     /// What they are to be for `schema`: tables for the views that have none of their declaration, and no longer
@@ -141,6 +165,10 @@ impl KeptViews {
         views
             .tables
             .retain(|one| is_there(one) && !found.gone_views.contains(&one.number));
+        // Nobody here can write them for those who read them.
+        for one in views.tables.iter_mut().filter(|one| !one.is_current()) {
+            one.state = ViewState::Dropping;
+        }
         for one in views.tables.iter_mut().filter(|one| one.stays()) {
             let collection = schema.collection(&one.collection);
             let declared = collection.and_then(|collection| collection.view(&one.view.name));
@@ -159,7 +187,9 @@ impl KeptViews {
 
     fn add_missing(&mut self, collection: &Collection, view: &View, is_empty: bool) {
         let mut those = self.tables.iter();
-        if those.any(|one| one.is_of(collection, view) && one.stays() && one.view == *view) {
+        if those
+            .any(|one| one.is_of(collection, view) && one.stays() && one.is_current() && one.view == *view)
+        {
             return;
         }
         self.tables.push(KeptView {
@@ -171,6 +201,7 @@ impl KeptViews {
             } else {
                 ViewState::Building
             },
+            collation: collation_number(view),
         });
         self.next += 1;
     }
@@ -178,8 +209,10 @@ impl KeptViews {
     /// As the catalog's text has them, a line each.
     pub(super) fn to_text(&self) -> String {
         let line = |one: &KeptView| {
+            let collation = one.collation.map(|number| format!("collation {number} "));
             format!(
-                "view {} {} {} {} {}\n",
+                "{}view {} {} {} {} {}\n",
+                collation.unwrap_or_default(),
                 one.number,
                 state_text(one.state),
                 one.collection,
@@ -206,7 +239,19 @@ impl KeptViews {
     }
 }
 
+/// The collation number by which sort keys of a view are made here; none if it has none.
+fn collation_number(view: &View) -> Option<u32> {
+    (!view.collate.is_empty()).then_some(COLLATION_NUMBER)
+}
+
 fn read_line(line: &str, schema: &Schema) -> Option<KeptView> {
+    let (collation, line) = match line.strip_prefix("collation ") {
+        None => (None, line),
+        Some(rest) => {
+            let (number, line) = rest.split_once(' ')?;
+            (Some(number.parse().ok()?), line)
+        }
+    };
     let mut words = line.strip_prefix("view ")?.splitn(5, ' ');
     let mut word = || words.next();
     let (number, state, collection, name, definition) = (word()?, word()?, word()?, word()?, word()?);
@@ -215,7 +260,9 @@ fn read_line(line: &str, schema: &Schema) -> Option<KeptView> {
         state: STATES.into_iter().find(|(_, text)| *text == state)?.0,
         view: schema.view_of(collection, name, definition)?,
         collection: collection.to_owned(),
+        collation,
     })
+    .filter(|one| one.collation.is_some() != one.view.collate.is_empty())
 }
 
 const STATES: [(ViewState, &str); 4] = [
@@ -225,8 +272,64 @@ const STATES: [(ViewState, &str); 4] = [
     (ViewState::Dropping, "dropping"),
 ];
 
+/// What is told of a view whose sort keys are others than this program makes.
+const OUTDATED: &str = "outdated";
+
 /// A state as the catalog and people have it.
-pub(crate) fn state_text(state: ViewState) -> &'static str {
+fn state_text(state: ViewState) -> &'static str {
     let found = STATES.into_iter().find(|(one, _)| *one == state);
     found.map_or("", |(_, text)| text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const PEOPLE: &str = r#"
+[collection.people]
+fields = { id = "int", team = "text", name = "text" }
+key = ["id"]
+
+[collection.people.view.by_name]
+partition = ["team"]
+order = ["name"]
+collate = "de"
+"#;
+
+    const RECORDED: &str = "next 2\ncollation 1 view 1 ready people by_name { partition = [\"team\"], order = [\"name\"], \
+                            collate = { name = \"de\" } }\n";
+
+    #[test]
+    fn views_are_recorded_with_the_number_of_their_sort_keys() {
+        let schema = Schema::parse(PEOPLE).unwrap();
+        let made = KeptViews::default().following(&schema, &FoundTables::default(), |_| true);
+        assert_eq!(made.to_text(), RECORDED);
+        assert_eq!(KeptViews::from_text(RECORDED, &schema).unwrap(), made);
+        // One that has sort keys says which, and no other.
+        for text in [
+            RECORDED.replace("collation 1 ", ""),
+            RECORDED.replace("collation 1 ", "collation x "),
+            RECORDED.replace(", collate = { name = \"de\" }", ""),
+        ] {
+            assert!(KeptViews::from_text(&text, &schema).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_view_of_another_number_is_neither_read_nor_written_and_made_anew() {
+        let schema = Schema::parse(PEOPLE).unwrap();
+        let people = &schema.collections[0];
+        for number in [0, 2, 7] {
+            let other = RECORDED.replace("collation 1", &format!("collation {number}"));
+            let other = KeptViews::from_text(&other, &schema).unwrap();
+            assert_eq!(other.ready(people).count(), 0);
+            assert!(other.outdated("people").is_some());
+            assert_eq!(other.tables[0].told_state(), "outdated");
+            let next = other.following(&schema, &FoundTables::default(), |_| false);
+            let states: Vec<_> = next.tables.iter().map(|one| (one.number, one.state)).collect();
+            assert_eq!(states, [(1, ViewState::Dropping), (2, ViewState::Building)]);
+            assert!(next.outdated("people").is_none());
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! How a query is answered, as data: its JSON is what HTTP and `explain --json` write, its `Display` is for people.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -37,6 +38,9 @@ pub struct Explanation {
     /// The query's total order. In JSON it is text as in `order_by`: `time_hour desc, flight asc`.
     #[serde(serialize_with = "write_order", deserialize_with = "read_order")]
     pub order: Vec<OrderColumn>,
+    /// The collation of each field of the order whose text sorts by one; absent if none does.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub collate: BTreeMap<String, String>,
     /// Which way slices are read.
     pub direction: TableOrder,
     /// What is read, a source each.
@@ -207,7 +211,14 @@ impl Explanation {
         let conditions = self.residual.iter();
         let conditions = conditions.map(|condition| ("row by row", condition.to_string()));
         let base_rows = self.base_rows.iter().map(|base| ("base rows", base.to_string()));
-        facts.into_iter().chain(conditions).chain(base_rows).collect()
+        let collations: Vec<String> = self
+            .collate
+            .iter()
+            .map(|(field, locale)| format!("{field} as in {locale}"))
+            .collect();
+        let collations = (!collations.is_empty()).then(|| ("collation", collations.join(", ")));
+        let facts = facts.into_iter().chain(collations);
+        facts.chain(conditions).chain(base_rows).collect()
     }
 
     /// What it costs, a name and a text each, for people.

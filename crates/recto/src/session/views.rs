@@ -1,5 +1,7 @@
 //! The views of a store: how far they are, and whether they are true.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::VerifiedBuckets;
@@ -17,9 +19,13 @@ pub struct ViewStatus {
     pub partition: Vec<String>,
     /// The order inside a partition, down to one record; `-` is descending.
     pub order: Vec<String>,
+    /// The collation of each order field that sorts by one, a language tag; other text sorts by its bytes.
+    #[serde(default)]
+    pub collate: BTreeMap<String, String>,
     /// The fields that it holds. What is asked for beside them is looked up, row by row.
     pub fields: Vec<String>,
-    /// `building`: it is written, and filled; `ready`: it is read; `retiring`, `dropping`: it goes.
+    /// `building`: it is written, and filled; `ready`: it is read; `retiring`, `dropping`: it goes; `outdated`:
+    /// its sort keys are of another collation number than this program makes: it is neither read nor written.
     pub state: String,
     /// The number of its table, which never recurs.
     pub number: u64,
@@ -39,6 +45,7 @@ impl ViewStatus {
             "arrangement": self.arrangement,
             "partition": self.partition,
             "order": self.order,
+            "collate": self.collate,
             "fields": self.fields,
             "state": self.state,
             "number": self.number,

@@ -29,7 +29,6 @@ use std::sync::Arc;
 
 use recto_views::{ViewNumber, ViewState};
 
-use crate::catalog::views::state_text;
 use crate::core::{CollectionCore, no_collection};
 use crate::error::Result;
 use crate::session::{Progress, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
@@ -138,8 +137,8 @@ pub(crate) async fn verify(
         looked.extend(buckets::untouched(&core));
         all.push(Arc::clone(&core));
         for kept in held.recorded.views.of(&collection.name) {
-            let (view, state) = (&kept.view.name, state_text(kept.state));
-            if kept.state == ViewState::Ready {
+            let (view, state) = (&kept.view.name, kept.told_state());
+            if kept.state == ViewState::Ready && kept.is_current() {
                 cores.push(Arc::clone(&core));
                 views.push(untouched(&collection.name, kept.number, view));
             } else {

@@ -153,6 +153,8 @@ impl Writer {
         request: Request<Cells, FieldCells>,
         time: Duration,
     ) -> Result<Outcome> {
+        let held = self.0.common.holding.held();
+        held.recorded.check_sort_keys(collection)?;
         let deadline = self.0.common.deadline(time);
         let permits = Arc::clone(&self.0.common.permits);
         let permit = timeout(time, permits.acquire_owned()).await;

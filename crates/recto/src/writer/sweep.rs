@@ -252,6 +252,17 @@ impl Sweeper {
     }
 
     async fn resolve(&self, intent: Intent) -> bool {
+        // Who can write its views resolves it.
+        if self
+            .common
+            .holding
+            .held()
+            .recorded
+            .check_sort_keys(&intent.collection)
+            .is_err()
+        {
+            return false;
+        }
         let Some(under_way) = UnderWay::begin(&self.common, &self.process) else {
             return false;
         };

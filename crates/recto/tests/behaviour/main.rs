@@ -14,6 +14,7 @@ mod checked_buckets;
 mod checked_registry;
 mod checked_shards;
 mod closing;
+mod collation;
 mod cursors;
 mod edges;
 mod grain;
@@ -225,6 +226,17 @@ on_both_stores! { crate::SCHEMA;
         a_sort_by_the_field_itself_is_refused,
         a_record_that_moves_a_little_stays,
         it_is_switched_on_off_and_over,
+    }
+    collation {
+        names_page_as_people_sort_them,
+        fields_have_collations_of_their_own,
+        ranges_go_by_the_collation_everywhere,
+        views_are_intersected_by_it,
+        entries_move_with_their_texts,
+        what_it_does_not_serve_is_refused,
+        they_are_kept_in_buckets,
+        a_collation_is_added_changed_and_dropped,
+        keys_of_another_number_are_refused_until_they_are_made_anew,
     }
     intersect {
         every_combination_is_served_by_views_of_a_field_each,
