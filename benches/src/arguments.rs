@@ -25,6 +25,7 @@ Phases:
     cassandra      pages beside the same statements hand-written on the driver
     cassandra-views
                    appends and updates with views beside the same by hand on the driver; verified pages
+    collation      pages of a view that sorts names as people do, beside one that sorts by bytes; both stores
     cassandra-buckets
                    the same on Cassandra, with eight shards, too: and how much one node gets of a hot list
     cassandra-intersect
@@ -59,7 +60,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 22] = [
+pub(crate) const PHASES: [&str; 23] = [
     "layers",
     "pages",
     "cache",
@@ -74,6 +75,7 @@ pub(crate) const PHASES: [&str; 22] = [
     "reopen",
     "cassandra",
     "cassandra-views",
+    "collation",
     "cassandra-buckets",
     "cassandra-intersect",
     "cassandra-queues",

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::LazyLock;
 
+use recto_model::collation::{Collation, LOCALES};
 use recto_model::schema::parse_type;
 use recto_model::{Direction, Type, cell as cells, json, key as encoded, order};
 
@@ -52,6 +53,7 @@ pub(crate) fn key(data: &[u8]) {
     let (ty, direction) = ordered(*choice);
     components(ty, direction, rest);
     let (left, right) = rest.split_at(rest.len() * usize::from(*split) / 256);
+    sort_keys(*choice, left, right);
     let pair = (
         encoded_cell(ty, direction, left),
         encoded_cell(ty, direction, right),
@@ -66,6 +68,21 @@ pub(crate) fn key(data: &[u8]) {
         assert!(expected == Ordering::Equal || !left_key.starts_with(&right_key));
         assert!(expected == Ordering::Equal || !right_key.starts_with(&left_key));
     }
+}
+
+/// Sort keys are in the order of what they are of, be it text or not.
+fn sort_keys(choice: u8, left: &[u8], right: &[u8]) {
+    let collation = LOCALES.get(usize::from(choice) % LOCALES.len());
+    let Some(collation) = collation.and_then(|locale| Collation::named(locale)) else {
+        return;
+    };
+    let by_keys = collation.sort_key(left).cmp(&collation.sort_key(right));
+    let expected = collation.compare(left, right);
+    assert_eq!(
+        by_keys.then_with(|| left.cmp(right)),
+        expected,
+        "{collation}: {left:?} and {right:?}"
+    );
 }
 
 /// Whatever decodes is what encoding its cell writes, and nothing is taken that is not its own.

@@ -5,6 +5,7 @@ mod cache;
 mod cassandra;
 pub(crate) mod cassandra_queues;
 mod cassandra_views;
+mod collation;
 mod http;
 mod instructions;
 mod intersect;
@@ -53,6 +54,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),
+        "collation" => collation::run(world),
         phase if phase.starts_with("cassandra-queues") => cassandra_queues::run(phase, world),
         "http" => http::run(world),
         _ => instructions::run(world),

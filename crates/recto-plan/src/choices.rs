@@ -11,7 +11,7 @@ use recto_model::table::Direction;
 
 use crate::arrangement::Arrangement;
 use crate::planner::{self, Serves, Wishes};
-use crate::query::{Constraint, Query, RangeEnd};
+use crate::query::{Constraint, Query, RangeEnd, no_prefix};
 
 /// What can be asked of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,8 +30,10 @@ pub struct FieldChoices {
     pub name: String,
     /// Whether a view serves `=`, and an OR of equalities.
     pub equality: bool,
-    /// Whether a view serves `<`, `<=`, `>`, `>=`, and `startsWith` of text that has no collation.
+    /// Whether a view serves `<`, `<=`, `>`, `>=`.
     pub range: bool,
+    /// Whether a view serves `startsWith`: as ranges of text that has no collation.
+    pub prefix: bool,
     /// Whether rows can be sorted by it.
     pub sort: SortChoice,
 }
@@ -117,6 +119,7 @@ fn choices_by(
         };
         choices.equality = is_served(any_value());
         choices.range = is_served(any_range());
+        choices.prefix = choices.range && field.ty.is_textual() && no_prefix(collection, field).is_none();
         choices.sort = match taken(&sorted_by(query, index)) {
             None => SortChoice::Unserved,
             Some(serves) if serves.order.first() == Some(&index) => SortChoice::Served,

@@ -49,19 +49,19 @@ fn describe_field(collection: &Collection, field: &Field) -> Json {
         "name": field.name,
         "type": field.ty.to_string(),
         "required": collection.is_required(&field.name),
-        "operators": operators(field),
+        "operators": operators(collection, field),
         "filter": if by().next().is_some() { "view" } else { "residual" },
         "sort": by().any(|one| one.grain_of(&field.name).is_none()),
     })
 }
 
 /// The filter's operators that a field takes.
-fn operators(field: &Field) -> Vec<&'static str> {
+fn operators(collection: &Collection, field: &Field) -> Vec<&'static str> {
     let mut operators = vec!["="];
     if field.ty.is_orderable() {
         operators.extend(["<", "<=", ">", ">="]);
     }
-    if field.ty.is_textual() {
+    if field.ty.is_textual() && collection.collation_of(&field.name).is_none() {
         operators.push("startsWith");
     }
     operators
@@ -85,6 +85,14 @@ fn views(collection: &Collection) -> Vec<Json> {
         let grain: serde_json::Map<_, _> = grain.collect();
         if !grain.is_empty() {
             json["grain"] = Json::Object(grain);
+        }
+        let collate = one.order.iter().filter_map(|column| {
+            let collation = one.collation_of(&column.field)?;
+            Some((column.field.clone(), Json::from(collation.locale())))
+        });
+        let collate: serde_json::Map<_, _> = collate.collect();
+        if !collate.is_empty() {
+            json["collate"] = Json::Object(collate);
         }
         json
     });

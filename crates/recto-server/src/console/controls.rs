@@ -1,7 +1,7 @@
 //! What changes the query or turns the page: chips, filters, columns, the pager.
 
 use maud::{Markup, html};
-use recto::schema::Field;
+use recto::schema::{Collection, Field};
 use recto::session::{Explanation, PageReply};
 use recto::{DEFAULT_PAGE_SIZE, Direction};
 use serde_json::Value as Json;
@@ -95,7 +95,7 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
                         summary { "Other fields: rows are read and checked one by one" }
                         div.conditions {
                             @for field in &others {
-                                (condition_row(field, &row_by_row(field)))
+                                (condition_row(field, &row_by_row(browse.collection, field)))
                                 input type="hidden" name=(format!("residual.{}", field.name)) value="true";
                             }
                         }
@@ -108,10 +108,10 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
 }
 
 /// What can be checked of any row.
-fn row_by_row(field: &Field) -> Vec<Operator> {
+fn row_by_row(collection: &Collection, field: &Field) -> Vec<Operator> {
     let mut operators = vec![Operator::Equal, Operator::OneOf];
     operators.extend(Operator::RANGE);
-    if field.ty.is_textual() {
+    if field.ty.is_textual() && collection.collation_of(&field.name).is_none() {
         operators.push(Operator::StartsWith);
     }
     operators

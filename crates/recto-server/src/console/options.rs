@@ -35,9 +35,9 @@ fn operators(ty: &Type, choices: &FieldChoices) -> Vec<Operator> {
     }
     if choices.range {
         served.extend(Operator::RANGE);
-        if ty.is_textual() {
-            served.push(Operator::StartsWith);
-        }
+    }
+    if choices.prefix {
+        served.push(Operator::StartsWith);
     }
     if is_mostly_ranged(ty) {
         served.sort_by_key(|operator| !Operator::RANGE.contains(operator));

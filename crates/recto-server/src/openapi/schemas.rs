@@ -293,6 +293,9 @@ fn collection() -> Json {
         "grain": { "type": "object", "additionalProperties": { "type": "string" },
             "description": "Fields of the order by which rows stand rounded down, each with its width, as in `1 minute`: filters on \
                             them are exact, sorts by them are not served. Absent where there are none." },
+        "collate": { "type": "object", "additionalProperties": { "type": "string" },
+            "description": "Fields of the order whose text sorts by a collation, each with its name, as in `de`: so it does in all that is asked of the \
+                            collection. Absent where there are none." },
     });
     let view = object(members(view), &["name", "partition", "order"]);
     let properties = json!({

@@ -403,6 +403,7 @@ mod tests {
                 column("at", Direction::Descending),
                 column("id", Direction::Ascending),
             ],
+            collate: BTreeMap::new(),
             direction: TableOrder::With,
             sources: vec![ExplainedSource {
                 view: String::new(),

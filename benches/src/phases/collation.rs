@@ -1,0 +1,183 @@
+//! Pages of a view that sorts text as people do, beside those of one that sorts it by its bytes.
+
+use std::hint::black_box;
+
+use futures::StreamExt as _;
+use recto::schema::Schema;
+use recto::{CassandraAddress, Collection, DynamicRecord, OpenOptions, PageQuery, Recto, StoreAddress};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::measure::{Contender, interleaved};
+use crate::report::{Section, Table, Target};
+use crate::world::World;
+
+const SCHEMA: &str = r#"
+[collection.plain]
+fields = { id = "int", team = "text", name = "text", city = "text" }
+key = ["id"]
+writes = "append"
+
+[collection.plain.view.by_name]
+partition = ["team"]
+order = ["name"]
+
+[collection.collated]
+fields = { id = "int", team = "text", name = "text", city = "text" }
+key = ["id"]
+writes = "append"
+
+[collection.collated.view.by_name]
+partition = ["team"]
+order = ["name"]
+collate = "de"
+"#;
+
+/// What names are made of.
+const PARTS: [&str; 24] = [
+    "Mül", "ler", "Schä", "fer", "Groß", "mann", "Jä", "ger", "Köh", "Bäu", "Ber", "Hoff", "Wei", "ß", "Krö",
+    "Stein", "lich", "berg", "dorf", "Wolf", "ner", "hardt", "Önder", "sen",
+];
+const RECORDS: i32 = 20_000;
+const PAGES: usize = 50;
+const ROUNDS: usize = 30;
+/// Records that are put side by side.
+const AT_ONCE: usize = 64;
+/// How much longer a page may take.
+const WANTED: f64 = 1.15;
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let rounds = world.arguments.rounds(ROUNDS);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut section = Section {
+        title: "Pages of names as people sort them".to_owned(),
+        text: format!(
+            "{RECORDS} records of four fields and one view each, ordered by a name of 15 bytes or so, with `collate = \"de\"` \
+             and without; pages of 20, medians of {rounds} rounds of {PAGES} pages in turn. The page itself is what is measured: \
+             keys of a collated view are longer by the sort key, and a range or `from` makes one."
+        ),
+        ..Section::default()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let embedded = StoreAddress::Embedded(folder.path().join("collation"));
+    let keyspace = format!("recto_benches_collation_{}", std::process::id());
+    let nodes = vec![world.arguments.cassandra.clone()];
+    let cassandra = StoreAddress::Cassandra(Box::new(CassandraAddress::new(nodes, keyspace)));
+    for (name, address) in [("embedded", embedded), ("Cassandra", cassandra)] {
+        world.progress.say(&format!("storing names: {name}"));
+        let stores = runtime.block_on(open(&address));
+        let recto =
+            stores.map_err(|error| format!("{name}: {error}; `recto-rig start` starts a Cassandra"))?;
+        pages(world, &runtime, (name, &recto), rounds, &mut section);
+    }
+    Ok(section)
+}
+
+async fn open(address: &StoreAddress) -> recto::Result<Recto> {
+    let recto = Recto::open_with(address, OpenOptions::new().create()).await?;
+    recto.apply(&Schema::parse(SCHEMA).unwrap()).await?;
+    for collection in ["plain", "collated"] {
+        let names = recto.dynamic(collection)?;
+        let puts = (0..RECORDS).map(|id| {
+            let record = json!({ "id": id, "team": "red", "name": name(id), "city": "Köln" });
+            let record = DynamicRecord::from_json(names.definition(), record.as_object().unwrap()).unwrap();
+            let names = names.clone();
+            async move { names.put(&record).await }
+        });
+        let mut puts = futures::stream::iter(puts).buffer_unordered(AT_ONCE);
+        while let Some(put) = puts.next().await {
+            put?;
+        }
+    }
+    Ok(recto)
+}
+
+/// The name of a record: the same in every run.
+fn name(id: i32) -> String {
+    let id = id.unsigned_abs() as usize;
+    let part = |factor: usize| PARTS[id * factor / 7 % PARTS.len()];
+    format!("{}{}{}, {}{}", part(5), part(31), part(11), part(3), part(17))
+}
+
+fn pages(
+    world: &mut World,
+    runtime: &Runtime,
+    (store, recto): (&str, &Recto),
+    rounds: usize,
+    section: &mut Section,
+) {
+    let mut table = Table::new(
+        format!("{store}, a page of 20, µs"),
+        &["", "by bytes", "collated", "collated / by bytes"],
+    );
+    let collections = ["plain", "collated"].map(|name| recto.dynamic(name).unwrap());
+    let query = |collection: &Collection<DynamicRecord>, filter: &str| {
+        let filter = format!("team = \"red\"{filter}");
+        collection.query().filter(filter).order_by("name").page_size(20)
+    };
+    let first = |collection: &Collection<DynamicRecord>| query(collection, "");
+    let after = |collection: &Collection<DynamicRecord>, way: &str| {
+        let page = runtime.block_on(
+            query(collection, " AND name > \"K\"")
+                .page_size(200)
+                .into_future(),
+        );
+        let cursor = page.unwrap().cursor(150).clone();
+        let query = query(collection, " AND name > \"K\"");
+        match way {
+            "backward" => query.last(20).before(cursor),
+            _ => query.after(cursor),
+        }
+    };
+    let cases: [(&str, [PageQuery<DynamicRecord>; 2]); 4] = [
+        ("first", collections.each_ref().map(first)),
+        (
+            "after a row",
+            collections.each_ref().map(|one| after(one, "forward")),
+        ),
+        (
+            "before a row",
+            collections.each_ref().map(|one| after(one, "backward")),
+        ),
+        (
+            "of a range",
+            collections
+                .each_ref()
+                .map(|one| query(one, " AND name >= \"Köh\" AND name < \"S\"")),
+        ),
+    ];
+    for (case, queries) in cases {
+        world.progress.say(&format!("{store}, {case}"));
+        let contender = |(name, query): (&'static str, PageQuery<DynamicRecord>)| {
+            Contender::new(name, move || {
+                runtime.block_on(async {
+                    for _ in 0..PAGES {
+                        let page = query.clone().await.unwrap();
+                        assert_eq!(black_box(page).len(), 20);
+                    }
+                });
+                PAGES
+            })
+        };
+        let mut contenders: Vec<_> = ["by bytes", "collated"]
+            .into_iter()
+            .zip(queries)
+            .map(contender)
+            .collect();
+        let measured = interleaved(&mut contenders, rounds);
+        let ratio = measured[1].over(&measured[0]);
+        table.push(
+            case,
+            [measured[0].median(), measured[1].median(), ratio].map(Some),
+        );
+        section.targets.push(Target::at_most(
+            format!("{store}, page of 20, {case}: collated view / by bytes"),
+            WANTED,
+            ratio,
+        ));
+    }
+    section.tables.push(table);
+}
