@@ -28,6 +28,7 @@
 //! | `keeping` | what of a recorded schema stays when another is applied |
 
 mod arrangement;
+mod attached;
 mod calendar;
 mod check;
 mod collation;
@@ -49,6 +50,7 @@ mod type_order;
 mod type_text;
 
 pub use arrangement::{ArrangedBy, Arrangement, Derivation, HEAD_COLUMN, Holds, VERSION_COLUMN};
+pub use attached::{AttachedTable, AttachedTableError};
 pub use collation::CollationConflict;
 pub use declared::Declaration;
 pub use difference::{Change, ChangeKind};

@@ -88,9 +88,16 @@ fn damaged() -> impl Strategy<Value = String> {
 /// Collections that keep the rules, of up to eight fields with a key of up to four.
 fn collection() -> impl Strategy<Value = Collection> {
     let ty = prop::sample::select(Type::ORDERABLE.to_vec());
-    let shape = (1usize..5, 0usize..5, 0usize..5, any::<u8>(), any::<bool>());
+    let shape = (
+        1usize..5,
+        0usize..5,
+        0usize..5,
+        any::<u8>(),
+        any::<bool>(),
+        any::<bool>(),
+    );
     (prop::collection::vec(ty, 1..9), shape).prop_map(
-        |(types, (key, partition, order, directions, append))| {
+        |(types, (key, partition, order, directions, append, attached))| {
             let name = |index: usize| format!("f{index}");
             let key = key.min(types.len());
             let partition = partition.min(key);
@@ -103,7 +110,7 @@ fn collection() -> impl Strategy<Value = Collection> {
                 let descending = directions & (1 << index) != 0;
                 format!("{}{}", if descending { "-" } else { "" }, name(index))
             });
-            Collection::new(Declaration {
+            let mut collection = Collection::new(Declaration {
                 name: "c".into(),
                 fields: types
                     .iter()
@@ -122,7 +129,16 @@ fn collection() -> impl Strategy<Value = Collection> {
                     WriteMode::Overwrite
                 },
             })
-            .unwrap_or_else(|error| panic!("{error}"))
+            .unwrap_or_else(|error| panic!("{error}"));
+            let partition = collection.base_table();
+            let is_hashed = partition
+                .partition()
+                .iter()
+                .any(|column| column.ty == Type::Decimal);
+            if attached && append && !is_hashed {
+                collection.attached = Some("shop.orders".parse().unwrap());
+            }
+            collection
         },
     )
 }

@@ -131,8 +131,13 @@ impl<'a> Arrangement<'a> {
     }
 
     /// The name of the table of a view: the collection's, the view's and a number, of which the longest that
-    /// fits is kept. The base table has the collection's.
+    /// fits is kept. The base table has the collection's. Tables that are attached have their own, with that of their keyspace before it.
     pub fn table_name(&self, number: u64) -> String {
+        if let Some(attached) = &self.collection.attached {
+            return self
+                .view
+                .map_or_else(|| attached.to_string(), |view| attached.beside(&view.name));
+        }
         let Some(view) = self.view else {
             return self.collection.name.clone();
         };
@@ -235,6 +240,7 @@ impl<'a> Arrangement<'a> {
         }
         let changes = self.view.is_none() && self.collection.writes == WriteMode::Update;
         let hidden = match self.view {
+            Some(_) if self.collection.attached.is_some() => Vec::new(),
             Some(_) => vec![(VERSION_COLUMN, Type::BigInt, WriteKind::Plain)],
             None if changes => HIDDEN_COLUMNS.to_vec(),
             None => Vec::new(),

@@ -25,11 +25,12 @@ use crate::width::Width;
 pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Option<Collection> {
     let before = context.count();
     name(&declared.name, "collection", context);
-    let writes = declared
-        .writes
-        .as_ref()
-        .map(|writes| writes.value)
-        .unwrap_or_default();
+    let attached = declared.attached.as_ref().map(|attached| attached.value.clone());
+    let writes = match (&declared.writes, &attached) {
+        (_, Some(_)) => WriteMode::Append,
+        (Some(writes), None) => writes.value,
+        (None, None) => WriteMode::default(),
+    };
     let mut rules = Rules {
         collection: &declared.name.text,
         writes,
@@ -44,6 +45,7 @@ pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Opti
     let views = rules.views(declared);
     rules.one_collation_a_field(declared, &views);
     let unique = rules.unique(declared);
+    rules.attached(declared);
     let places = rules.places(declared);
     if context.count() > before {
         return None;
@@ -55,6 +57,7 @@ pub(super) fn collection(declared: &Declared, context: &mut Context<'_>) -> Opti
         partition: base.partition,
         order: base.order,
         writes,
+        attached,
         bucket: base.bucket,
         unique,
         views,
@@ -401,6 +404,77 @@ impl<'a> Rules<'a, '_, '_> {
             fields,
             verify: declared.verify.as_ref().is_none_or(|verify| verify.value),
         })
+    }
+
+    /// A table that is attached is as its owner made it: nothing may be said of it that would have it made, written or kept otherwise.
+    fn attached(&mut self, declared: &'a Declared) {
+        let Some(attached) = &declared.attached else {
+            return;
+        };
+        if let Some(writes) = &declared.writes {
+            self.conflict(
+                &writes.span,
+                format!(
+                    "`writes` says how records are written, and nobody writes those of {} here",
+                    attached.value
+                ),
+                "leave it out",
+            );
+        }
+        self.hashed_decimals(declared);
+        self.as_it_is(&declared.arrangement);
+        for view in &declared.views {
+            self.as_it_is(&view.arrangement);
+            let nulls = view.arrangement.nulls.as_ref().map(|nulls| nulls.value);
+            if nulls != Some(Nulls::Skip) {
+                self.conflict(
+                    &view.name.span,
+                    format!(
+                        "view `{}` is a table that is there, in which no key column is null",
+                        view.name.text
+                    ),
+                    "declare nulls = \"skip\"",
+                );
+            }
+        }
+    }
+
+    /// Cassandra hashes a partition's bytes, and 0.1 and 0.10 are two partitions there that would be one here.
+    fn hashed_decimals(&mut self, declared: &'a Declared) {
+        let base = declared.arrangement.partition.as_ref();
+        let views = declared.views.iter();
+        let views = views.filter_map(|view| view.arrangement.partition.as_ref());
+        let views = views.map(|words| words.value.as_slice());
+        let base = base.map_or(declared.key.as_slice(), |words| words.value.as_slice());
+        for words in std::iter::once(base).chain(views) {
+            for word in words {
+                if self.fields.get(word.text.as_str()) == Some(&Some(&Type::Decimal)) {
+                    self.conflict(
+                        &word.span,
+                        format!("`{}` is a decimal in a partition key that Recto did not write: 0.1 and 0.10 are two partitions there", word.text),
+                        "such a table cannot be attached",
+                    );
+                }
+            }
+        }
+    }
+
+    fn as_it_is(&mut self, declared: &DeclaredArrangement) {
+        let bucket = declared
+            .bucket
+            .as_ref()
+            .map(|bucket| ("bucket", bucket.span.clone()));
+        let collate = declared
+            .collate
+            .as_ref()
+            .map(|collate| ("collate", collate.span.clone()));
+        for (key, span) in bucket.into_iter().chain(collate) {
+            self.conflict(
+                &span,
+                format!("`{key}` says how a table is made, and one that is attached is there"),
+                "leave it out",
+            );
+        }
     }
 
     fn refuse_moving_options(&mut self, declared: &DeclaredArrangement) {

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::attached::AttachedTable;
 use super::model::{Field, WriteMode};
 use super::options::{BucketStrategy, Nulls};
 use crate::Type;
@@ -69,6 +70,7 @@ pub(super) struct DeclaredCollection {
     pub(super) fields: Vec<DeclaredField>,
     pub(super) key: Vec<Word>,
     pub(super) writes: Option<Placed<WriteMode>>,
+    pub(super) attached: Option<Placed<AttachedTable>>,
     pub(super) unique: Option<Placed<Vec<Vec<Word>>>>,
     pub(super) arrangement: DeclaredArrangement,
     pub(super) views: Vec<DeclaredView>,
@@ -159,6 +161,7 @@ impl From<Declaration> for DeclaredCollection {
                 value: declaration.writes,
                 span: 0..0,
             }),
+            attached: None,
             unique: None,
             arrangement: DeclaredArrangement {
                 partition: declaration.partition.map(placed),

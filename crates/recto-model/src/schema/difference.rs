@@ -51,7 +51,7 @@ pub enum ChangeKind {
     },
     /// The fields that stay stand in another order.
     FieldsReordered { collection: String },
-    /// An option of a collection says something else: `writes`, `key`, `partition`, `order`, `bucket`, and, without
+    /// An option of a collection says something else: `writes`, `attached`, `key`, `partition`, `order`, `bucket`, and, without
     /// what they said and say, `unique fields`.
     OptionChanged {
         collection: String,
@@ -126,6 +126,8 @@ impl Schema {
 
 const MODES_NEVER_MEET: &str =
     "plain and conditional writes must never meet on a record, and each mode keeps other promises";
+const ELSEWHERE: &str =
+    "its records are elsewhere: give the collection another name, or remove the one that is there first";
 const MOVES_RECORDS: &str = "every stored record would have to move: copy them into a new collection";
 const KEPT_FROM_THE_FIRST: &str = "processes that know nothing of it would write and read what is not kept: say for how long when the collection is made";
 
@@ -167,9 +169,21 @@ impl Changes {
     }
 
     fn collection(&mut self, old: &Collection, new: &Collection) {
+        let before = self.0.len();
+        self.parts(old, new);
+        if old.attached.is_some() && new.attached.is_some() {
+            // Nothing of it is stored here: it is whatever its table is.
+            for change in &mut self.0[before..] {
+                change.obstacle = None;
+            }
+        }
+    }
+
+    fn parts(&mut self, old: &Collection, new: &Collection) {
         let texts = |of: &Collection| {
             [
                 ("writes", of.writes.to_string(), Some(MODES_NEVER_MEET)),
+                ("attached", attached(of), Some(ELSEWHERE)),
                 ("key", list(&of.key), Some(MOVES_RECORDS)),
                 ("partition", list(&of.partition), Some(MOVES_RECORDS)),
                 ("order", list(&of.order), Some(MOVES_RECORDS)),
@@ -349,6 +363,13 @@ impl fmt::Display for ChangeKind {
             } => write!(f, "queues: {option} {to}"),
         }
     }
+}
+
+fn attached(collection: &Collection) -> String {
+    collection
+        .attached
+        .as_ref()
+        .map_or_else(|| "nothing".into(), ToString::to_string)
 }
 
 fn list<T: fmt::Display>(names: &[T]) -> String {

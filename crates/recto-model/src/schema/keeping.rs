@@ -36,6 +36,10 @@ impl Collection {
     /// as [`Schema::keeping`] does for all of a schema.
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
+        if self.attached.is_some() {
+            // What it has is its table's to say.
+            return self.clone();
+        }
         let stays = |field: &Field| self.field(&field.name).map_or(field, |(_, own)| own).clone();
         let is_new = |field: &&Field| recorded.field(&field.name).is_none();
         let fields = recorded.fields.iter().map(stays);

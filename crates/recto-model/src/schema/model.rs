@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::attached::AttachedTable;
 use super::context::Context;
 use super::declared::{Declaration, Declared};
 use super::errors::CollectionError;
@@ -154,8 +155,11 @@ pub struct Collection {
     pub(super) partition: Vec<String>,
     /// The base table's order columns: as declared, completed with the key fields not named.
     pub(super) order: Vec<OrderColumn>,
-    /// How records may be written.
+    /// How records may be written. Those of a table that is attached are as if they were appended, by others.
     pub writes: WriteMode,
+    /// The table that they are read from, if it is one that is there and that nobody writes here. Its views are tables of that keyspace, too,
+    /// of the names that the views have.
+    pub attached: Option<AttachedTable>,
     /// How the base table's partitions are split.
     pub bucket: Option<Bucket>,
     /// Sets of fields whose values no two records may share.
@@ -243,11 +247,12 @@ impl Collection {
         self.key.iter().any(|key| key == field)
     }
 
-    /// The table of the base arrangement. Its name is the collection's; its columns are the
+    /// The table of the base arrangement. Its name is the collection's, or the attached table's; its columns are the
     /// partition fields, the order fields in their directions, and all other fields in the order they
     /// were declared, written plainly.
     pub fn base_table(&self) -> Table {
-        let (table, _) = (self.base().table(&self.name))
+        let base = self.base();
+        let (table, _) = (base.table(&base.table_name(0)))
             .expect("a collection's key is orderable and its fields distinct: checked when made");
         table
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use super::attached::AttachedTable;
 use super::check;
 use super::context::Context;
 use super::declared::{
@@ -36,6 +37,7 @@ const COLLECTION_KEYS: &[&str] = &[
     "partition",
     "order",
     "writes",
+    "attached",
     "bucket",
     "collate",
     "nulls",
@@ -361,6 +363,7 @@ impl Parser<'_, '_> {
             fields,
             key: key_words.map(|key| key.value).unwrap_or_default(),
             writes: table.get("writes").and_then(|value| self.writes(value)),
+            attached: table.get("attached").and_then(|value| self.attached(value)),
             unique: table.get("unique").and_then(|value| self.unique(value)),
             arrangement: self.arrangement(table, false),
             views: table
@@ -431,6 +434,19 @@ impl Parser<'_, '_> {
         };
         Some(Placed {
             value: mode,
+            span: text.span,
+        })
+    }
+
+    fn attached(&mut self, value: &Value<'_>) -> Option<Placed<AttachedTable>> {
+        const EXPECTED: &str =
+            "a table with its keyspace, such as \"shop.orders\"; both are names as collections have them";
+        let text = self.text("attached", value, EXPECTED)?;
+        let Ok(table) = text.text.parse() else {
+            return self.wrong("attached", value, EXPECTED, None);
+        };
+        Some(Placed {
+            value: table,
             span: text.span,
         })
     }

@@ -83,7 +83,10 @@ fn print_collection(text: &mut String, collection: &Collection) {
             entry(text, "order", &list(&collection.order));
         }
     }
-    entry(text, "writes", &quoted(collection.writes));
+    match &collection.attached {
+        Some(table) => entry(text, "attached", &quoted(table)),
+        None => entry(text, "writes", &quoted(collection.writes)),
+    }
     print_bucket(text, collection.bucket.as_ref());
     if !collection.unique.is_empty() {
         let sets: Vec<String> = collection.unique.iter().map(|set| list(set)).collect();
