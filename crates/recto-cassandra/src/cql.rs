@@ -128,8 +128,14 @@ pub(crate) fn string_literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// What a table is called in its keyspace: those that are attached are known with its name before theirs.
+pub(crate) fn name_in_keyspace(table: &str) -> &str {
+    table.split_once('.').map_or(table, |(_, name)| name)
+}
+
 /// `"keyspace"."table"`.
 pub(crate) fn table_name(keyspace: &str, table: &str) -> String {
+    let table = name_in_keyspace(table);
     let mut text = String::with_capacity(keyspace.len() + table.len() + "\"\".\"\"".len());
     push_quoted(&mut text, keyspace);
     text.push('.');

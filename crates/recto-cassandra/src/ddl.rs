@@ -367,20 +367,27 @@ impl SchemaColumn {
         }
     }
 
+    /// What it is to its table, if it is written so; none if Recto does not know.
+    pub(crate) fn kind_of(&self, write: WriteKind) -> Option<ColumnKind> {
+        Some(match self.kind.as_str() {
+            "partition_key" => ColumnKind::Partition,
+            "clustering" if self.clustering_order == "desc" => ColumnKind::Clustering(Direction::Descending),
+            "clustering" => ColumnKind::Clustering(Direction::Ascending),
+            "static" => ColumnKind::Static(write),
+            "regular" => ColumnKind::Regular(write),
+            _ => return None,
+        })
+    }
+
     /// The column; static and regular ones are written as `told`, a column of this name, says, or plainly.
     pub(crate) fn column(&self, told: Option<ColumnKind>, udts: &[SchemaUdt]) -> Result<Column, String> {
         let write = match told {
             Some(ColumnKind::Static(write) | ColumnKind::Regular(write)) => write,
             _ => WriteKind::Plain,
         };
-        let kind = match self.kind.as_str() {
-            "partition_key" => ColumnKind::Partition,
-            "clustering" if self.clustering_order == "desc" => ColumnKind::Clustering(Direction::Descending),
-            "clustering" => ColumnKind::Clustering(Direction::Ascending),
-            "static" => ColumnKind::Static(write),
-            "regular" => ColumnKind::Regular(write),
-            other => return Err(format!("column {} is of the kind {other}", self.name)),
-        };
+        let kind = self
+            .kind_of(write)
+            .ok_or_else(|| format!("column {} is of the kind {}", self.name, self.kind))?;
         Ok(Column {
             name: self.name.clone(),
             ty: parse_type(&self.ty, udts)?,

@@ -21,11 +21,13 @@
 //! | `pace` | how many writes of a bulk are in flight |
 //! | `columns` | whether a writer knows all columns of a table |
 //! | `settings` | what one request may hold, as the cluster says |
+//! | [`attached`] | tables that other programs made |
 //! | `ddl`, `schema` | tables as CQL and back; what tables there are |
 //! | `tables` | making, extending, listing, emptying, dropping them |
 //! | `error` | the driver's errors in the store's words |
 //! | `testing` (a feature) | plain statements and their traces, for tests |
 
+pub mod attached;
 mod cas;
 mod client;
 mod columns;
@@ -58,6 +60,7 @@ mod tls;
 mod values;
 mod write;
 
+pub use attached::{ColumnThere, TableThere, ViewThere};
 pub use config::{CassandraConfig, ClientCertificate, Replication, TlsConfig};
 pub use connect::{create_keyspace, drop_keyspace, plan_keyspace};
 pub use ddl::{add_columns_cql, create_table_cql, drop_table_cql};

@@ -20,7 +20,7 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
 
 use crate::client::{Client, Deadline};
 use crate::config::is_serial;
-use crate::cql::{Selected, Statements};
+use crate::cql::{Selected, Statements, name_in_keyspace};
 use crate::read::{CassandraSnapshot, Rows};
 
 /// The most keys of one request: what services allow that limit it (Cassandra's `partition_keys_in_select_fail_threshold`,
@@ -81,7 +81,7 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
         return Vec::new();
     }
     let cluster = client.session.get_cluster_state();
-    let spec = TableSpec::borrowed(&client.config.keyspace, table.name());
+    let spec = TableSpec::borrowed(&client.config.keyspace, name_in_keyspace(table.name()));
     let mut of_node: HashMap<_, Vec<(usize, Token)>> = HashMap::new();
     for (number, read) in reads.iter().enumerate() {
         let token = Murmur3Partitioner.hash_one(read.partition.get(0).unwrap_or_default());

@@ -10,6 +10,7 @@ use recto_store::{StoreError, StoreErrorKind, TableState};
 use scylla::response::query_result::QueryResult;
 use serde_json::Value;
 
+use crate::attached::is_attached;
 use crate::client::{Client, Deadline};
 use crate::cql::string_literal;
 use crate::ddl::{ALLOW_AUTO_SNAPSHOT, SchemaColumn, SchemaTable, SchemaUdt};
@@ -74,6 +75,10 @@ impl Client {
     /// [`find_tables`](Self::find_tables).
     pub(crate) async fn compare_tables(&self, asked: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
+        let attached: Vec<&Table> = asked.iter().filter(|table| is_attached(table)).collect();
+        if !attached.is_empty() && attached.len() == asked.len() {
+            return self.compare_attached(&attached).await;
+        }
         let doubts = |found: &[FoundTable]| {
             let states = asked.iter().map(|table| state(found, table));
             states

@@ -224,7 +224,7 @@ fn native_type(native: &NativeType) -> Option<Type> {
         NativeType::Duration => Type::Duration,
         NativeType::Float => Type::Float,
         NativeType::Int => Type::Int,
-        NativeType::BigInt => Type::BigInt,
+        NativeType::BigInt | NativeType::Counter => Type::BigInt,
         NativeType::Text => Type::Text,
         NativeType::Timestamp => Type::Timestamp,
         NativeType::Inet => Type::Inet,

@@ -7,6 +7,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+#[cfg(feature = "cassandra")]
+use crate::commands::attach;
 use crate::commands::{
     buckets, completions, config, copy, cursor_keys, demo, describe, design, explain, load, page, queue,
     records, scan, schema, serve, sweep, token, tune, update, upkeep, views,
@@ -128,6 +130,9 @@ pub(crate) enum Command {
     Apply(schema::ApplyArgs),
     /// Shows what the store holds: its collections, fields and arrangements
     Describe(describe::DescribeArgs),
+    /// Pages a table of Cassandra that is there, and that nobody writes here
+    #[cfg(feature = "cassandra")]
+    Attach(attach::AttachArgs),
     /// Loads a CSV or NDJSON file into collections
     Load(load::LoadArgs),
     /// Shows a page of a collection, and turns pages

@@ -196,14 +196,24 @@ impl StoreArgs {
                 ),
             );
         }
+        let options = self.with_parameters(options)?;
         open(&address, options.wait(self.wait()?))
             .await
             .map_err(|error| not_opened(error, MAKES_A_STORE))
     }
 
+    /// The options, with the parameters of the store file for keyspaces of which tables are attached.
+    pub(crate) fn with_parameters(&self, options: OpenOptions) -> Result<OpenOptions> {
+        let parameters = self.config()?.cassandra.into_iter();
+        Ok(parameters.fold(options, |options, (name, value)| {
+            options.cassandra_parameter(name, value)
+        }))
+    }
+
     /// Opens the store as the options say; `hint` is what to do about one that is not there.
     pub(crate) async fn open_with(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
         let address = self.address(DEFAULT_STORE, environment())?;
+        let options = self.with_parameters(options)?;
         session(&address, options.wait(self.wait()?))
             .await
             .map_err(|error| not_opened(error, hint))
@@ -233,6 +243,7 @@ async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<
 /// Opens a store of this process; whoever waits for it is told.
 pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto::Result<Recto> {
     let writes = !options.read_only;
+    let options = with_environment(options);
     let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
     let opened = match Recto::open_with(address, at_once).await {
         Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
@@ -253,6 +264,17 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
     opened.map_err(|error| match address {
         StoreAddress::Embedded(_) if error.kind() == ErrorKind::Unavailable => error.with_hint(IS_HELD),
         _ => error,
+    })
+}
+
+/// The options, with the environment's parameters of Cassandra for keyspaces of which tables are attached: they go before those of a
+/// store file.
+fn with_environment(options: OpenOptions) -> OpenOptions {
+    environment().fold(options, |options, (variable, value)| {
+        match variable.strip_prefix(ENVIRONMENT_PREFIX) {
+            Some(name) => options.cassandra_parameter(name.to_ascii_lowercase(), value),
+            None => options,
+        }
     })
 }
 

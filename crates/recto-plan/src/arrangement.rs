@@ -48,7 +48,8 @@ pub struct Arrangement {
 impl Arrangement {
     /// The arrangement of a collection's base table.
     pub fn base(collection: &Collection) -> Self {
-        Self::new(&collection.base(), collection.name.clone())
+        let base = collection.base();
+        Self::new(&base, base.table_name(0))
             .expect("a collection's key is orderable and its fields distinct: checked when made")
     }
 

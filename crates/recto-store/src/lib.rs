@@ -10,6 +10,7 @@
 //! | [`mod@write`] | mutations, conditions and their outcomes |
 //! | [`kind`] | which store it is |
 //! | [`tables`] | what making and dropping tables returns, limits |
+//! | [`attached`] | tables of other keyspaces beside a store's own, read only |
 //! | [`check`] | what every store refuses |
 //! | [`error`] | [`StoreError`] |
 //! | [`metrics`] | what a store has seen of its servers |
@@ -121,6 +122,7 @@
 //! unless rows or cells have ended; it counts those until they are written over. A store that does not count refuses such a table, and who
 //! asks for the counts of another is refused. A table that is there does not begin to count: it is another table.
 
+pub mod attached;
 pub mod check;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -147,6 +149,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use recto_model::{Cells, Table};
 
+pub use attached::AttachedStore;
 pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};

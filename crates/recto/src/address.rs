@@ -239,10 +239,7 @@ fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
         address.username = Some(percent_decode(user)?);
         address.password = password.map(percent_decode).transpose()?.map(Secret::new);
     }
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        address.set(name, &percent_decode(value)?)?;
-    }
+    address.set_all(query)?;
     Ok(address)
 }
 
@@ -321,6 +318,74 @@ impl CassandraAddress {
         }
     }
 
+    /// Sets the parameters of an address's query.
+    fn set_all(&mut self, query: &str) -> Result<()> {
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            self.set(name, &percent_decode(value)?)?;
+        }
+        Ok(())
+    }
+
+    /// The address that [`to_recorded`](Self::to_recorded) wrote, with parameters that hold where it says nothing.
+    #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
+    pub(crate) fn recorded<'p>(
+        text: &str,
+        parameters: impl IntoIterator<Item = (&'p str, &'p str)>,
+    ) -> Result<Self> {
+        let StoreAddress::Cassandra(given) = text.parse()? else {
+            return Err(invalid("the address of a keyspace begins with cassandra://"));
+        };
+        let mut address = Self::new(given.hosts, given.keyspace);
+        for (name, value) in parameters {
+            address.set(name, value)?;
+        }
+        address.set_all(text.split_once('?').map_or("", |(_, query)| query))?;
+        Ok(address)
+    }
+
+    /// How it is reached, as text that may be kept: without credentials, and without what only who writes needs.
+    #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
+    pub(crate) fn to_recorded(&self) -> String {
+        let path = |path: &PathBuf| {
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            absolute.to_string_lossy().into_owned()
+        };
+        let parameters = [
+            ("tls", self.tls.then(|| "true".to_owned())),
+            ("tls_ca", self.tls_ca.as_ref().map(path)),
+            (
+                "tls_check_server_name",
+                (!self.tls_check_server_name).then(|| "false".to_owned()),
+            ),
+            ("tls_certificate", self.tls_certificate.as_ref().map(path)),
+            ("tls_key", self.tls_key.as_ref().map(path)),
+            ("local_datacenter", self.local_datacenter.clone()),
+            (
+                "consistency",
+                self.consistency.and_then(consistency_text).map(str::to_owned),
+            ),
+            (
+                "connect_timeout_ms",
+                self.connect_timeout.map(|time| time.as_millis().to_string()),
+            ),
+            ("retries", self.retries.map(|retries| retries.to_string())),
+            ("pool_size", self.pool_size.map(|size| size.to_string())),
+        ];
+        let said = parameters.into_iter().filter_map(|(name, value)| {
+            let value = percent_encoding::utf8_percent_encode(&value?, percent_encoding::NON_ALPHANUMERIC)
+                .to_string();
+            Some(format!("{name}={value}"))
+        });
+        let query = said.collect::<Vec<_>>().join("&");
+        let mark = if query.is_empty() { "" } else { "?" };
+        format!(
+            "cassandra://{}/{}{mark}{query}",
+            self.hosts.join(","),
+            self.keyspace
+        )
+    }
+
     /// Sets the parameter `name`, as an address, an environment or a file gives it.
     ///
     /// # Errors
@@ -386,18 +451,27 @@ fn serial_consistency(value: &str) -> Result<ConsistencyLevel> {
     }
 }
 
+/// Levels of reads and writes, as addresses have them.
+const LEVELS: [(&str, ConsistencyLevel); 5] = [
+    ("one", ConsistencyLevel::One),
+    ("local_one", ConsistencyLevel::LocalOne),
+    ("quorum", ConsistencyLevel::Quorum),
+    ("local_quorum", ConsistencyLevel::LocalQuorum),
+    ("all", ConsistencyLevel::All),
+];
+
 fn consistency(value: &str) -> Result<ConsistencyLevel> {
-    Ok(match value {
-        "one" => ConsistencyLevel::One,
-        "local_one" => ConsistencyLevel::LocalOne,
-        "quorum" => ConsistencyLevel::Quorum,
-        "local_quorum" => ConsistencyLevel::LocalQuorum,
-        "all" => ConsistencyLevel::All,
-        _ => {
-            return Err(invalid(format!("{value:?} is not a consistency level"))
-                .with_hint("levels are one, local_one, quorum, local_quorum, all"));
-        }
+    let found = LEVELS.into_iter().find(|(text, _)| *text == value);
+    found.map(|(_, level)| level).ok_or_else(|| {
+        invalid(format!("{value:?} is not a consistency level"))
+            .with_hint("levels are one, local_one, quorum, local_quorum, all")
     })
+}
+
+#[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
+fn consistency_text(level: ConsistencyLevel) -> Option<&'static str> {
+    let found = LEVELS.into_iter().find(|(_, one)| *one == level);
+    found.map(|(text, _)| text)
 }
 
 #[cfg(test)]
@@ -421,6 +495,30 @@ mod tests {
         assert!(!format!("{address:?}").contains("p@ss"));
         let shown = StoreAddress::Cassandra(Box::new(address)).to_string();
         assert_eq!(shown, "cassandra://db1:9042,db2:9043,[::1]:9042/shop");
+    }
+
+    #[test]
+    fn what_is_recorded_of_an_address_has_no_credentials_and_is_heard_first() {
+        let given = "cassandra://ada:p%40ss@db1,[::1]:9043/shop?consistency=quorum&local_datacenter=dc%201&tls_ca=/ca.pem";
+        let text = cassandra(given).to_recorded();
+        assert_eq!(
+            text,
+            "cassandra://db1:9042,[::1]:9043/shop?tls=true&tls_ca=%2Fca%2Epem&local_datacenter=dc%201&consistency=quorum"
+        );
+        let parameters = [
+            ("username", "bob"),
+            ("password", "x"),
+            ("consistency", "one"),
+            ("retries", "3"),
+        ];
+        let read = CassandraAddress::recorded(&text, parameters).unwrap();
+        assert_eq!((read.username.as_deref(), read.retries), (Some("bob"), Some(3)));
+        assert_eq!(
+            (read.consistency, read.tls),
+            (Some(ConsistencyLevel::Quorum), true)
+        );
+        assert_eq!(read.hosts, ["db1:9042", "[::1]:9043"]);
+        assert_eq!(read.to_recorded().replace("&retries=3", ""), text);
     }
 
     #[test]

@@ -131,6 +131,7 @@ impl Change {
 
     async fn run(self) -> Result<Changed> {
         let Asked { core, what } = self.asked?;
+        core.check_written_here()?;
         let ttl_seconds = self.time_to_live.map(ttl_seconds).transpose()?;
         if core.definition.writes == WriteMode::Update {
             let (cells, becomes) = becomes(&core, what, ttl_seconds);

@@ -293,6 +293,23 @@ impl CollectionCore {
         Some(needed.map(|(index, _)| index).collect())
     }
 
+    /// Refuses to write records of a table that is attached.
+    pub(crate) fn check_written_here(&self) -> Result<()> {
+        let name = &self.definition.name;
+        self.definition.attached.as_ref().map_or(Ok(()), |table| {
+            Err(Error::new(
+                ErrorKind::NotOffered,
+                format!("collection {name} is read only: it is attached to table {table}, which nobody writes here"),
+            )
+            .with_hint("write it where it is, by CQL"))
+        })
+    }
+
+    /// Whether what it reads is at the end of a network.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.definition.attached.is_some() || self.shared.store.limits().remote
+    }
+
     /// Whether a put replaces the whole row (or leaves what it does not name).
     pub(crate) fn replaces(&self) -> bool {
         self.definition.writes != WriteMode::Append

@@ -47,7 +47,7 @@ pub(crate) fn explain(
     };
     let store = &core.shared.store;
     let limit = if plan.shape == Shape::Intersect {
-        first_chunk_rows(spec.size + 1, store.limits().remote)
+        first_chunk_rows(spec.size + 1, core.is_remote())
     } else {
         rows_at_once(plan, spec)
     };
@@ -70,7 +70,7 @@ pub(crate) fn explain(
         })
     });
     let mut sources: Vec<ExplainedSource> = sources.collect();
-    if store.limits().remote && (!plan.residual.is_empty() || !plan.views.is_empty()) {
+    if core.is_remote() && (!plan.residual.is_empty() || !plan.views.is_empty()) {
         tell_of_repeats(&mut sources, spec);
     }
     let round_trips = expected_round_trips(plan, spec, &round_trips);

@@ -74,6 +74,8 @@
 //! stream that is dropped in between is read again by the next stream, from whatever cursor that begins with.
 
 mod address;
+#[cfg(feature = "cassandra")]
+mod attach;
 mod batch;
 mod beside;
 pub mod blocking;

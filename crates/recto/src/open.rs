@@ -65,6 +65,62 @@ pub(crate) async fn open(
     }
 }
 
+/// Reaches a keyspace of which tables are attached: nothing is made there, and nothing but `SELECT` is sent.
+#[cfg(feature = "cassandra")]
+pub(crate) async fn reach(
+    address: &CassandraAddress,
+    environment: &Environment,
+) -> Result<Arc<recto_cassandra::CassandraStore>> {
+    let config = cassandra_config(address)?;
+    let connected = recto_cassandra::CassandraStore::connect(config, environment.clone()).await;
+    Ok(Arc::new(
+        connected.map_err(|error| not_reached(&address.keyspace, error))?,
+    ))
+}
+
+#[cfg(feature = "cassandra")]
+fn not_reached(keyspace: &str, error: StoreError) -> Error {
+    let hint = error.hint().map(str::to_owned);
+    let is_absent = error.kind() == recto_store::StoreErrorKind::Table;
+    let error = Error::from(error);
+    let kind = if is_absent {
+        ErrorKind::NotFound
+    } else {
+        error.kind()
+    };
+    let hint = match hint {
+        _ if is_absent => "keyspaces that are attached are there: see its name".to_owned(),
+        Some(hint) if kind == ErrorKind::Unauthorized => format!(
+            "{hint}: RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD, or a store file, have them; they are not recorded"
+        ),
+        Some(hint) => hint,
+        None => "see whether its nodes are up".to_owned(),
+    };
+    let message = format!(
+        "keyspace {keyspace}, from which tables are attached, cannot be reached: {}",
+        error.message()
+    );
+    Error::new(kind, message).with_hint(hint).with_source(error)
+}
+
+/// The same, at an address as the catalog has it.
+#[cfg(feature = "cassandra")]
+pub(crate) async fn reach_recorded(
+    address: &str,
+    environment: &Environment,
+    options: &OpenOptions,
+) -> Result<Arc<dyn Store>> {
+    let parameters = options.cassandra.iter();
+    let parameters = parameters.map(|(name, value)| (name.as_str(), value.reveal()));
+    let address = CassandraAddress::recorded(address, parameters)?;
+    Ok(reach(&address, environment).await? as Arc<dyn Store>)
+}
+
+#[cfg(not(feature = "cassandra"))]
+pub(crate) async fn reach_recorded(_: &str, _: &Environment, _: &OpenOptions) -> Result<Arc<dyn Store>> {
+    Err(not_built("cassandra"))
+}
+
 /// What applying `schema` would do where there is no store yet.
 pub(crate) async fn plan_without_store(
     address: &StoreAddress,

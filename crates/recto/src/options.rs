@@ -6,6 +6,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_store::{ReadOptions, WriteOptions};
 
+use crate::address::Secret;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 
@@ -35,6 +36,9 @@ pub struct OpenOptions {
     /// for reads, 10 s for writes. An address that gives one is heard first.
     pub request_timeout: Option<Duration>,
     pub(crate) cursor_keys: Option<GivenKeys>,
+    /// What holds for keyspaces of which tables are attached, unless the store recorded otherwise.
+    #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
+    pub(crate) cassandra: Vec<(String, Secret)>,
     pub(crate) environment: Option<Environment>,
 }
 
@@ -105,6 +109,14 @@ impl OpenOptions {
     #[must_use]
     pub fn cursor_keys(mut self, keys: &[u8]) -> Self {
         self.cursor_keys = Some(GivenKeys(keys.into()));
+        self
+    }
+
+    /// What holds for every keyspace of which tables are attached, unless the store recorded otherwise: `username`, `password`
+    /// and the other parameters that [`CassandraAddress::set`](crate::CassandraAddress::set) takes. A store records how such a keyspace is reached without credentials.
+    #[must_use]
+    pub fn cassandra_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.cassandra.push((name.into(), Secret::new(value)));
         self
     }
 

@@ -1,16 +1,18 @@
 //! An open store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
 use recto_pieces::{BucketMetrics, BucketedStore};
 use recto_plan::cursor::KeyRing;
 use recto_queue::StoreOptions;
-use recto_store::{Store, StoreMetrics};
+use recto_store::{AttachedStore, Store, StoreMetrics};
 
 use crate::address::StoreAddress;
 use crate::batch::WriteBatch;
@@ -83,6 +85,8 @@ struct Own {
     /// What the store's tables were last looked at as.
     tables_version: tokio::sync::Mutex<Option<String>>,
     operations: Operations,
+    /// What reaches keyspaces of which tables are attached.
+    attached: Arc<AttachedStore>,
     options: OpenOptions,
     /// Opened by whoever asks first.
     queues: tokio::sync::OnceCell<Queues>,
@@ -187,7 +191,8 @@ impl Recto {
 
     async fn start(opened: Opened, environment: Environment, options: OpenOptions) -> Result<Self> {
         let stamps = Arc::new(Stamps::after(opened.store.newest_stamp(), environment.clone()));
-        let (store, buckets) = in_buckets(opened.store, &environment, &stamps);
+        let attached = Arc::new(AttachedStore::over(opened.store));
+        let (store, buckets) = in_buckets(Arc::clone(&attached) as Arc<dyn Store>, &environment, &stamps);
         let catalog = Catalog::new(&store, &environment, options.request_timeout);
         // Where nobody else writes what is held does not grow old.
         let is_remote = store.limits().remote;
@@ -217,12 +222,46 @@ impl Recto {
                 applying: tokio::sync::Mutex::default(),
                 tables_version: tokio::sync::Mutex::default(),
                 operations: opened.operations,
+                attached,
                 options,
                 queues: tokio::sync::OnceCell::new(),
             }),
         };
+        recto.reach_attached().await?;
         recto.look_at_tables(true).await?;
         Ok(recto)
+    }
+
+    /// Reaches the keyspaces of which tables are attached, if it does not yet. A future of no type of its own: what it awaits is deep.
+    fn reach_attached(&self) -> BoxFuture<'_, Result<()>> {
+        self.reach_unreached().boxed()
+    }
+
+    async fn reach_unreached(&self) -> Result<()> {
+        let schema = self.schema();
+        let tables = schema.collections.iter().filter_map(|one| one.attached.as_ref());
+        let keyspaces = tables.map(|table| table.keyspace.as_str());
+        let unreached: BTreeSet<&str> = keyspaces
+            .filter(|keyspace| !self.own.attached.reaches(keyspace))
+            .collect();
+        if unreached.is_empty() {
+            return Ok(());
+        }
+        let addresses = self.catalog().attached().await?;
+        for keyspace in unreached {
+            if let Some(address) = addresses.get(keyspace) {
+                let (environment, options) = (&self.shared.environment, &self.own.options);
+                let store = open::reach_recorded(address, environment, options).await?;
+                self.own.attached.reach(keyspace, store);
+            }
+        }
+        Ok(())
+    }
+
+    /// The store with those that reach keyspaces of which tables are attached.
+    #[cfg(feature = "cassandra")]
+    pub(crate) fn attached(&self) -> &AttachedStore {
+        &self.own.attached
     }
 
     /// Looks whether the tables of the schema are there and are what it says, if any was changed since they
@@ -417,6 +456,9 @@ impl Recto {
         let is_applying = self.own.applying.try_lock().is_err();
         let is_newer = recorded.is_some_and(|recorded| self.shared.holding.hold_newer(recorded));
         self.shared.holding.was_asked(asked_nanos);
+        if is_newer {
+            self.reach_attached().await?;
+        }
         self.look_at_tables(is_newer).await?;
         Ok(is_newer && !is_applying)
     }

@@ -5,6 +5,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `attached` | attaching a table that is there |
 //! | `buckets` | the buckets that partitions are kept in |
 //! | `checked_buckets` | what is wrong with them |
 //! | `copies` | one store into another |
@@ -14,6 +15,7 @@
 //! | `tools` | looking after the store |
 //! | `views` | how far its views are, and whether they are true |
 
+mod attached;
 mod buckets;
 mod checked_buckets;
 mod copies;
@@ -37,6 +39,7 @@ use serde_json::{Map, Value as Json};
 use crate::error::{Error, ErrorKind, Result};
 pub use crate::paging::{Estimate, PageCost};
 pub use crate::present::Versioned;
+pub use attached::{AttachReport, AttachRequest, LeftOut};
 pub use buckets::{
     BucketFigures, BucketList, BucketMetrics, BucketPartition, BucketPartitions, BucketStatus, BucketTarget,
     BucketsRequest, MendProgress, MendReport, MendRequest,

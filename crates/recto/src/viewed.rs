@@ -58,6 +58,9 @@ impl Written {
 impl Viewed {
     /// None if its writes are of one table only.
     pub(crate) fn new(recorded: &Recorded, collection: &Collection) -> Option<Self> {
+        if collection.attached.is_some() {
+            return None;
+        }
         let written = recorded
             .views
             .of(&collection.name)

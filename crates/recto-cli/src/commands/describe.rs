@@ -105,7 +105,7 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
     console.line("")?;
     for collection in &schema.collections {
         let fields = counted(collection.fields.len() as u64, "field", "fields");
-        let rest = console.paint(Tone::Dim, &format!("{} · {fields}", collection.writes));
+        let rest = console.paint(Tone::Dim, &format!("{} · {fields}", written(collection)));
         console.line(format_args!(
             "  {:width$}  {:arranged$}  {rest}",
             collection.name,
@@ -115,11 +115,20 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
     Ok(())
 }
 
+/// How its records are written; of a table that is attached, which one that is.
+fn written(collection: &Collection) -> String {
+    let attached = collection.attached.as_ref();
+    attached.map_or_else(
+        || collection.writes.to_string(),
+        |table| format!("read only, of {table}"),
+    )
+}
+
 fn draw_collection(collection: &Collection, console: &mut Console) -> Result<()> {
     console.line(console.paint(Tone::Strong, &collection.name))?;
     console.line(format_args!("  arrangement  {}", collection.base()))?;
     console.line(format_args!("  key          {}", collection.key.join(", ")))?;
-    console.line(format_args!("  writes       {}", collection.writes))?;
+    console.line(format_args!("  writes       {}", written(collection)))?;
     for arrangement in collection.arrangements().iter().skip(1) {
         console.line(format_args!(
             "  view         {} {arrangement}",
@@ -153,7 +162,7 @@ fn collection_json(collection: &Collection) -> Json {
         "key": collection.key,
         "partition": base.partition,
         "order": base.order.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "writes": collection.writes.to_string(),
+        "writes": if collection.attached.is_some() { "none" } else { collection.writes.as_str() },
         "views": collection.views.iter().map(|view| view.name.clone()).collect::<Vec<_>>(),
     })
 }

@@ -1,5 +1,7 @@
 //! The commands.
 
+#[cfg(feature = "cassandra")]
+pub(crate) mod attach;
 pub(crate) mod buckets;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -41,6 +43,8 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Plan(args) => schema::plan(&args, console).await,
         Command::Apply(args) => schema::apply(&args, console).await,
         Command::Describe(args) => describe::run(&args, &*args.store.open_to_read().await?, console).await,
+        #[cfg(feature = "cassandra")]
+        Command::Attach(args) => attach::run(&args, console).await,
         Command::Design(args) => design::run(&args, console),
         Command::Load(args) => load::run(&args, args.store.open().await?, console).await,
         Command::Page(args) => page::run(&args, &*args.store.open_to_read().await?, console).await,

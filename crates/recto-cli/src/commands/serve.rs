@@ -37,7 +37,8 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     Server::check(&config)?;
     let store = args.server.store();
     let address = store.address(DEFAULT_STORE, environment())?;
-    let recto = open(&address, OpenOptions::new().wait(store.wait()?)).await?;
+    let options = store.with_parameters(OpenOptions::new())?;
+    let recto = open(&address, options.wait(store.wait()?)).await?;
     keep_loads_in(&address, &mut config);
     allow_open_files();
     start_logs(&config);

@@ -73,6 +73,23 @@ pub enum ChangeKind {
     },
 }
 
+impl ChangeKind {
+    /// The collection that changes, if one does that was there and stays.
+    pub fn collection(&self) -> Option<&String> {
+        match self {
+            Self::FieldAdded { collection, .. }
+            | Self::FieldRemoved { collection, .. }
+            | Self::FieldRetyped { collection, .. }
+            | Self::FieldsReordered { collection }
+            | Self::OptionChanged { collection, .. }
+            | Self::ViewAdded { collection, .. }
+            | Self::ViewRemoved { collection, .. }
+            | Self::ViewChanged { collection, .. } => Some(collection),
+            _ => None,
+        }
+    }
+}
+
 impl Schema {
     /// What changes from this schema to `to`: types first, then collections, in the order of `to`,
     /// then what is gone, then what holds for queues: what `to` does not say of these is not changed. Empty if the two say the

@@ -32,13 +32,18 @@ fn describe(collection: &Collection) -> Json {
         .iter()
         .map(|field| describe_field(collection, field))
         .collect();
-    json!({
+    let mut told = json!({
         "name": collection.name,
         "writes": collection.writes.as_str(),
         "key": collection.key,
         "fields": fields,
         "views": views(collection),
-    })
+    });
+    if let Some(table) = &collection.attached {
+        told["writes"] = json!("none");
+        told["attached"] = json!(table.to_string());
+    }
+    told
 }
 
 fn describe_field(collection: &Collection, field: &Field) -> Json {

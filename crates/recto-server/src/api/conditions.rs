@@ -46,10 +46,16 @@ impl Condition {
             return Ok(Self::None);
         };
         if collection.writes != WriteMode::Update {
+            let why = match &collection.attached {
+                Some(table) => format!("they are read from table {table}"),
+                None => format!(
+                    "they are written with writes = \"{}\"",
+                    collection.writes.as_str()
+                ),
+            };
             let detail = format!(
-                "{name} needs versions, which records of {} do not have: they are written with writes = \"{}\"",
-                collection.name,
-                collection.writes.as_str()
+                "{name} needs versions, which records of {} do not have: {why}",
+                collection.name
             );
             return Err(Error::new(ErrorKind::NotOffered, detail)
                 .with_hint("without it, the last writer wins")

@@ -41,11 +41,12 @@ pub(super) struct May {
 }
 
 impl May {
-    pub(super) fn of(access: &Access, collection: &str) -> Self {
+    pub(super) fn of(access: &Access, collection: &Collection) -> Self {
+        let (name, is_written) = (&collection.name, collection.attached.is_none());
         Self {
-            write: access.allows(collection, Operation::Write),
-            delete: access.allows(collection, Operation::Delete),
-            export: access.allows(collection, Operation::Export),
+            write: is_written && access.allows(name, Operation::Write),
+            delete: is_written && access.allows(name, Operation::Delete),
+            export: access.allows(name, Operation::Export),
         }
     }
 }
@@ -86,7 +87,7 @@ pub(super) async fn get(
     let asking = Asking {
         session: &session,
         collection,
-        may: May::of(&access, &name),
+        may: May::of(&access, collection),
         others: Others {
             schema: &schema,
             access: &access,

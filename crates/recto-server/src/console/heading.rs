@@ -35,7 +35,7 @@ pub(super) fn arrangement(collection: &Collection) -> Markup {
     html! {
         (arranged(base.partition, &order))
         span.dim {
-            " · " (writes(collection.writes))
+            " · " (writes(collection))
             @if !collection.views.is_empty() { " · " (counted(collection.views.len() as u64, "view", "views")) }
         }
     }
@@ -57,8 +57,11 @@ pub(super) fn arranged(partition: &[String], order: &[String]) -> Markup {
     }
 }
 
-fn writes(mode: WriteMode) -> &'static str {
-    match mode {
+fn writes(collection: &Collection) -> &'static str {
+    if collection.attached.is_some() {
+        return "read only";
+    }
+    match collection.writes {
         WriteMode::Append => "append only",
         WriteMode::Overwrite => "last writer wins",
         WriteMode::Update => "changed by version",

@@ -30,8 +30,9 @@ pub(super) async fn get(
 ) -> Result<Response, Failure> {
     let subject = Subject::of(&app, &access, &name, query, Operation::Read).await?;
     let record = subject.record().await?;
-    let may = May::of(&access, &name);
+    let may = May::of(&access, &subject.collection);
     let append = subject.collection.writes == WriteMode::Append;
+    let read_only = subject.collection.attached.as_ref();
     let notice = match first(&subject.parameters, "done") {
         Some("saved") => Some("The record was saved."),
         Some("written") => Some("The record was written."),
@@ -41,7 +42,11 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { (title(&subject)) }
-                @if append { p.arrangement { "Append only: it can be deleted, but not edited." } }
+                @if let Some(table) = read_only {
+                    p.arrangement { "Read only: a row of table " b { (table.to_string()) } "." }
+                } @else if append {
+                    p.arrangement { "Append only: it can be deleted, but not edited." }
+                }
             }
             div.actions {
                 @if may.write && !append { a.button.primary href=(subject.href("edit", &subject.key)) { "Edit" } }

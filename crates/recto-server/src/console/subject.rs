@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use recto::Session;
 use recto::schema::Collection;
 use recto::session::{JsonRecord, Versioned};
+use recto::{Error, ErrorKind, Session};
 
 use super::page_url::{PageUrl, Parameters, first, parameters};
 use super::table::key_of;
@@ -36,6 +36,18 @@ impl Subject {
         let collection = schema
             .collection(name)
             .ok_or_else(|| Problem::no_collection(name))?;
+        if let Some(table) = collection
+            .attached
+            .as_ref()
+            .filter(|_| operation != Operation::Read)
+        {
+            let message = format!(
+                "collection {name} is read only: it is attached to table {table}, which nobody writes here"
+            );
+            return Err(Error::new(ErrorKind::NotOffered, message)
+                .with_hint("write it where it is, by CQL")
+                .into());
+        }
         let parameters = parameters(query.unwrap_or_default().as_bytes());
         let back = first(&parameters, "back").unwrap_or_default();
         Ok(Self {

@@ -18,6 +18,9 @@ pub(super) fn about(collection: &Collection) -> String {
     let base = collection.base();
     let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
     let writes = match collection.writes {
+        _ if collection.attached.is_some() => {
+            "Records are read from a table that other programs write; here they are read only."
+        }
         WriteMode::Append => APPEND,
         WriteMode::Overwrite => "A record that is put takes the place of one with its key.",
         WriteMode::Update => {
@@ -85,7 +88,11 @@ pub(super) fn schema() -> Json {
 pub(super) fn of_collection(collection: &Collection, access: &Access) -> Map<String, Json> {
     let name = &collection.name;
     let base = format!("/v1/collections/{name}");
-    let allows = |operation| access.allows(name, operation);
+    let changes = |operation| matches!(operation, Operation::Write | Operation::Delete);
+    let allows = |operation| {
+        let is_read_only = collection.attached.is_some() && changes(operation);
+        !is_read_only && access.allows(name, operation)
+    };
     let mut paths = Map::from_iter([(base.clone(), json!({ "get": describe(name) }))]);
     let mut record = Map::new();
     if allows(Operation::Read) {

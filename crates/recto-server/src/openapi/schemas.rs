@@ -300,7 +300,11 @@ fn collection() -> Json {
     let view = object(members(view), &["name", "partition", "order"]);
     let properties = json!({
         "name": name,
-        "writes": { "enum": ["update", "overwrite", "append"] },
+        "writes": { "enum": ["update", "overwrite", "append", "none"] },
+        "attached": {
+            "type": "string",
+            "description": "The table that its records are read from, if it is one of another keyspace, which nobody writes here.",
+        },
         "key": names,
         "fields": { "type": "array", "items": field },
         "views": { "type": "array", "items": view },

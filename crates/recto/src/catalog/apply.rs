@@ -66,7 +66,9 @@ impl Intent {
         let mut queues = None;
         for change in before(recorded, found).difference(&schema) {
             plan.changes.push(found.tell(&change));
-            plan.refused.extend(refusal(&change));
+            if !is_of_attached(&change, &recorded.schema, &schema) {
+                plan.refused.extend(refusal(&change));
+            }
             if is_of_queues(&change) {
                 queues = Some(change_of(asked));
             }
@@ -83,9 +85,11 @@ impl Intent {
             if let Some(collection) = recorded.schema.collection(name)
                 && is_removed(name)
             {
-                dropped.push(name.clone());
-                let views = recorded.views.of(name);
-                dropped.extend(views.map(|view| view.table_name(collection)));
+                if collection.attached.is_none() {
+                    dropped.push(name.clone());
+                    let views = recorded.views.of(name);
+                    dropped.extend(views.map(|view| view.table_name(collection)));
+                }
             } else if found.strays.contains(name) && asked.collection(name).is_none() {
                 dropped.push(name.clone());
                 let rows = found.rows_lost(name);
@@ -133,6 +137,14 @@ impl Intent {
             after: After { dropped, queues },
         }
     }
+}
+
+/// Whether a change is of a collection that was attached and is: it follows its table, and nothing has to be done.
+fn is_of_attached(change: &Change, recorded: &Schema, schema: &Schema) -> bool {
+    let is_attached =
+        |schema: &Schema, name: &str| schema.collection(name).is_some_and(|one| one.attached.is_some());
+    let is_both = |name: &String| is_attached(recorded, name) && is_attached(schema, name);
+    change.kind.collection().is_some_and(is_both)
 }
 
 /// What is recorded, and what holds for queues.
@@ -188,6 +200,7 @@ fn views_on_their_way(
 fn views_that_go<'a>(schema: &'a Schema, views: &'a KeptViews) -> impl Iterator<Item = String> + 'a {
     views.tables.iter().filter_map(|one| {
         let collection = schema.collection(&one.collection)?;
+        let collection = Some(collection).filter(|one| one.attached.is_none())?;
         let is_declared = collection.view(&one.view.name) == Some(&one.view);
         (!one.stays() || !is_declared).then(|| one.table_name(collection))
     })
@@ -321,7 +334,7 @@ fn table_changes(
     views: &KeptViews,
 ) -> Vec<TableChange> {
     let mut changes = Vec::new();
-    for collection in &schema.collections {
+    for collection in schema.collections.iter().filter(|one| one.attached.is_none()) {
         let there = recorded.schema.collection(&collection.name);
         let is_gone = found.gone.contains(&collection.name);
         let base = there.filter(|_| !is_gone).map(|there| there.base_table());

@@ -9,9 +9,11 @@
 //! | `tables` | which tables there are, beside what is recorded |
 //! | `views` | the tables of views, with their states |
 //! | `queues` | what holds for all queues, which a schema says and the catalog does not record |
+//! | `attached` | how keyspaces are reached of which tables are attached |
 //! | `apply` | making a store hold a schema |
 
 pub(crate) mod apply;
+pub(crate) mod attached;
 pub(crate) mod change;
 pub(crate) mod queues;
 pub(crate) mod tables;
@@ -41,6 +43,8 @@ use views::{KeptView, KeptViews};
 const TABLE: &str = "recto_catalog";
 /// The version of what the row of the schema holds.
 const SCHEMA_VERSION: i32 = 2;
+/// The same of a schema with tables that are attached, which earlier releases would not know.
+const WITH_ATTACHED: i32 = 3;
 /// The one before, which knew no views.
 const WITHOUT_VIEWS: i32 = 1;
 /// The version of what the row of the cursor keys holds.
@@ -250,8 +254,13 @@ impl<'a> Catalog<'a> {
     /// Another was recorded meanwhile.
     pub(crate) async fn record_schema(&self, schema: &Schema, views: &KeptViews, after: u64) -> Result<u64> {
         let generation = after + 1;
+        let is_attached = schema.collections.iter().any(|one| one.attached.is_some());
         let entry = Entry {
-            version: SCHEMA_VERSION,
+            version: if is_attached {
+                WITH_ATTACHED
+            } else {
+                SCHEMA_VERSION
+            },
             generation,
             body: format!("{}\n{}", views.to_text(), schema.to_toml()).into_bytes(),
         };
@@ -356,10 +365,10 @@ impl<'a> Catalog<'a> {
             .get(1)
             .and_then(|cell| cell.try_into().ok())
             .map(i32::from_be_bytes);
-        let newest = if name == SCHEMA {
-            SCHEMA_VERSION
-        } else {
-            CURSOR_KEYS_VERSION
+        let newest = match name {
+            SCHEMA => WITH_ATTACHED,
+            attached::ATTACHED => attached::ATTACHED_VERSION,
+            _ => CURSOR_KEYS_VERSION,
         };
         let version = match version {
             Some(version) if (1..=newest).contains(&version) => version,
@@ -557,6 +566,21 @@ mod tests {
     /// Version and generation in hexadecimal, then the body.
     const GOLDEN: &str = include_str!("golden/catalog-v2.txt");
     const GOLDEN_V1: &str = include_str!("golden/catalog-v1.txt");
+
+    const GOLDEN_ATTACHED: &str = include_str!("golden/catalog-v3.txt");
+
+    #[test]
+    fn what_is_attached_is_recorded_as_every_release_reads_it() {
+        let recorded = read_schema(Some(entry(GOLDEN_ATTACHED))).unwrap();
+        let text = format!("{}\n{}", recorded.views.to_text(), recorded.schema.to_toml());
+        assert_eq!(text, GOLDEN_ATTACHED.split_once('\n').unwrap().1);
+        let tables: Vec<String> = recorded
+            .tables()
+            .iter()
+            .map(|(_, table)| table.name().to_owned())
+            .collect();
+        assert_eq!(tables, ["shop.orders", "shop.orders_by_status"]);
+    }
 
     /// The entry that a golden text is of.
     fn entry(golden: &str) -> Entry {

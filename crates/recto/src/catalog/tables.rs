@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::Table;
-use recto_model::schema::{Change, ChangeKind, Schema};
+use recto_model::schema::{AttachedTable, Change, ChangeKind, Collection, Schema};
 use recto_store::{ReadOptions, Store, StoreError, TableState};
 
 use super::queues::FoundQueues;
@@ -32,6 +32,9 @@ pub(crate) struct Problem {
 impl Problem {
     fn of(collection: &str, table: &Table, state: TableState) -> Option<Self> {
         let name = table.name();
+        if AttachedTable::keyspace_of(name).is_some() {
+            return Self::of_attached(collection, name, state);
+        }
         match state {
             TableState::AsAsked => None,
             TableState::Missing if name != collection => Some(Self {
@@ -48,6 +51,19 @@ impl Problem {
                        anew, empty. Other collections are served meanwhile",
             }),
         }
+    }
+
+    fn of_attached(collection: &str, table: &str, state: TableState) -> Option<Self> {
+        let difference = match state {
+            TableState::AsAsked => return None,
+            TableState::Missing => "is gone".to_owned(),
+            TableState::Other(difference) => format!("is not what it was: {difference}"),
+        };
+        Some(Self {
+            message: format!("table {table}, from which collection {collection} is read, {difference}"),
+            hint: "`recto attach` again takes it as it is now; or undo that change; or `recto apply --remove COLLECTION` forgets the \
+                   collection. Others are served meanwhile",
+        })
     }
 
     pub(crate) fn error(&self) -> Error {
@@ -81,6 +97,8 @@ pub(crate) struct FoundTables {
     pub(crate) gone: BTreeSet<String>,
     /// The numbers of recorded views whose table is not there.
     pub(crate) gone_views: BTreeSet<u64>,
+    /// Recorded collections that are attached.
+    attached: BTreeSet<String>,
     /// Collections, recorded or asked for, whose table is not what the schema says, with how it differs.
     pub(crate) other: BTreeMap<String, String>,
     /// Recto's tables that no recorded schema names.
@@ -125,6 +143,7 @@ impl FoundTables {
             found.queues = Some(FoundQueues::look(catalog).await?);
         }
         found.look_at_views(store, recorded).await?;
+        found.look_at_attached(store, asked).await?;
         let kept = recorded;
         let recorded = &recorded.schema;
         let added = asked.collections.iter();
@@ -133,8 +152,11 @@ impl FoundTables {
             .collections
             .iter()
             .chain(added)
+            .filter(|one| one.attached.is_none())
             .map(|one| one.base_table())
             .collect();
+        let attached = recorded.collections.iter().filter(|one| one.attached.is_some());
+        found.attached = attached.map(|one| one.name.clone()).collect();
         let mut uncounted = Vec::new();
         for (table, state) in tables.iter().zip(store.compare_tables(&tables).await?) {
             let name = table.name().to_owned();
@@ -177,6 +199,7 @@ impl FoundTables {
         let views = recorded.views.tables.iter().filter(|view| view.is_written());
         let views = views.filter_map(|view| {
             let collection = recorded.schema.collection(&view.collection)?;
+            let collection = Some(collection).filter(|one| one.attached.is_none())?;
             Some((view, view.table(collection).ok()?))
         });
         let (views, tables): (Vec<_>, Vec<Table>) = views.unzip();
@@ -203,6 +226,25 @@ impl FoundTables {
         Ok(())
     }
 
+    /// Looks at the tables that are asked to be attached.
+    async fn look_at_attached(&mut self, store: &Arc<dyn Store>, asked: &Schema) -> Result<()> {
+        let attached = asked.collections.iter().filter(|one| one.attached.is_some());
+        let tables = attached.flat_map(|one| {
+            let tables = tables_there(one).into_iter();
+            tables.map(|table| (one.name.clone(), table))
+        });
+        let (names, tables): (Vec<String>, Vec<Table>) = tables.unzip();
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let states = store.compare_tables(&tables).await?;
+        for ((name, table), state) in names.into_iter().zip(&tables).zip(states) {
+            let problem = Problem::of(&name, table, state).map(|problem| problem.error().to_string());
+            self.other.extend(problem.map(|problem| (name, problem)));
+        }
+        Ok(())
+    }
+
     /// What becomes of a table's rows if it is dropped.
     pub(crate) fn rows_lost(&self, name: &str) -> String {
         if self.gone.contains(name) {
@@ -224,6 +266,9 @@ impl FoundTables {
                 Some(queues) => queues.tell(change, option),
                 None => change.to_string(),
             },
+            ChangeKind::CollectionRemoved { name } if self.attached.contains(name) => {
+                format!("{}; its table stays as it is", change.kind)
+            }
             ChangeKind::CollectionRemoved { name } => format!("{}; {}", change.kind, self.rows_lost(name)),
             ChangeKind::CollectionAdded { name } => match self.rows.get(name) {
                 None | Some(Rows::Exactly(0)) => change.to_string(),
@@ -232,6 +277,13 @@ impl FoundTables {
             _ => change.to_string(),
         }
     }
+}
+
+/// The tables that a collection that is attached is read from.
+fn tables_there(collection: &Collection) -> Vec<Table> {
+    let tables = collection.arrangements().into_iter();
+    let tables = tables.filter_map(|one| Some(one.table(&one.table_name(0)).ok()?.0));
+    tables.collect()
 }
 
 /// Recto's tables that `recorded` does not name.

@@ -43,13 +43,6 @@ fn of_collection(collection: &Collection) -> Vec<Unsupported> {
         collection,
         found: Vec::new(),
     };
-    if collection.attached.is_some() {
-        all.add(
-            "attached",
-            "",
-            "copy the rows into a collection of the store's own",
-        );
-    }
     if has_no_such_size(collection.bucket.as_ref()) {
         all.add("bucket of that size", "bucket", SIZE);
     }

@@ -169,6 +169,14 @@ impl KeptViews {
         for one in views.tables.iter_mut().filter(|one| !one.is_current()) {
             one.state = ViewState::Dropping;
         }
+        // Those of a collection that is attached are there as they are: there is nothing to be filled, nor to be dropped.
+        let is_as_declared = |one: &KeptView| {
+            let collection = schema
+                .collection(&one.collection)
+                .filter(|one| one.attached.is_some());
+            collection.is_none_or(|collection| collection.view(&one.view.name) == Some(&one.view))
+        };
+        views.tables.retain(is_as_declared);
         for one in views.tables.iter_mut().filter(|one| one.stays()) {
             let collection = schema.collection(&one.collection);
             let declared = collection.and_then(|collection| collection.view(&one.view.name));
@@ -179,7 +187,8 @@ impl KeptViews {
         }
         for collection in &schema.collections {
             for view in &collection.views {
-                views.add_missing(collection, view, is_new(&collection.name));
+                let is_there = collection.attached.is_some();
+                views.add_missing(collection, view, is_there || is_new(&collection.name));
             }
         }
         views

@@ -132,7 +132,16 @@ fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     if let Some(name) = names.iter().find(|name| schema.collection(name).is_none()) {
         return Err(no_collection(schema, name));
     }
-    let is_asked = |one: &&Arc<Collection>| names.is_empty() || names.contains(&one.name);
+    let is_attached = |name: &&String| schema.collection(name).is_some_and(|one| one.attached.is_some());
+    if let Some(name) = names.iter().find(is_attached) {
+        return Err(Error::new(
+            ErrorKind::NotOffered,
+            format!("collection {name} is attached: its records are not this store's to copy"),
+        )
+        .with_hint("attach its table to the other store, too: `recto attach`"));
+    }
+    let is_asked =
+        |one: &&Arc<Collection>| one.attached.is_none() && (names.is_empty() || names.contains(&one.name));
     let collections = schema.collections.iter().filter(is_asked);
     Ok(Schema {
         types: schema.types.clone(),
@@ -204,11 +213,19 @@ fn removal(collection: &str) -> String {
 
 /// What a store has that is not copied.
 pub(super) async fn left_out(source: &Recto) -> Result<Vec<String>> {
+    let schema = source.schema();
+    let attached = schema.collections.iter().filter(|one| one.attached.is_some());
+    let attached = attached.map(|one| {
+        let name = &one.name;
+        format!("collection {name}: it is attached, and its records are not this store's; attach its table there, too")
+    });
+    let mut lines: Vec<String> = attached.collect();
     let Some(queues) = source.queues_there().await? else {
-        return Ok(Vec::new());
+        return Ok(lines);
     };
     let queues = queues.list().await?;
     let line =
         |name: &str| format!("queue {name}: queues are not copied; let its workers finish, and make it anew");
-    Ok(queues.iter().map(|queue| line(queue.name())).collect())
+    lines.extend(queues.iter().map(|queue| line(queue.name())));
+    Ok(lines)
 }

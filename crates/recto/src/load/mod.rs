@@ -127,6 +127,7 @@ pub(crate) async fn load(
     progress: Progress<'_, LoadProgress>,
 ) -> Result<LoadReport> {
     check_request(collections, request)?;
+    collections.iter().try_for_each(|one| one.check_written_here())?;
     let (source, content) = find(request).await?;
     let counters = Arc::new(Counters::default());
     let (beginning, reading) = pipeline::read(Arc::clone(&source), &counters).await?;

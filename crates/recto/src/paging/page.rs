@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use recto_model::schema::AttachedTable;
 use recto_model::{Cells, Environment};
 use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{PartitionWrite, Snapshot, Store};
@@ -101,7 +102,7 @@ pub(crate) async fn fetch(
     let fetcher = Fetcher {
         plan,
         snapshot: &snapshot,
-        remote: store.limits().remote,
+        remote: store.limits().remote || AttachedTable::keyspace_of(plan.arrangement.table.name()).is_some(),
         truth: &truth,
         spec,
     };

@@ -56,11 +56,7 @@ fn run(
     });
     let readers: Vec<_> = readers.collect();
     // Side by side they save round trips, and come in any order. Of a store that is here they come in its own.
-    let at_once = if core.shared.store.limits().remote {
-        MAX_PARALLEL
-    } else {
-        1
-    };
+    let at_once = if core.is_remote() { MAX_PARALLEL } else { 1 };
     let merged = stream::iter(readers).flatten_unordered(Some(at_once as usize));
     merged.scan((progress, false), move |(progress, failed), step| {
         if *failed {
@@ -120,7 +116,7 @@ impl Progress {
     async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
         let parallel = match parallel {
             // One after the other they gain nothing, and to find them takes a walk over all keys.
-            0 if !core.shared.store.limits().remote => 1,
+            0 if !core.is_remote() => 1,
             0 => DEFAULT_PARALLEL,
             given => given.min(MAX_PARALLEL),
         };

@@ -27,10 +27,11 @@ mod together;
 
 use std::sync::Arc;
 
+use recto_model::schema::AttachedTable;
 use recto_views::{ViewNumber, ViewState};
 
 use crate::core::{CollectionCore, no_collection};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Progress, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 use crate::shared::Shared;
 #[cfg(feature = "fuzzing")]
@@ -103,6 +104,18 @@ fn untouched(collection: &str, number: u64, view: &str) -> Reached {
     }
 }
 
+/// What is said of a collection that is attached, which has nothing to compare by: its views are as their owner has them, and its
+/// records have no versions.
+fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Option<String>> {
+    let line = format!(
+        "collection {name} is attached to table {table}: its views are their owner's, and not compared"
+    );
+    if !is_named {
+        return Ok(Some(line));
+    }
+    Err(Error::new(ErrorKind::NotOffered, line).with_hint("name other collections, or none for all others"))
+}
+
 /// Looks at buckets, and compares views that are read with their records, as is asked.
 ///
 /// # Errors
@@ -131,6 +144,13 @@ pub(crate) async fn verify(
     let (mut all, mut looked) = (Vec::new(), Vec::new());
     let asked = |name: &String| request.collections.is_empty() || request.collections.contains(name);
     for collection in schema.collections.iter().filter(|one| asked(&one.name)) {
+        if let Some(table) = &collection.attached {
+            let is_named = request.collections.contains(&collection.name);
+            report
+                .left_out
+                .extend(not_compared(&collection.name, table, is_named)?);
+            continue;
+        }
         held.check_table(&collection.name)?;
         let core = CollectionCore::new(Arc::clone(shared), &held, Arc::clone(collection));
         let core = Arc::new(core);

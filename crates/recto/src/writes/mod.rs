@@ -175,6 +175,7 @@ impl Changes {
 
     /// Adds a change. On an error there are those there were before.
     pub(crate) fn add(&mut self, core: &Arc<CollectionCore>, change: RowChange) -> Result<()> {
+        core.check_written_here()?;
         if self.given == MAX_BATCH_CHANGES {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,

@@ -1,0 +1,246 @@
+//! Tables that other programs made: what they have, as the system tables tell, and whether they are still what they were.
+//!
+//! Nothing but `SELECT` is sent: of `system_schema`, which every user may read, and of the tables themselves.
+
+use recto_model::schema::AttachedTable;
+use recto_model::table::{ColumnKind, WriteKind};
+use recto_model::{Column, Table, Type};
+use recto_store::tables::difference;
+use recto_store::{StoreError, TableState};
+
+use crate::client::{Client, Deadline};
+use crate::cql::{name_in_keyspace, string_literal, table_name};
+use crate::ddl::{SchemaColumn, parse_type};
+use crate::schema::typed_rows;
+use crate::store::CassandraStore;
+
+/// A table or a materialized view that another program made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableThere {
+    /// Its name, without that of its keyspace.
+    pub name: String,
+    /// Its columns: those of the partition and of the clustering in the order of the key, then the static ones and the regular
+    /// ones, each by name.
+    pub columns: Vec<ColumnThere>,
+}
+
+/// A column of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnThere {
+    /// Its name, as it is, whatever its case.
+    pub name: String,
+    /// What it is to the table.
+    pub kind: ColumnKind,
+    /// Its type, as Cassandra writes it.
+    pub type_text: String,
+    /// The same, if it is one that Recto has. What is not frozen is read as if it were, and a counter as the number that it is.
+    pub ty: Option<Type>,
+}
+
+/// A materialized view of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViewThere {
+    /// Its name, without that of its keyspace.
+    pub name: String,
+    /// Whether it leaves out more rows than those without its key.
+    pub is_partial: bool,
+}
+
+impl CassandraStore {
+    /// A table, or a materialized view, of the keyspace; none if there is none.
+    ///
+    /// # Errors
+    /// Cassandra's system tables cannot be read.
+    pub async fn table_there(&self, name: &str) -> Result<Option<TableThere>, StoreError> {
+        let client = self.client();
+        let deadline = client.deadline(client.config.schema_timeout);
+        let found = client.tables_there(&[name], &deadline).await?.into_iter();
+        let mut found = found.filter(|table| table.name == name);
+        Ok(found.next())
+    }
+
+    /// The materialized views of a table of the keyspace, by name.
+    ///
+    /// # Errors
+    /// As [`table_there`](Self::table_there).
+    pub async fn views_there(&self, table: &str) -> Result<Vec<ViewThere>, StoreError> {
+        let client = self.client();
+        let deadline = client.deadline(client.config.schema_timeout);
+        let keyspace = string_literal(&client.config.keyspace);
+        let text = format!(
+            "SELECT view_name, base_table_name, where_clause FROM system_schema.views WHERE keyspace_name = {keyspace}"
+        );
+        let rows: Vec<(String, String, String)> = typed_rows(client.ask(&text, (), &deadline).await?)?;
+        let views = rows.into_iter().filter(|(_, base, _)| base == table);
+        let views = views.map(|(name, _, condition)| ViewThere {
+            name,
+            is_partial: is_partial(&condition),
+        });
+        Ok(views.collect())
+    }
+
+    /// Reads a row of a table of the keyspace: whether it may be read.
+    ///
+    /// # Errors
+    /// [`Unauthorized`](recto_store::StoreErrorKind::Unauthorized), or the table cannot be read now.
+    pub async fn check_readable(&self, table: &str) -> Result<(), StoreError> {
+        let client = self.client();
+        let deadline = client.deadline(client.config.connect_timeout);
+        let text = format!(
+            "SELECT * FROM {} LIMIT 1",
+            table_name(&client.config.keyspace, table)
+        );
+        let read = client.ask(&text, (), &deadline).await;
+        read.map(drop).map_err(|error| error.with_table(table))
+    }
+}
+
+/// Whether a view's condition is more than that no column of its key is null.
+fn is_partial(condition: &str) -> bool {
+    let condition = condition.to_ascii_lowercase();
+    let mut parts = condition.split(" and ");
+    parts.any(|part| !part.trim_end().ends_with(" is not null"))
+}
+
+impl Client {
+    /// Those of these tables of the keyspace, and materialized views, that are there.
+    async fn tables_there(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<TableThere>, StoreError> {
+        let keyspace = string_literal(&self.config.keyspace);
+        let literals: Vec<String> = names.iter().map(|name| string_literal(name)).collect();
+        let text = format!(
+            "SELECT table_name, column_name, kind, clustering_order, position, type FROM system_schema.columns \
+             WHERE keyspace_name = {keyspace} AND table_name IN ({})",
+            literals.join(", ")
+        );
+        let mut rows: Vec<(String, String, String, String, i32, String)> =
+            typed_rows(self.ask(&text, (), deadline).await?)?;
+        let rank = |kind: &str| {
+            let kinds = ["partition_key", "clustering", "static"];
+            kinds.iter().position(|one| *one == kind).unwrap_or(kinds.len())
+        };
+        rows.sort_by(|left, right| {
+            let key = |row: &(String, String, String, String, i32, String)| {
+                (row.0.clone(), rank(&row.2), row.4, row.1.clone())
+            };
+            key(left).cmp(&key(right))
+        });
+        let mut tables: Vec<TableThere> = Vec::new();
+        for (table, name, kind, clustering_order, _, ty) in rows {
+            let column = SchemaColumn {
+                name,
+                kind,
+                clustering_order: clustering_order.to_ascii_lowercase(),
+                ty,
+            };
+            let Some(kind) = column.kind_of(WriteKind::Plain) else {
+                continue;
+            };
+            let column = ColumnThere {
+                ty: type_there(&column.ty),
+                name: column.name,
+                kind,
+                type_text: column.ty,
+            };
+            match tables.last_mut().filter(|last| last.name == table) {
+                Some(last) => last.columns.push(column),
+                None => tables.push(TableThere {
+                    name: table,
+                    columns: vec![column],
+                }),
+            }
+        }
+        Ok(tables)
+    }
+
+    /// How tables that other programs made compare with those asked for: further columns outside the key are no matter.
+    pub(crate) async fn compare_attached(&self, asked: &[&Table]) -> Result<Vec<TableState>, StoreError> {
+        let deadline = self.deadline(self.config.schema_timeout);
+        let names: Vec<&str> = asked.iter().map(|table| name_in_keyspace(table.name())).collect();
+        let found = self.tables_there(&names, &deadline).await?;
+        let state = |asked: &&Table| {
+            let name = name_in_keyspace(asked.name());
+            match found.iter().find(|table| table.name == name) {
+                None => TableState::Missing,
+                Some(table) => table
+                    .difference(asked)
+                    .map_or(TableState::AsAsked, TableState::Other),
+            }
+        };
+        Ok(asked.iter().map(state).collect())
+    }
+}
+
+impl TableThere {
+    /// In what its columns differ from those of `asked`, for people.
+    fn difference(&self, asked: &Table) -> Option<String> {
+        let mut there = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let wanted = asked.columns().iter().find(|one| one.name == column.name);
+            let is_key = matches!(column.kind, ColumnKind::Partition | ColumnKind::Clustering(_));
+            if wanted.is_none() && !is_key {
+                continue;
+            }
+            let Some(ty) = column.ty.clone() else {
+                let (name, ty) = (&column.name, &column.type_text);
+                return Some(format!("column {name} is of type {ty}, which Recto has not"));
+            };
+            there.push(Column {
+                name: column.name.clone(),
+                ty,
+                // Static ones are read with each row.
+                kind: if is_key {
+                    column.kind
+                } else {
+                    ColumnKind::Regular(WriteKind::Plain)
+                },
+            });
+        }
+        difference(&there, asked.columns())
+    }
+}
+
+/// The type that a column's cells are read as.
+fn type_there(text: &str) -> Option<Type> {
+    if text == "counter" {
+        return Some(Type::BigInt);
+    }
+    parse_type(text, &[]).ok()
+}
+
+/// Whether a table is another program's.
+pub(crate) fn is_attached(table: &Table) -> bool {
+    AttachedTable::keyspace_of(table.name()).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_is_whole_unless_it_has_another_condition() {
+        for (condition, partial) in [
+            ("status IS NOT NULL", false),
+            (
+                "status IS NOT NULL AND at IS NOT NULL AND \"Id\" IS NOT NULL",
+                false,
+            ),
+            ("status = 'open' AND at IS NOT NULL", true),
+            ("at IS NOT NULL AND total > 5", true),
+        ] {
+            assert_eq!(is_partial(condition), partial, "{condition}");
+        }
+    }
+
+    #[test]
+    fn types_are_read_whether_they_are_frozen_or_not() {
+        let texts = Type::List(Box::new(Type::Text));
+        assert_eq!(type_there("list<text>"), Some(texts.clone()));
+        assert_eq!(type_there("frozen<list<text>>"), Some(texts));
+        assert_eq!(type_there("counter"), Some(Type::BigInt));
+        assert_eq!(type_there("frozen<place>"), None);
+        assert_eq!(
+            type_there("'org.apache.cassandra.db.marshal.DynamicCompositeType'"),
+            None
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! `recto attach`: a table of Cassandra that is there, as a collection that is read only.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use recto::schema::AttachedTable;
+use recto::session::{AttachReport, AttachRequest};
+use recto::{OpenOptions, StoreAddress};
+
+use super::print_json;
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::store::{StoreArgs, environment};
+use crate::text::printable;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto attach shop.orders --from cassandra://db1,db2/shop --store shop-view
+  recto attach shop.orders --from cassandra://db1/shop --name all_orders --view orders_by_day
+  recto serve --store shop-view                       the console pages it
+
+A role that may SELECT is enough: nothing is made in that keyspace, and nothing is written to it. The store, which is made if it \
+is not there, records what the table is like, the keys of page tokens, and by which address the keyspace is reached, without \
+user name and password: those stand in RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD, or in the --store-config file, whenever the \
+store is opened.
+
+The table's materialized views become views; tables that hold the same rows in another order, made and kept by hand, do if --view \
+names them. Attaching a table again takes it as it is then; `recto apply --remove COLLECTION` forgets it.";
+
+/// Arguments of `recto attach`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AttachArgs {
+    /// The table, with its keyspace
+    #[arg(value_name = "KEYSPACE.TABLE", value_parser = clap::value_parser!(AttachedTable))]
+    table: AttachedTable,
+    /// The cluster that has it: cassandra://host/keyspace
+    #[arg(long, value_name = "ADDRESS")]
+    from: String,
+    /// A TOML file with parameters of that cluster
+    #[arg(long, value_name = "FILE")]
+    from_config: Option<PathBuf>,
+    /// The collection's name, if it is not to have the table's
+    #[arg(long, value_name = "COLLECTION")]
+    name: Option<String>,
+    /// A table of the keyspace that has the same rows in another order; may be given several times
+    #[arg(long = "view", value_name = "TABLE")]
+    views: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Attaches a table.
+pub(crate) async fn run(args: &AttachArgs, console: &mut Console) -> Result<Exit> {
+    let from = StoreArgs {
+        store: Some(args.from.clone()),
+        store_config: args
+            .from_config
+            .clone()
+            .or_else(|| args.store.store_config.clone()),
+        wait: None,
+    };
+    let StoreAddress::Cassandra(from) = from.address(&args.from, environment())? else {
+        return Err(
+            Failure::new(Exit::Refused, "tables are attached of a keyspace of Cassandra")
+                .with_hint(format!("--from cassandra://host/{}", args.table.keyspace)),
+        );
+    };
+    let request = AttachRequest {
+        table: args.table.clone(),
+        from: *from,
+        name: args.name.clone(),
+        views: args.views.clone(),
+    };
+    let store = args.store.open_itself(OpenOptions::new().create()).await?;
+    let report = store.attach(&request).await?;
+    if args.json {
+        print_json(console, &report.to_json())?;
+    } else {
+        draw(&report, &store.describe(), console)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The report as people read it.
+fn draw(report: &AttachReport, store: &str, console: &mut Console) -> Result<()> {
+    let collection = &report.collection;
+    let done = console.paint(Tone::Good, "✓");
+    let name = &collection.name;
+    let what = if report.changes.is_empty() {
+        "is attached as it was"
+    } else {
+        "is attached"
+    };
+    console.line(format_args!(
+        "{done} {} {what}: collection {name} of {}",
+        report.table(),
+        printable(store)
+    ))?;
+    let fields = collection.fields.iter();
+    let fields: Vec<String> = fields
+        .map(|field| format!("{} {}", field.name, field.ty))
+        .collect();
+    console.line(format_args!("  fields   {}", fields.join(", ")))?;
+    console.line(format_args!("  order    {}", collection.base()))?;
+    for view in &collection.views {
+        let arranged = collection.arranged(view);
+        console.line(format_args!("  view     {}  {arranged}", view.name))?;
+    }
+    for one in &report.left_out {
+        let left_out = console.paint(Tone::Warning, "left out");
+        console.line(format_args!(
+            "  {left_out} {}: {}",
+            printable(&one.what),
+            printable(&one.why)
+        ))?;
+    }
+    console.line(format_args!(
+        "  reached  {}, read only",
+        printable(&report.address)
+    ))?;
+    let hint = console.paint(Tone::Dim, "recto page and recto serve read it from there");
+    console.line(format_args!("  {hint}"))?;
+    Ok(())
+}

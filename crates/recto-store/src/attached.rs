@@ -1,0 +1,449 @@
+//! A store with tables of other keyspaces beside its own, which are read there and never written.
+//!
+//! A table whose name has a dot, `keyspace.table`, is of another keyspace; no table of Recto's own has one. What is
+//! asked of it goes to the store that reaches that keyspace, everything else to the store itself. Whatever would change it is
+//! refused here, before anything is sent.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_model::schema::AttachedTable;
+use recto_model::{Cells, RowRef, RowSet, Slice, Table};
+
+use crate::{
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionCount, PartitionWrite, PointRead,
+    ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome,
+    WriteOptions, WriteOutcome,
+};
+
+/// Stores by the keyspaces that they reach.
+type Reached = Arc<BTreeMap<String, Arc<dyn Store>>>;
+
+/// A store, and those that reach keyspaces of which tables are attached.
+pub struct AttachedStore {
+    own: Arc<dyn Store>,
+    reached: RwLock<Reached>,
+}
+
+impl AttachedStore {
+    /// Nothing is attached yet.
+    pub fn over(own: Arc<dyn Store>) -> Self {
+        Self {
+            own,
+            reached: RwLock::default(),
+        }
+    }
+
+    /// Has tables of this keyspace read from `store`, from now on; from what reached it before no longer.
+    pub fn reach(&self, keyspace: &str, store: Arc<dyn Store>) {
+        let mut reached = self.reached.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = BTreeMap::clone(&reached);
+        all.insert(keyspace.to_owned(), store);
+        *reached = Arc::new(all);
+    }
+
+    /// Whether tables of this keyspace can be read.
+    pub fn reaches(&self, keyspace: &str) -> bool {
+        self.reached().contains_key(keyspace)
+    }
+
+    fn reached(&self) -> Reached {
+        Arc::clone(&self.reached.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The store that has a table of this name; the own one too where nobody reaches the table's.
+    fn of(&self, table: &str) -> Arc<dyn Store> {
+        store_of(table, &self.reached()).map_or_else(
+            |_| Arc::clone(&self.own),
+            |found| found.map_or_else(|| Arc::clone(&self.own), Arc::clone),
+        )
+    }
+}
+
+/// The store that reaches the keyspace of an attached table; none for a table that is not attached.
+fn store_of<'r>(table: &str, reached: &'r Reached) -> Result<Option<&'r Arc<dyn Store>>, StoreError> {
+    let Some(keyspace) = AttachedTable::keyspace_of(table) else {
+        return Ok(None);
+    };
+    reached
+        .get(keyspace)
+        .map(Some)
+        .ok_or_else(|| not_reached(table, keyspace))
+}
+
+#[cold]
+fn not_reached(table: &str, keyspace: &str) -> StoreError {
+    let message = format!("table {table} is attached, and nobody says how keyspace {keyspace} is reached");
+    StoreError::new(StoreErrorKind::Table, message)
+        .with_hint(format!(
+            "`recto attach {table} --from cassandra://host/{keyspace}` says so"
+        ))
+        .with_table(table)
+}
+
+/// That a table is another's to change.
+#[cold]
+fn read_only(table: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Invalid,
+        format!("table {table} is attached: it is read here, and changed by nobody"),
+    )
+    .with_hint("change it where it is, by CQL")
+    .with_table(table)
+}
+
+/// The first of these tables that is attached, as the error of who would change it.
+fn refuses<'t>(tables: impl IntoIterator<Item = &'t str>) -> Option<StoreError> {
+    let mut tables = tables.into_iter();
+    tables
+        .find(|name| AttachedTable::keyspace_of(name).is_some())
+        .map(read_only)
+}
+
+/// The same, of changes of tables themselves.
+fn check_own<'t>(tables: impl IntoIterator<Item = &'t str>) -> Result<(), StoreError> {
+    refuses(tables).map_or(Ok(()), Err)
+}
+
+#[async_trait]
+impl Store for AttachedStore {
+    fn kind(&self) -> StoreKind {
+        self.own.kind()
+    }
+
+    fn describe(&self) -> String {
+        self.own.describe()
+    }
+
+    fn limits(&self) -> Limits {
+        self.own.limits()
+    }
+
+    fn keeps_buckets(&self) -> bool {
+        self.own.keeps_buckets()
+    }
+
+    fn check_decisions(&self) -> Result<(), StoreError> {
+        self.own.check_decisions()
+    }
+
+    fn serial_consistency(&self) -> Option<ConsistencyLevel> {
+        self.own.serial_consistency()
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
+        let (own, reached) = (self.own.snapshot()?, self.reached());
+        if reached.is_empty() {
+            return Ok(own);
+        }
+        let snapshots = reached
+            .iter()
+            .map(|(keyspace, store)| Ok((keyspace.clone(), store.snapshot()?)));
+        let reached = snapshots.collect::<Result<_, StoreError>>()?;
+        Ok(Arc::new(AttachedSnapshot { own, reached }))
+    }
+
+    async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError> {
+        match refuses([write.table.name()]) {
+            Some(error) => Ok(WriteOutcome::Refused(error)),
+            None => self.own.write(write, options).await,
+        }
+    }
+
+    async fn write_many(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        match refuses(writes.iter().map(|write| write.table.name())) {
+            Some(error) => Ok(WriteOutcome::Refused(error)),
+            None => self.own.write_many(writes, atomicity, options).await,
+        }
+    }
+
+    async fn make_room(
+        &self,
+        sample: Vec<PartitionWrite>,
+        each: u32,
+        timeout: Duration,
+    ) -> Result<(), StoreError> {
+        self.own.make_room(sample, each, timeout).await
+    }
+
+    async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        match refuses([cas.table.name()]) {
+            Some(error) => Ok(CasOutcome::Refused(error)),
+            None => self.own.cas(cas, options).await,
+        }
+    }
+
+    async fn transact(
+        &self,
+        conditional: Vec<Cas>,
+        plain: Vec<PartitionWrite>,
+        options: WriteOptions,
+    ) -> Result<TransactionOutcome, StoreError> {
+        let tables = conditional.iter().map(|cas| cas.table.name());
+        match refuses(tables.chain(plain.iter().map(|write| write.table.name()))) {
+            Some(error) => Ok(TransactionOutcome::Refused(error)),
+            None => self.own.transact(conditional, plain, options).await,
+        }
+    }
+
+    async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        check_own([table.name()])?;
+        self.own.create_table(table).await
+    }
+
+    async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
+        check_own(tables.iter().map(Table::name))?;
+        self.own.create_tables_once(tables).await
+    }
+
+    async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError> {
+        check_own([recorded.name(), table.name()])?;
+        self.own.add_columns(recorded, table).await
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
+        check_own([name])?;
+        self.own.drop_table(name).await
+    }
+
+    async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
+        check_own([table.name()])?;
+        self.own.empty_table(table).await
+    }
+
+    async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
+        self.own.list_tables().await
+    }
+
+    async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
+        let mut by_keyspace: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
+        for (index, table) in tables.iter().enumerate() {
+            by_keyspace
+                .entry(AttachedTable::keyspace_of(table.name()))
+                .or_default()
+                .push(index);
+        }
+        let reached = self.reached();
+        let mut states = vec![TableState::Missing; tables.len()];
+        for (keyspace, indexes) in by_keyspace {
+            let asked: Vec<Table> = indexes.iter().map(|index| tables[*index].clone()).collect();
+            let found = match keyspace.map(|keyspace| reached.get(keyspace)) {
+                None => self.own.compare_tables(&asked).await?,
+                Some(Some(store)) => store.compare_tables(&asked).await?,
+                Some(None) => continue,
+            };
+            for (index, state) in indexes.into_iter().zip(found) {
+                states[index] = state;
+            }
+        }
+        Ok(states)
+    }
+
+    async fn tables_version(&self) -> Result<Option<String>, StoreError> {
+        let own = self.own.tables_version().await?;
+        let reached = self.reached();
+        if reached.is_empty() {
+            return Ok(own);
+        }
+        let mut version = own.unwrap_or_default();
+        for (keyspace, store) in reached.iter() {
+            let of_it = store.tables_version().await?.unwrap_or_default();
+            version.push_str(&format!(" {keyspace} {of_it}"));
+        }
+        Ok(Some(version))
+    }
+
+    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
+        self.of(slice.table.name()).describe_slice(slice)
+    }
+
+    fn expected_round_trips(&self, slice: &Slice) -> u32 {
+        self.of(slice.table.name()).expected_round_trips(slice)
+    }
+
+    fn newest_stamp(&self) -> Option<Stamp> {
+        self.own.newest_stamp()
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        for store in self.reached().values() {
+            store.close().await?;
+        }
+        self.own.close().await
+    }
+
+    /// Of its own servers, and of those that are reached beside them.
+    fn metrics(&self) -> StoreMetrics {
+        let mut metrics = self.own.metrics();
+        for store in self.reached().values() {
+            let more = store.metrics();
+            metrics.retries += more.retries;
+            metrics.narrowed_reads += more.narrowed_reads;
+            metrics.tombstones += more.tombstones;
+            for node in more.nodes {
+                match metrics.nodes.iter_mut().find(|one| one.address == node.address) {
+                    Some(known) => {
+                        known.up |= node.up;
+                        known.requests += node.requests;
+                        known.failures += node.failures;
+                        known.timeouts += node.timeouts;
+                    }
+                    None => metrics.nodes.push(node),
+                }
+            }
+        }
+        metrics
+    }
+
+    fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
+        self.of(table.name()).check_partition(table, partition)
+    }
+}
+
+/// A snapshot of the store's own tables, and what those of other keyspaces are read through.
+struct AttachedSnapshot {
+    own: Arc<dyn Snapshot>,
+    reached: BTreeMap<String, Arc<dyn Snapshot>>,
+}
+
+impl AttachedSnapshot {
+    /// What a table of this name is read through.
+    fn of(&self, table: &str) -> Result<&Arc<dyn Snapshot>, StoreError> {
+        match AttachedTable::keyspace_of(table) {
+            None => Ok(&self.own),
+            Some(keyspace) => self
+                .reached
+                .get(keyspace)
+                .ok_or_else(|| not_reached(table, keyspace)),
+        }
+    }
+}
+
+/// Leaves out partitions that have static cells and no rows: static columns of a table that is attached are known as any other, and a
+/// row without a key would be taken for one.
+fn leave_out_rowless(table: &Table, read: &mut ScanRead) {
+    let key = table.partition().len()..table.key_len();
+    let is_row = |row: &RowRef<'_>| key.clone().all(|column| row.get(column).is_some());
+    if read.rows.iter().all(|row| is_row(&row)) {
+        return;
+    }
+    let mut rows = RowSet::new(read.rows.width());
+    let kept: Vec<bool> = read.rows.iter().map(|row| is_row(&row)).collect();
+    for row in read.rows.iter().filter(is_row) {
+        rows.push_row(row);
+    }
+    read.rows = rows;
+    let mut each = kept.iter();
+    read.stamps.retain(|_| each.next().copied().unwrap_or(true));
+    let mut each = kept.iter();
+    read.ends_in_seconds
+        .retain(|_| each.next().copied().unwrap_or(true));
+}
+
+#[async_trait]
+impl Snapshot for AttachedSnapshot {
+    async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.of(slice.table.name())?.slice(slice, options).await
+    }
+
+    fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
+        match self.of(slice.table.name()) {
+            Ok(snapshot) => snapshot.slice_now(slice, options),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.of(read.table.name())?.get(read, options).await
+    }
+
+    async fn get_many(
+        &self,
+        reads: &[PointRead],
+        options: &ReadOptions,
+    ) -> Result<Vec<RowsRead>, StoreError> {
+        let first = reads.first().map(|read| read.table.name());
+        match first {
+            Some(first) if reads.iter().all(|read| read.table.name() == first) => {
+                self.of(first)?.get_many(reads, options).await
+            }
+            _ => crate::read::get_each(self, reads, options).await,
+        }
+    }
+
+    async fn get_statics(
+        &self,
+        table: &Arc<Table>,
+        partition: &Cells,
+        options: &ReadOptions,
+    ) -> Result<RowsRead, StoreError> {
+        self.of(table.name())?
+            .get_statics(table, partition, options)
+            .await
+    }
+
+    async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
+        self.of(table.name())?.token_ranges(table, pieces).await
+    }
+
+    async fn scan(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        let snapshot = self.of(table.name())?;
+        let mut read = snapshot.scan(table, range, after, limit, options).await?;
+        if AttachedTable::keyspace_of(table.name()).is_some() {
+            leave_out_rowless(table, &mut read);
+        }
+        Ok(read)
+    }
+
+    async fn scan_partitions(
+        &self,
+        table: &Arc<Table>,
+        range: &TokenRange,
+        after: Option<&ScanPosition>,
+        limit: u32,
+        options: &ReadOptions,
+    ) -> Result<ScanRead, StoreError> {
+        let snapshot = self.of(table.name())?;
+        snapshot
+            .scan_partitions(table, range, after, limit, options)
+            .await
+    }
+
+    async fn count_partitions(
+        &self,
+        table: &Arc<Table>,
+        partitions: &[Cells],
+        options: &ReadOptions,
+    ) -> Result<Vec<PartitionCount>, StoreError> {
+        let snapshot = self.of(table.name())?;
+        snapshot.count_partitions(table, partitions, options).await
+    }
+
+    async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
+        self.of(slice.table.name())?.estimate(slice, options).await
+    }
+
+    async fn row_at(
+        &self,
+        slice: &Slice,
+        rank: u64,
+        options: &ReadOptions,
+    ) -> Result<Option<Cells>, StoreError> {
+        self.of(slice.table.name())?.row_at(slice, rank, options).await
+    }
+}

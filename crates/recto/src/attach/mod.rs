@@ -1,0 +1,136 @@
+//! Tables that are there: a collection of a table that another program made, read where it is.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `declared` | what a table is as a collection |
+
+mod declared;
+
+use recto_cassandra::{CassandraStore, TableThere};
+use recto_model::schema::{AttachedTable, AttachedTableError, Schema};
+use recto_store::{StoreError, StoreErrorKind};
+
+use self::declared::{Candidate, Declaring};
+use crate::address::CassandraAddress;
+use crate::error::{Error, ErrorKind, Result};
+use crate::open;
+use crate::recto::Recto;
+use crate::session::{AttachReport, AttachRequest, LeftOut};
+
+impl Recto {
+    /// Attaches a table of a keyspace of Cassandra: a collection of it is there then, which is read and written by nobody here. What
+    /// its keyspace is reached by is recorded without credentials. Attaching it again takes it as it is then.
+    ///
+    /// Nothing is made in that keyspace, and nothing but `SELECT` is sent to it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]: there is no such table; [`ErrorKind::Unauthorized`]: it may not be read;
+    /// [`ErrorKind::Unsupported`]: its key has what Recto has not, by name; [`ErrorKind::SchemaMismatch`]: the store has
+    /// another collection of the name. The keyspace cannot be reached, or the store not be written. Nothing is changed then.
+    pub async fn attach(&self, request: &AttachRequest) -> Result<AttachReport> {
+        let AttachRequest { table, from, .. } = request;
+        let from = CassandraAddress {
+            keyspace: table.keyspace.clone(),
+            ..from.clone()
+        };
+        let there = open::reach(&from, &self.shared().environment).await?;
+        let found = find(&there, table).await?;
+        let name = request.name.clone().unwrap_or_else(|| table.table.clone());
+        let mut declaring = Declaring::new(&name, table, &found)?;
+        for candidate in candidates(&there, request).await? {
+            declaring.view(candidate)?;
+        }
+        let schema = Schema::parse(&declaring.to_toml()).map_err(|errors| {
+            Error::new(
+                ErrorKind::Unsupported,
+                format!("table {table} cannot be attached: {errors}"),
+            )
+            .with_hint("nothing was changed")
+        })?;
+        let catalog = self.catalog();
+        // The address goes before: whoever finds the schema finds how its tables are reached. It changes nothing by itself.
+        catalog.create().await?;
+        catalog
+            .record_attached(&table.keyspace, &from.to_recorded())
+            .await?;
+        self.attached().reach(&table.keyspace, there);
+        let applied = self.apply(&schema).await?;
+        Ok(AttachReport {
+            collection: schema.collections[0].clone(),
+            address: from.to_recorded(),
+            generation: applied.generation,
+            changes: applied.changes,
+            left_out: declaring.left_out,
+        })
+    }
+}
+
+/// The table that is asked for, which may be read.
+async fn find(there: &CassandraStore, table: &AttachedTable) -> Result<TableThere> {
+    let Some(found) = there.table_there(&table.table).await? else {
+        return Err(
+            Error::new(ErrorKind::NotFound, format!("there is no table {table}"))
+                .with_hint("name a table, or a materialized view, as keyspace.table"),
+        );
+    };
+    let readable = there.check_readable(&table.table).await;
+    readable.map_err(|error| may_not_read(table, error))?;
+    Ok(found)
+}
+
+/// What may become views: the materialized views of the table, and the tables that are named.
+async fn candidates(there: &CassandraStore, request: &AttachRequest) -> Result<Vec<Candidate>> {
+    let table = &request.table;
+    let mut candidates = Vec::new();
+    for view in there.views_there(&table.table).await? {
+        let found = there.table_there(&view.name).await?;
+        candidates.extend(found.map(|found| Candidate {
+            table: found,
+            is_partial: view.is_partial,
+            is_named: request.views.contains(&view.name),
+        }));
+    }
+    for name in &request.views {
+        if candidates.iter().any(|candidate| candidate.table.name == *name) {
+            continue;
+        }
+        let named = AttachedTable::new(&table.keyspace, name).map_err(no_name)?;
+        candidates.push(Candidate {
+            table: find(there, &named).await?,
+            is_partial: false,
+            is_named: true,
+        });
+    }
+    Ok(candidates)
+}
+
+#[cold]
+fn no_name(error: AttachedTableError) -> Error {
+    Error::new(ErrorKind::InvalidArgument, error.to_string())
+        .with_hint("names of tables that are attached have lower-case letters, digits and _ only")
+}
+
+/// Which right is missing on which table.
+#[cold]
+fn may_not_read(table: &AttachedTable, error: StoreError) -> Error {
+    if error.kind() != StoreErrorKind::Unauthorized {
+        return error.into();
+    }
+    Error::new(
+        ErrorKind::Unauthorized,
+        format!("table {table} may not be read: {error}"),
+    )
+    .with_hint(format!(
+        "GRANT SELECT ON {table} TO the role that Recto uses; it needs nothing else"
+    ))
+    .with_source(error)
+}
+
+impl LeftOut {
+    fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            why: why.into(),
+        }
+    }
+}

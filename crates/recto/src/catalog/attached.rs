@@ -1,0 +1,146 @@
+//! By which addresses keyspaces are reached of which tables are attached: a row of the catalog, without credentials.
+
+use std::collections::BTreeMap;
+
+use recto_store::ConsistencyLevel;
+
+use super::{Catalog, Entry};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The row of the addresses.
+pub(super) const ATTACHED: &str = "attached";
+/// The version of what it holds.
+pub(super) const ATTACHED_VERSION: i32 = 1;
+/// How often an address is recorded anew because another came between.
+#[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
+const MAX_RECORDINGS: u32 = 16;
+
+/// Addresses by keyspace.
+pub(crate) type Addresses = BTreeMap<String, String>;
+
+impl Catalog<'_> {
+    /// How keyspaces are reached, as known here.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) async fn attached(&self) -> Result<Addresses> {
+        let entry = self.entry(ATTACHED, ConsistencyLevel::LocalQuorum).await?;
+        entry.as_ref().map_or_else(|| Ok(Addresses::new()), read)
+    }
+
+    /// Records how a keyspace is reached from now on.
+    ///
+    /// # Errors
+    /// The catalog cannot be written, or others record addresses all the time.
+    #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
+    pub(crate) async fn record_attached(&self, keyspace: &str, address: &str) -> Result<()> {
+        for _ in 0..MAX_RECORDINGS {
+            let entry = self.entry(ATTACHED, ConsistencyLevel::Serial).await?;
+            let generation = entry.as_ref().map_or(0, |entry| entry.generation);
+            let mut addresses = entry.as_ref().map_or_else(|| Ok(Addresses::new()), read)?;
+            if addresses.get(keyspace).is_some_and(|there| there == address) {
+                return Ok(());
+            }
+            addresses.insert(keyspace.to_owned(), address.to_owned());
+            let lines = addresses
+                .iter()
+                .map(|(keyspace, address)| format!("{keyspace} {address}\n"));
+            let entry = Entry {
+                version: ATTACHED_VERSION,
+                generation: generation + 1,
+                body: lines.collect::<String>().into_bytes(),
+            };
+            if self.replace(ATTACHED, generation, &entry).await? {
+                return Ok(());
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Store,
+            "how attached keyspaces are reached changes too quickly to be recorded",
+        )
+        .with_hint("others attach tables now: try again when they are done"))
+    }
+}
+
+/// A line each: the keyspace, a space, the address.
+fn read(entry: &Entry) -> Result<Addresses> {
+    let damaged = || {
+        Error::new(
+            ErrorKind::Corrupt,
+            "the catalog's row that says how attached keyspaces are reached cannot be read",
+        )
+        .with_hint("attach the tables again")
+    };
+    let text = std::str::from_utf8(&entry.body).map_err(|_| damaged())?;
+    let line = |line: &str| {
+        let (keyspace, address) = line.split_once(' ').ok_or_else(damaged)?;
+        Ok((keyspace.to_owned(), address.to_owned()))
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use recto_model::Environment;
+    use recto_store::Store;
+    use recto_store::memory::MemoryStore;
+
+    use super::*;
+
+    const GOLDEN: &str = include_str!("golden/attached-v1.txt");
+
+    #[tokio::test]
+    async fn addresses_are_recorded_as_every_release_reads_them() {
+        let entry = Entry {
+            version: ATTACHED_VERSION,
+            generation: 1,
+            body: GOLDEN.as_bytes().to_vec(),
+        };
+        let addresses = read(&entry).unwrap();
+        let environment = Environment::system();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(environment.clone()));
+        let catalog = Catalog::new(&store, &environment, None);
+        catalog.create().await.unwrap();
+        for (keyspace, address) in &addresses {
+            catalog.record_attached(keyspace, address).await.unwrap();
+        }
+        let entry = catalog
+            .entry(ATTACHED, ConsistencyLevel::Serial)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(entry.body, GOLDEN.as_bytes());
+    }
+
+    #[tokio::test]
+    async fn addresses_are_recorded_by_keyspace() {
+        let environment = Environment::system();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new(environment.clone()));
+        let catalog = Catalog::new(&store, &environment, None);
+        catalog.create().await.unwrap();
+        assert!(catalog.attached().await.unwrap().is_empty());
+        for (keyspace, address) in [
+            ("shop", "one"),
+            ("depot", "two"),
+            ("shop", "three"),
+            ("shop", "three"),
+        ] {
+            catalog.record_attached(keyspace, address).await.unwrap();
+        }
+        let entry = catalog
+            .entry(ATTACHED, ConsistencyLevel::Serial)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!((entry.version, entry.generation), (1, 3));
+        assert_eq!(
+            std::str::from_utf8(&entry.body).unwrap(),
+            "depot two\nshop three\n"
+        );
+        assert_eq!(catalog.attached().await.unwrap()["shop"], "three");
+    }
+}
