@@ -26,7 +26,14 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
     /// stand: nobody can have written it.
     fn entries(&self, record: &Self::Record) -> Vec<Entry<Self::Key, Self::Cells>>;
 
-    /// A view that should have a record and cannot: a change to it is refused.
+    /// What a record claims: the values of each unique constraint, none of them null. The number is that of the
+    /// constraint's table, which no view has.
+    fn claims(&self, record: &Self::Record) -> Vec<EntryKey<Self::Key>> {
+        let _ = record;
+        Vec::new()
+    }
+
+    /// A view, or a unique constraint, that should have a record and cannot: a change to it is refused.
     fn unfit(&self, record: &Self::Record) -> Option<ViewNumber>;
 
     /// Whether this view's table is still written. One that is not is about to be dropped, and nothing in it has to go.

@@ -69,8 +69,8 @@ pub enum Refusal {
     Absent,
     /// Another version is there than was asked for; none if there is no record.
     Changed(Option<Version>),
-    /// The record cannot stand in this view, which leaves out none like it: its key there is too long, or has an
-    /// empty partition.
+    /// The record cannot stand in this view, which leaves out none like it, or in the table of this unique constraint: its
+    /// key there is too long, or has an empty partition.
     Unfit(ViewNumber),
     /// It is to expire later than a store can keep anything that expires.
     ExpiresTooLate,
@@ -341,6 +341,10 @@ pub struct Transaction<R, K, C> {
     pub after: After<R>,
     /// What views are to lose and get, at the new version.
     pub entries: Entries<K, C>,
+    /// The values of unique constraints that the record has afterwards.
+    pub taken: Vec<EntryKey<K>>,
+    /// Those that it had before, and has not afterwards.
+    pub released: Vec<EntryKey<K>>,
 }
 
 /// The transaction of a collection's record.
@@ -372,10 +376,17 @@ pub fn transaction<A: Arranged>(
     if next.has_expired(now) {
         entries.puts.clear();
     }
+    let lives = after.record.as_ref().filter(|_| !next.has_expired(now));
+    let taken: Vec<_> = lives.map(|record| schema.claims(record)).unwrap_or_default();
+    let before = row.and_then(|row| row.record.as_ref());
+    let mut released: Vec<_> = before.map(|record| schema.claims(record)).unwrap_or_default();
+    released.retain(|claim| !taken.contains(claim));
     Ok(Transaction {
         expected: row.map(|row| row.version),
         after,
         entries,
+        taken,
+        released,
     })
 }
 

@@ -8,6 +8,7 @@ use recto_model::table::TableError;
 use recto_model::{Cells, RowRef, Table, Type, cell};
 
 use crate::arranged::Arranged;
+use crate::claims::ClaimsTable;
 use crate::judge::Seen;
 use crate::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
@@ -43,6 +44,7 @@ pub struct ViewedCollection {
     generation: Generation,
     types: Arc<[Type]>,
     views: Arc<[ViewTable]>,
+    claims: Arc<[ClaimsTable]>,
 }
 
 /// A view as a table.
@@ -118,7 +120,7 @@ impl KeyCells {
 
     /// Whether it can stand in a table: stores take no partition that is one empty cell, and Recto no key that is too
     /// long.
-    fn fits(&self, table: &Table) -> bool {
+    pub(crate) fn fits(&self, table: &Table) -> bool {
         let is_empty = table.partition().len() == 1 && self.cells().next().is_none_or(<[u8]>::is_empty);
         !is_empty && self.cells().map(<[u8]>::len).sum::<usize>() <= MAX_VIEW_KEY_BYTES
     }
@@ -152,7 +154,33 @@ impl ViewedCollection {
             generation,
             types: collection.fields.iter().map(|field| field.ty.clone()).collect(),
             views: views.into_iter().map(table_of).collect::<Result<_, _>>()?,
+            claims: Arc::default(),
         })
+    }
+
+    /// With these of its unique constraints, each with its number and its fields.
+    ///
+    /// # Errors
+    /// A field of one cannot be in a key.
+    pub fn with_unique<'u>(
+        mut self,
+        collection: &Collection,
+        unique: impl IntoIterator<Item = (ViewNumber, &'u [String])>,
+    ) -> Result<Self, TableError> {
+        let tables = unique.into_iter();
+        let tables = tables.map(|(number, fields)| ClaimsTable::new(number, collection, fields));
+        self.claims = tables.collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+
+    /// The tables of its unique constraints.
+    pub fn claims_tables(&self) -> &[ClaimsTable] {
+        &self.claims
+    }
+
+    /// The table of the unique constraint of this number.
+    pub fn claims_table(&self, number: ViewNumber) -> Option<&ClaimsTable> {
+        self.claims.iter().find(|claims| claims.number() == number)
     }
 
     /// Its views.
@@ -302,7 +330,7 @@ pub(crate) fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
 }
 
 /// Records were validated when they were written; a cell that is none of its type stays as it is.
-fn push_canonical(ty: &Type, cell: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn push_canonical(ty: &Type, cell: &[u8], out: &mut Vec<u8>) {
     if cell::canonical_key(ty, cell, out).is_err() {
         out.extend_from_slice(cell);
     }
@@ -349,7 +377,16 @@ impl Arranged for ViewedCollection {
             let entry = view.asked_entry(&self.types, record);
             entry.is_some_and(|entry| !entry.key.key.fits(&view.table))
         };
-        self.views.iter().find(asked).map(|view| view.number)
+        let view = self.views.iter().find(asked).map(|view| view.number);
+        let unclaimed = |claims: &&ClaimsTable| claims.is_unfit(&self.types, record);
+        view.or_else(|| self.claims.iter().find(unclaimed).map(ClaimsTable::number))
+    }
+
+    fn claims(&self, record: &Cells) -> Vec<EntryKey<KeyCells>> {
+        let claims = self.claims.iter();
+        claims
+            .filter_map(|claims| claims.claim(&self.types, record))
+            .collect()
     }
 
     fn has_view(&self, view: ViewNumber) -> bool {

@@ -16,6 +16,8 @@
 //! |---|---|
 //! | [`arranged`] | [`Arranged`]: where a collection's records stand in its views |
 //! | [`collection`] | [`ViewedCollection`]: the same of a collection of the schema |
+//! | [`claims`] | who holds the values of unique constraints |
+//! | [`taking`] | how a record takes them where the store has no transactions |
 //! | [`row`] | what is stored of a record: base row, tokens, versions, entries |
 //! | [`change`] | what a change makes of a record, what must come and what must go |
 //! | [`mod@write`] | [`Write`]: a change under way, or the resolving of an intent |
@@ -29,12 +31,14 @@ pub mod arranged;
 pub mod base;
 pub mod building;
 pub mod change;
+pub mod claims;
 pub mod collection;
 pub mod judge;
 pub mod member;
 pub mod row;
 pub mod segments;
 pub mod stored;
+pub mod taking;
 pub mod write;
 pub mod writers;
 
@@ -49,11 +53,13 @@ pub use change::{
     After, Change, Entries, EntryOperation, Refusal, Request, Transaction, decide, entries_of, operations,
     transaction,
 };
+pub use claims::ClaimsTable;
 pub use collection::{FieldCells, KeyCells, ViewTable, ViewedCollection};
 pub use judge::{BaseRead, Difference, Mend, Seen, Verdict, difference, fill, fill_until, judge, remove};
 pub use member::{Joining, Member, Registration, Watch};
 pub use row::{Entry, EntryKey, Found, Generation, Micros, Row, Token, Tokens, Version, ViewNumber};
 pub use segments::{DeadSegment, IntentPlace, Naming, Segments, dead_segment};
 pub use stored::{Head, Life, StoredError};
+pub use taking::{Claim, ClaimDecision, Taking, TakingStep};
 pub use write::{Action, Answer, Conditional, Decision, Event, Fate, Here, NotWritten, Write};
 pub use writers::{Incarnation, Intent, Writer};

@@ -105,6 +105,14 @@ pub(crate) enum Rule {
     EntriesOutlive,
     /// The entry of a record that has expired is not removed by who reads it.
     ExpiredIsLeft,
+    /// Unique values are claimed before the row is written that has them.
+    ClaimBeforeRow,
+    /// Who takes a claim over first replaces the token of the record that has it.
+    HolderFenced,
+    /// A claim that is one's own is taken anew.
+    TakenAnew,
+    /// A claim is released by the token that it was taken with.
+    ReleasedByToken,
 }
 
 /// Which rules are kept: all, outside of tests.

@@ -20,6 +20,7 @@ mod schema;
 mod store;
 mod stored;
 pub(crate) mod tiny;
+mod unique;
 mod world;
 
 /// How often something may go wrong: usually, and in a long run.
@@ -29,13 +30,14 @@ fn usually(usual: u8, long: u8) -> u8 {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 6] = [
+const MODELS: [&str; 7] = [
     include_str!("buckets.rs"),
     include_str!("dead.rs"),
     include_str!("lease.rs"),
     include_str!("reader.rs"),
     include_str!("record.rs"),
     include_str!("schema.rs"),
+    include_str!("unique.rs"),
 ];
 
 /// Every rule is left out in some test, and every test that the decision names is there.

@@ -1,0 +1,131 @@
+//! The tables of a collection's unique constraints: who holds which values. `docs/format.md`, "Claims".
+//!
+//! A constraint has a table of its own, whose partition is the values. A record that has none of them null has a row there,
+//! its *claim*; no other may have one at the same values.
+
+use std::sync::Arc;
+
+use recto_model::schema::{Collection, MAX_NAME_LENGTH};
+use recto_model::table::{ColumnKind, TableError, TableOptions, WriteKind};
+use recto_model::{Cells, Column, RowRef, Table, Type};
+
+use crate::collection::{KeyCells, cell_of, push_canonical};
+use crate::row::{EntryKey, Token, ViewNumber};
+
+/// The column that says whose the values are, which no other table has.
+pub const OWNER_COLUMN: &str = "recto_owner";
+
+/// The table of one unique constraint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimsTable {
+    number: ViewNumber,
+    table: Arc<Table>,
+    fields: Vec<usize>,
+}
+
+impl ClaimsTable {
+    /// Which regular column says whose the values are.
+    pub const OWNER: u16 = 0;
+
+    /// The one of a collection's constraint on these fields. Its number never recurs, as those of views.
+    ///
+    /// # Errors
+    /// One of the fields cannot be in a key.
+    pub fn new(number: ViewNumber, collection: &Collection, fields: &[String]) -> Result<Self, TableError> {
+        let found = fields.iter().filter_map(|name| collection.field(name));
+        let (fields, mut columns): (Vec<usize>, Vec<Column>) = found
+            .map(|(index, field)| {
+                (
+                    index,
+                    column(&field.name, field.ty.clone(), ColumnKind::Partition),
+                )
+            })
+            .unzip();
+        let cas = ColumnKind::Regular(WriteKind::Cas);
+        columns.push(column(OWNER_COLUMN, Type::Blob, cas));
+        columns.push(column("recto_token", Type::Blob, cas));
+        let name = Self::table_name(number, &collection.name);
+        Ok(Self {
+            number,
+            table: Arc::new(Table::new(&name, columns, TableOptions::default())?),
+            fields,
+        })
+    }
+
+    /// The name of such a table: of the collection's, as much as fits beside the rest.
+    pub fn table_name(number: ViewNumber, collection: &str) -> String {
+        let end = format!("_unique_{}", number.0);
+        let mut name = collection.to_owned();
+        name.truncate(MAX_NAME_LENGTH.saturating_sub(end.len()));
+        name + &end
+    }
+
+    /// Its number.
+    pub fn number(&self) -> ViewNumber {
+        self.number
+    }
+
+    /// Its table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The indexes of its fields in the collection.
+    pub fn fields(&self) -> &[usize] {
+        &self.fields
+    }
+
+    /// What a record claims; none if one of its values is null, or they cannot stand in a key.
+    pub(crate) fn claim(&self, types: &[Type], record: &Cells) -> Option<EntryKey<KeyCells>> {
+        self.asked_claim(types, record)
+            .filter(|claim| claim.key.fits(&self.table))
+    }
+
+    /// Whether a record has values that cannot stand in a key.
+    pub(crate) fn is_unfit(&self, types: &[Type], record: &Cells) -> bool {
+        let asked = self.asked_claim(types, record);
+        asked.is_some_and(|claim| !claim.key.fits(&self.table))
+    }
+
+    fn asked_claim(&self, types: &[Type], record: &Cells) -> Option<EntryKey<KeyCells>> {
+        let mut key = Cells::new();
+        for field in &self.fields {
+            let cell = cell_of(record, *field)?;
+            key.push_with(|out| push_canonical(&types[*field], cell, out));
+        }
+        Some(EntryKey {
+            view: self.number,
+            key: KeyCells::of(key.iter().flatten()),
+        })
+    }
+
+    /// The regular cells of a claim by the record with this key, in the order of the collection's key fields. Where
+    /// transactions make it needless there is no token.
+    pub fn cells(owner: &Cells, token: Option<Token>) -> Cells {
+        let token = token.map(|token| token.0.to_be_bytes());
+        let owner = Self::owner_cell(owner);
+        [Some(&owner[..]), token.as_ref().map(|token| &token[..])]
+            .into_iter()
+            .collect()
+    }
+
+    /// The cell that says whose the values are.
+    pub fn owner_cell(owner: &Cells) -> Vec<u8> {
+        KeyCells::of(owner.iter().flatten()).as_bytes().to_vec()
+    }
+
+    /// Whose the values are, as a row of the table says; none if that is damaged.
+    pub fn owner(&self, row: RowRef<'_>) -> Option<Cells> {
+        let cell = row.get(self.table.key_len() + usize::from(Self::OWNER))?;
+        let key = KeyCells::from_bytes(cell)?;
+        Some(key.cells().map(Some).collect())
+    }
+}
+
+fn column(name: &str, ty: Type, kind: ColumnKind) -> Column {
+    Column {
+        name: name.into(),
+        ty,
+        kind,
+    }
+}
