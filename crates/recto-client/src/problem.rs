@@ -104,7 +104,7 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "unreadable-file" => ErrorKind::Io,
         "timeout" | "request-timeout" => ErrorKind::Timeout,
         "outcome-unknown" => ErrorKind::OutcomeUnknown,
-        "record-exists" | "queue-conflict" => ErrorKind::Conflict,
+        "record-exists" | "not-unique" | "queue-conflict" => ErrorKind::Conflict,
         "already-exists" => ErrorKind::Exists,
         "record-changed" | "queue-changed" => ErrorKind::Changed,
         "limit-exceeded" => ErrorKind::LimitExceeded,

@@ -495,7 +495,10 @@ pub(crate) fn kind_of(kind: ErrorKind) -> &'static str {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let (status, kind, title) = answer_to(error.kind());
+        let (status, mut kind, mut title) = answer_to(error.kind());
+        if error.kind() == ErrorKind::Conflict && error.field().is_some() {
+            (kind, title) = ("not-unique", "Another record has the values");
+        }
         let field = match (error.change(), error.field()) {
             (Some(change), Some(field)) => Some(format!("changes[{change}].{field}")),
             (Some(change), None) => Some(format!("changes[{change}]")),

@@ -70,7 +70,7 @@ pub enum ErrorKind {
     /// What the store holds is damaged, or of a version this release cannot read.
     Corrupt,
     /// Another record is there with the key of one that was put, in a collection whose records are
-    /// never changed; nothing was written.
+    /// never changed; or another has the values of [fields](Error::field) that are unique. Nothing was written.
     Conflict,
     /// An insert found a record with its key, of this [version](Error::version); nothing was written.
     Exists,

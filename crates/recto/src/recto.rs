@@ -535,6 +535,10 @@ impl Recto {
             self.take_cursor_keys(&catalog).await?;
         }
         self.shared.holding.hold_newer(catalog.schema().await?);
+        if !after.dropped.is_empty() {
+            // Changes that were begun before are at their end.
+            drop(self.shared.alone().await);
+        }
         // Who asks for what is removed is told so by now, and not that a table is gone.
         apply::drop_tables(store, &catalog, after.dropped).await?;
         if let Some(change) = after.queues {

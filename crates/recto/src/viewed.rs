@@ -67,6 +67,9 @@ impl Viewed {
             .filter(|view| view.is_written());
         let written = written.map(|kept| (ViewNumber(kept.number), &kept.view));
         let views = ViewedCollection::new(Generation(recorded.generation), collection, written).ok()?;
+        let unique = recorded.views.unique_of(&collection.name);
+        let unique = unique.map(|kept| (ViewNumber(kept.number), &*kept.fields));
+        let views = views.with_unique(collection, unique).ok()?;
         let base = match collection.writes {
             WriteMode::Update => Some(BaseTable::new(collection).ok()?),
             WriteMode::Overwrite | WriteMode::Append => None,

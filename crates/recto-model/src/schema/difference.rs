@@ -51,8 +51,8 @@ pub enum ChangeKind {
     },
     /// The fields that stay stand in another order.
     FieldsReordered { collection: String },
-    /// An option of a collection says something else: `writes`, `attached`, `key`, `partition`, `order`, `bucket`, and, without
-    /// what they said and say, `unique fields`.
+    /// An option of a collection says something else: `writes`, `attached`, `key`, `partition`, `order`, `bucket`,
+    /// `unique fields`.
     OptionChanged {
         collection: String,
         option: &'static str,
@@ -213,7 +213,11 @@ impl Changes {
         }
         self.fields(old, new);
         if old.unique != new.unique {
-            self.option(new, "unique fields", Default::default(), None);
+            let sets = |of: &Collection| {
+                let sets: Vec<String> = of.unique.iter().map(|set| list(set)).collect();
+                list(&sets)
+            };
+            self.option(new, "unique fields", (sets(old), sets(new)), None);
         }
         self.views(old, new);
     }

@@ -97,6 +97,41 @@ on_each_store! {
     what_cannot_be_is_refused_and_changes_nothing,
 }
 
+/// Unique fields, where there are transactions.
+#[test]
+fn what_another_record_has_is_told_with_its_field() {
+    let folder = tempfile::tempdir().unwrap();
+    run(async {
+        let recto = Recto::open_with(folder.path().join("store"), OpenOptions::new().create())
+            .await
+            .unwrap();
+        let schema = SCHEMA.replacen("key =", "unique = [[\"status\", \"note\"]]\nkey =", 1);
+        recto.apply(&Schema::parse(&schema).unwrap()).await.unwrap();
+        let client = client(recto).await;
+        let body = json!({ "status": "here", "note": "one" });
+        assert_eq!(put(&client, 1, &[], body.clone()).await.status, 204);
+        let taken = put(&client, 2, &[], body.clone()).await;
+        let problem = taken.problem(409, "not-unique");
+        assert_eq!(problem["field"], "status");
+        assert!(
+            problem["hint"].as_str().unwrap().contains("the record (1)"),
+            "{problem}"
+        );
+        let changes = json!({ "changes": [
+            { "insert": { "id": 3, "status": "here", "note": "one" } },
+            { "put": { "id": 4, "status": "here", "note": "two" } },
+        ] });
+        let batch = client.post(BATCH, &changes).await;
+        assert_eq!(batch.status, 200, "{}", batch.text());
+        let outcomes = &batch.json()["outcomes"];
+        assert_eq!(
+            outcomes[0]["problem"]["type"], "urn:recto:problem:not-unique",
+            "{outcomes}"
+        );
+        assert_eq!(outcomes[1]["problem"], Json::Null, "{outcomes}");
+    });
+}
+
 async fn client(recto: Recto) -> Client {
     Client::over(recto, Kind::Embedded, Access::all()).await
 }

@@ -6,8 +6,10 @@
 //! | module | holds |
 //! |---|---|
 //! | `fill` | the records that are there into new views |
+//! | `unique` | claims of the records that are there |
 
 mod fill;
+mod unique;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,17 +52,17 @@ struct Due {
 type KnownViews = HashMap<u64, Known>;
 
 impl Build<'_> {
-    /// Does what is to be done, until every view is ready or gone. It goes by the schema that is held, which must be the
+    /// Does what is to be done, until every view is ready or gone, and each record has its claims. It goes by the schema that is held, which must be the
     /// one that is recorded.
     ///
     /// # Errors
-    /// The store failed; a view could not be made true. The same again goes on.
+    /// The store failed; a view could not be made true; records have the same values of unique fields. The same again goes on.
     pub(crate) async fn run(&self) -> Result<()> {
         let mut known = KnownViews::new();
         loop {
             let recorded = self.shared.held().recorded.clone();
             let Some(due) = due(&recorded.views, &known) else {
-                return Ok(());
+                return self.claim_all(&recorded).await;
             };
             self.step(&recorded, &due, &mut known).await?;
         }

@@ -15,7 +15,7 @@ use super::change::{TableChange, change_table};
 use super::queues::{FoundQueues, change_of, is_of_queues};
 use super::tables::FoundTables;
 use super::unsupported::unsupported;
-use super::views::{KeptView, KeptViews};
+use super::views::{KeptUnique, KeptView, KeptViews};
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Applied, ApplyOptions, SchemaPlan};
@@ -60,7 +60,10 @@ impl Intent {
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
-            refused: unsupported(&schema).iter().map(ToString::to_string).collect(),
+            refused: unsupported(&schema, found.has_transactions)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             ..SchemaPlan::default()
         };
         let mut queues = None;
@@ -89,6 +92,7 @@ impl Intent {
                     dropped.push(name.clone());
                     let views = recorded.views.of(name);
                     dropped.extend(views.map(|view| view.table_name(collection)));
+                    dropped.extend(recorded.views.unique_of(name).map(KeptUnique::table_name));
                 }
             } else if found.strays.contains(name) && asked.collection(name).is_none() {
                 dropped.push(name.clone());
@@ -119,6 +123,13 @@ impl Intent {
         }));
         plan.changes
             .extend(views_on_their_way(recorded, found, &schema, &views));
+        plan.changes.extend(unique_on_its_way(recorded, &views));
+        let freed = recorded.views.unique.iter();
+        let freed = freed.filter(|one| !views.unique.iter().any(|kept| kept.number == one.number));
+        let freed = freed.filter(|one| {
+            schema.collection(&one.collection).is_some() && !found.gone_views.contains(&one.number)
+        });
+        dropped.extend(freed.map(KeptUnique::table_name));
         let tables = table_changes(recorded, found, &schema, &views);
         if !plan.changes.is_empty() || recorded.generation == 0 {
             let mut drops = dropped.clone();
@@ -194,6 +205,22 @@ fn views_on_their_way(
         }
     };
     views.tables.iter().filter_map(line).collect()
+}
+
+/// What becomes of unique constraints on records that are there, a line each.
+fn unique_on_its_way(recorded: &Recorded, views: &KeptViews) -> Vec<String> {
+    let building = views.unique.iter().filter(|one| one.is_building);
+    let line = |one: &KeptUnique| {
+        let fields = one.fields.join(", ");
+        let is_recorded = recorded.views.unique.iter().any(|kept| kept.number == one.number);
+        let what = if is_recorded {
+            "it was begun to be looked at who has which values, which goes on"
+        } else {
+            "it is looked at which records have the same values"
+        };
+        format!("unique {fields} of collection {}: {what}", one.collection)
+    };
+    building.map(line).collect()
 }
 
 /// The tables of views that nobody declares, or not so any more.
@@ -315,7 +342,11 @@ fn refusal(change: &Change) -> Option<String> {
         | ChangeKind::QueueOptionChanged { .. }
         | ChangeKind::TypeAdded { .. } => None,
         _ if change.obstacle.is_some() => Some(change.to_string()),
-        ChangeKind::FieldAdded { .. } | ChangeKind::OptionChanged { option: "bucket", .. } => None,
+        ChangeKind::FieldAdded { .. }
+        | ChangeKind::OptionChanged {
+            option: "bucket" | "unique fields",
+            ..
+        } => None,
         ChangeKind::TypeExtended { .. } => Some(format!(
             "{change}: this release cannot change a type that is there"
         )),
@@ -345,6 +376,10 @@ fn table_changes(
             let change = view.table(collection).map(|table| table_change(there, table));
             changes.extend(change.ok().flatten());
         }
+        let is_kept = |one: &KeptUnique| recorded.views.unique.iter().any(|kept| kept.number == one.number);
+        let unique = views.unique_of(&collection.name).filter(|one| !is_kept(one));
+        let unique = unique.filter_map(|one| one.table(collection).ok());
+        changes.extend(unique.map(TableChange::Make));
     }
     changes
 }
@@ -369,7 +404,7 @@ pub(crate) async fn apply(
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(first) = plan.refused.first() {
-        let is_unsupported = !unsupported(asked).is_empty();
+        let is_unsupported = !unsupported(asked, found.has_transactions).is_empty();
         return Err(refused(first, plan.refused.len() - 1, is_unsupported));
     }
     let mut applied = Applied {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `change` | making, extending and dropping one table |
 //! | `tables` | which tables there are, beside what is recorded |
-//! | `views` | the tables of views, with their states |
+//! | `views` | the tables of views, with their states, and of unique constraints |
 //! | `queues` | what holds for all queues, which a schema says and the catalog does not record |
 //! | `attached` | how keyspaces are reached of which tables are attached |
 //! | `apply` | making a store hold a schema |
@@ -42,10 +42,10 @@ use views::{KeptView, KeptViews};
 /// The catalog's table.
 const TABLE: &str = "recto_catalog";
 /// The version of what the row of the schema holds.
-const SCHEMA_VERSION: i32 = 2;
-/// The same of a schema with tables that are attached, which earlier releases would not know.
-const WITH_ATTACHED: i32 = 3;
-/// The one before, which knew no views.
+const SCHEMA_VERSION: i32 = 3;
+/// The one before, which knew no unique constraints and no tables that are attached: as long as there are none, earlier releases open the store.
+const AS_BEFORE: i32 = 2;
+/// The one before that, which knew no views.
 const WITHOUT_VIEWS: i32 = 1;
 /// The version of what the row of the cursor keys holds.
 const CURSOR_KEYS_VERSION: i32 = 1;
@@ -72,7 +72,7 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// The tables it names, each with its collection's name: the base table first.
+    /// The tables it names, each with its collection's name: the base table first, then views, then claims.
     pub(crate) fn tables(&self) -> Vec<(String, Table)> {
         let mut tables = Vec::new();
         for collection in &self.schema.collections {
@@ -80,6 +80,9 @@ impl Recorded {
             let views = self.views.of(&collection.name).filter(|view| view.is_written());
             let views = views.filter_map(|view| view.table(collection).ok());
             tables.extend(views.map(|table| (collection.name.clone(), table)));
+            let unique = self.views.unique_of(&collection.name);
+            let unique = unique.filter_map(|unique| unique.table(collection).ok());
+            tables.extend(unique.map(|table| (collection.name.clone(), table)));
         }
         tables
     }
@@ -256,8 +259,8 @@ impl<'a> Catalog<'a> {
         let generation = after + 1;
         let is_attached = schema.collections.iter().any(|one| one.attached.is_some());
         let entry = Entry {
-            version: if is_attached {
-                WITH_ATTACHED
+            version: if views.unique.is_empty() && !is_attached {
+                AS_BEFORE
             } else {
                 SCHEMA_VERSION
             },
@@ -366,7 +369,7 @@ impl<'a> Catalog<'a> {
             .and_then(|cell| cell.try_into().ok())
             .map(i32::from_be_bytes);
         let newest = match name {
-            SCHEMA => WITH_ATTACHED,
+            SCHEMA => SCHEMA_VERSION,
             attached::ATTACHED => attached::ATTACHED_VERSION,
             _ => CURSOR_KEYS_VERSION,
         };
@@ -564,10 +567,11 @@ mod tests {
     use super::*;
 
     /// Version and generation in hexadecimal, then the body.
-    const GOLDEN: &str = include_str!("golden/catalog-v2.txt");
+    const GOLDEN: &str = include_str!("golden/catalog-v3.txt");
+    const GOLDEN_V2: &str = include_str!("golden/catalog-v2.txt");
     const GOLDEN_V1: &str = include_str!("golden/catalog-v1.txt");
 
-    const GOLDEN_ATTACHED: &str = include_str!("golden/catalog-v3.txt");
+    const GOLDEN_ATTACHED: &str = include_str!("golden/catalog-v3-attached.txt");
 
     #[test]
     fn what_is_attached_is_recorded_as_every_release_reads_it() {
@@ -595,6 +599,12 @@ mod tests {
 
     #[tokio::test]
     async fn the_schema_is_recorded_as_every_release_reads_it() {
+        for golden in [GOLDEN_V2, GOLDEN] {
+            is_recorded_as(golden).await;
+        }
+    }
+
+    async fn is_recorded_as(text: &str) {
         let environment = Environment::system();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(environment.clone()));
         let catalog = Catalog::new(&store, &environment, None);
@@ -609,7 +619,7 @@ mod tests {
         assert_eq!((earlier.generation, &*earlier.views), (2, &KeptViews::default()));
         assert_eq!(earlier.schema.collections[0].name, "notes");
 
-        let golden = read_schema(Some(entry(GOLDEN))).unwrap();
+        let golden = read_schema(Some(entry(text))).unwrap();
         catalog
             .record_schema(&golden.schema, &golden.views, 2)
             .await
@@ -622,7 +632,7 @@ mod tests {
         let body = std::str::from_utf8(&written.body).unwrap();
         assert_eq!(
             format!("{:08x} {:016x}\n{body}", written.version, written.generation),
-            GOLDEN
+            text
         );
         assert_eq!(catalog.known_schema_other_than(2).await.unwrap(), Some(golden));
     }

@@ -9,8 +9,10 @@ use std::time::Duration;
 use recto_model::Table;
 use recto_model::schema::{AttachedTable, Change, ChangeKind, Collection, Schema};
 use recto_store::{ReadOptions, Store, StoreError, TableState};
+use recto_views::claims::OWNER_COLUMN;
 
 use super::queues::FoundQueues;
+use super::views::KeptUnique;
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::ApplyOptions;
@@ -37,6 +39,12 @@ impl Problem {
         }
         match state {
             TableState::AsAsked => None,
+            TableState::Missing if is_claims(table) => Some(Self {
+                message: format!(
+                    "table {name}, by which fields of collection {collection} are unique, is gone"
+                ),
+                hint: "applying the schema again makes it anew from the collection's records",
+            }),
             TableState::Missing if name != collection => Some(Self {
                 message: format!("table {name}, a view of collection {collection}, is gone"),
                 hint: "applying the schema again fills it anew from the collection's records",
@@ -95,7 +103,7 @@ pub(crate) async fn problems(
 pub(crate) struct FoundTables {
     /// Recorded collections whose table is not there.
     pub(crate) gone: BTreeSet<String>,
-    /// The numbers of recorded views whose table is not there.
+    /// The numbers of recorded views and unique constraints whose table is not there.
     pub(crate) gone_views: BTreeSet<u64>,
     /// Recorded collections that are attached.
     attached: BTreeSet<String>,
@@ -107,6 +115,8 @@ pub(crate) struct FoundTables {
     rows: BTreeMap<String, Rows>,
     /// What holds for queues, if the schema says anything of that.
     pub(crate) queues: Option<FoundQueues>,
+    /// Whether the store has transactions.
+    pub(crate) has_transactions: bool,
 }
 
 /// How many rows a table has.
@@ -138,12 +148,16 @@ impl FoundTables {
         options: &ApplyOptions,
     ) -> Result<Self> {
         let store = catalog.store;
-        let mut found = Self::default();
+        let mut found = Self {
+            has_transactions: store.limits().transactions,
+            ..Self::default()
+        };
         if !asked.queues.is_empty() {
             found.queues = Some(FoundQueues::look(catalog).await?);
         }
         found.look_at_views(store, recorded).await?;
         found.look_at_attached(store, asked).await?;
+        found.look_at_claims(store, recorded).await?;
         let kept = recorded;
         let recorded = &recorded.schema;
         let added = asked.collections.iter();
@@ -192,6 +206,30 @@ impl FoundTables {
             found.rows.insert(name, count(store, table).await);
         }
         Ok(found)
+    }
+
+    /// Looks at the tables of unique constraints that are recorded.
+    async fn look_at_claims(&mut self, store: &Arc<dyn Store>, recorded: &Recorded) -> Result<()> {
+        let unique = recorded.views.unique.iter().filter_map(|unique| {
+            let collection = recorded.schema.collection(&unique.collection)?;
+            Some((unique, unique.table(collection).ok()?))
+        });
+        let (unique, tables): (Vec<_>, Vec<Table>) = unique.unzip();
+        if tables.is_empty() {
+            return Ok(());
+        }
+        let states = store.compare_tables(&tables).await?;
+        for ((unique, table), state) in unique.iter().zip(&tables).zip(states) {
+            if state == TableState::Missing {
+                self.gone_views.insert(unique.number);
+                continue;
+            }
+            let problem = Problem::of(&unique.collection, table, state);
+            let problem = problem.map(|problem| problem.error().to_string());
+            self.other
+                .extend(problem.map(|problem| (unique.collection.clone(), problem)));
+        }
+        Ok(())
     }
 
     /// Looks at the tables of the views that are recorded.
@@ -292,13 +330,20 @@ pub(crate) async fn strays(store: &Arc<dyn Store>, recorded: &Recorded) -> Resul
         let collection = recorded.schema.collection(&view.collection)?;
         Some(view.table_name(collection))
     });
-    let views: BTreeSet<String> = views.collect();
+    let claims = recorded.views.unique.iter().map(KeptUnique::table_name);
+    let views: BTreeSet<String> = views.chain(claims).collect();
     let mut tables = store.list_tables().await?;
     tables.retain(|table| {
         let name = table.name();
         !name.starts_with(OWN_PREFIX) && recorded.schema.collection(name).is_none() && !views.contains(name)
     });
     Ok(tables)
+}
+
+/// Whether a table is of a unique constraint: no other has such a column.
+fn is_claims(table: &Table) -> bool {
+    let mut columns = table.regular().iter();
+    columns.any(|column| column.name == OWNER_COLUMN)
 }
 
 /// Counts rows as far as that is worth it: a person is told of them who is about to lose them.

@@ -30,15 +30,18 @@ impl fmt::Display for Unsupported {
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str =
     "use a program that was built with the feature `collation`, or leave it out: text sorts by its bytes";
-const UNIQUE: &str = "leave it out, or make the fields the key";
+const UNIQUE: &str = "on Cassandra leave it out, or make the fields the key; the embedded store has it";
 
-/// Everything `schema` declares that this release cannot do yet, in declaration order.
-pub(super) fn unsupported(schema: &Schema) -> Vec<Unsupported> {
+/// Everything `schema` declares that this release cannot do yet, in declaration order, on a store that has transactions or
+/// has not.
+pub(super) fn unsupported(schema: &Schema, has_transactions: bool) -> Vec<Unsupported> {
     let collections = schema.collections.iter();
-    collections.flat_map(|one| of_collection(one)).collect()
+    collections
+        .flat_map(|one| of_collection(one, has_transactions))
+        .collect()
 }
 
-fn of_collection(collection: &Collection) -> Vec<Unsupported> {
+fn of_collection(collection: &Collection, has_transactions: bool) -> Vec<Unsupported> {
     let mut all = Declared {
         collection,
         found: Vec::new(),
@@ -48,7 +51,7 @@ fn of_collection(collection: &Collection) -> Vec<Unsupported> {
     }
     all.add_views_that_stay();
     all.add_other_collations();
-    if !collection.unique.is_empty() {
+    if !collection.unique.is_empty() && !has_transactions {
         all.add("unique", "unique", UNIQUE);
     }
     for view in &collection.views {
@@ -163,7 +166,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
 
     fn named(text: &str) -> Vec<String> {
         let schema = Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
-        let all = unsupported(&schema);
+        let all = unsupported(&schema, false);
         all.iter().map(ToString::to_string).collect()
     }
 

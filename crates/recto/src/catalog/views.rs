@@ -1,10 +1,10 @@
-//! The tables of views as the catalog has them: which there are, and what is to become of each.
+//! The tables of views and of unique constraints as the catalog has them: which there are, and what is to become of each.
 
 use recto_model::Table;
 use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
 use recto_model::schema::{Collection, Schema, View};
 use recto_model::table::TableError;
-use recto_views::ViewState;
+use recto_views::{ClaimsTable, ViewNumber, ViewState};
 
 use super::tables::FoundTables;
 
@@ -25,13 +25,28 @@ pub(crate) struct KeptView {
     pub(crate) collation: Option<u32>,
 }
 
-/// The tables of all views of a store.
+/// The table of a unique constraint. All that is written goes by it from when it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeptUnique {
+    /// The name of the collection.
+    pub(crate) collection: String,
+    /// Those that no two records have alike.
+    pub(crate) fields: Vec<String>,
+    /// Part of the table's name. It never recurs in the store, nor is it a view's.
+    pub(crate) number: u64,
+    /// Whether records may be there that have not their claims yet, since they were there before it.
+    pub(crate) is_building: bool,
+}
+
+/// The tables of all views and unique constraints of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptViews {
     /// The number of the next table.
     next: u64,
     /// In the order they were made.
     pub(crate) tables: Vec<KeptView>,
+    /// In the order they were made.
+    pub(crate) unique: Vec<KeptUnique>,
 }
 
 impl Default for KeptViews {
@@ -39,6 +54,7 @@ impl Default for KeptViews {
         Self {
             next: FIRST_NUMBER,
             tables: Vec::new(),
+            unique: Vec::new(),
         }
     }
 }
@@ -95,6 +111,30 @@ impl KeptView {
     }
 }
 
+impl KeptUnique {
+    fn state(&self) -> ViewState {
+        if self.is_building {
+            ViewState::Building
+        } else {
+            ViewState::Ready
+        }
+    }
+
+    /// The table's name.
+    pub(crate) fn table_name(&self) -> String {
+        ClaimsTable::table_name(ViewNumber(self.number), &self.collection)
+    }
+
+    /// The table.
+    ///
+    /// # Errors
+    /// A field cannot be in a key.
+    pub(crate) fn table(&self, collection: &Collection) -> Result<Table, TableError> {
+        let claims = ClaimsTable::new(ViewNumber(self.number), collection, &self.fields)?;
+        Ok(Table::clone(claims.table()))
+    }
+}
+
 impl KeptViews {
     /// A ready table for each view, which has the number that it had before if there was one of its name.
     pub(crate) fn of_all_ready(&self, schema: &Schema) -> Self {
@@ -113,6 +153,7 @@ impl KeptViews {
                     views.add_missing(collection, view, true);
                 }
             }
+            views.add_unique(collection, true);
         }
         views
     }
@@ -120,6 +161,11 @@ impl KeptViews {
     /// Whether there are none.
     pub(crate) fn has_none(&self) -> bool {
         self.tables.is_empty()
+    }
+
+    /// The tables of a collection's unique constraints.
+    pub(crate) fn unique_of<'a>(&'a self, collection: &'a str) -> impl Iterator<Item = &'a KeptUnique> {
+        self.unique.iter().filter(move |one| one.collection == collection)
     }
 
     /// The tables of a collection's views, whatever their states.
@@ -177,6 +223,13 @@ impl KeptViews {
             collection.is_none_or(|collection| collection.view(&one.view.name) == Some(&one.view))
         };
         views.tables.retain(is_as_declared);
+        let is_declared = |one: &KeptUnique| {
+            let collection = schema.collection(&one.collection);
+            collection.is_some_and(|collection| collection.unique.contains(&one.fields))
+        };
+        views
+            .unique
+            .retain(|one| is_declared(one) && !found.gone_views.contains(&one.number));
         for one in views.tables.iter_mut().filter(|one| one.stays()) {
             let collection = schema.collection(&one.collection);
             let declared = collection.and_then(|collection| collection.view(&one.view.name));
@@ -190,6 +243,7 @@ impl KeptViews {
                 let is_there = collection.attached.is_some();
                 views.add_missing(collection, view, is_there || is_new(&collection.name));
             }
+            views.add_unique(collection, is_new(&collection.name));
         }
         views
     }
@@ -215,6 +269,22 @@ impl KeptViews {
         self.next += 1;
     }
 
+    fn add_unique(&mut self, collection: &Collection, is_empty: bool) {
+        for fields in &collection.unique {
+            let is_there = self.unique_of(&collection.name).any(|one| one.fields == *fields);
+            if is_there {
+                continue;
+            }
+            self.unique.push(KeptUnique {
+                collection: collection.name.clone(),
+                fields: fields.clone(),
+                number: self.next,
+                is_building: !is_empty,
+            });
+            self.next += 1;
+        }
+    }
+
     /// As the catalog's text has them, a line each.
     pub(super) fn to_text(&self) -> String {
         let line = |one: &KeptView| {
@@ -230,7 +300,14 @@ impl KeptViews {
             )
         };
         let lines: String = self.tables.iter().map(line).collect();
-        format!("next {}\n{lines}", self.next)
+        let unique = self.unique.iter();
+        let unique = unique.map(|one| {
+            let state = state_text(one.state());
+            let fields = one.fields.join(",");
+            format!("unique {} {state} {} {fields}\n", one.number, one.collection)
+        });
+        let unique: String = unique.collect();
+        format!("next {}\n{lines}{unique}", self.next)
     }
 
     /// What that text says; the views are of collections of `schema`.
@@ -240,10 +317,14 @@ impl KeptViews {
             .next()
             .and_then(|line| line.strip_prefix("next ")?.parse().ok());
         let next = next.ok_or("the number of the next view is missing")?;
+        let (unique, tables): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with(UNIQUE));
         let read = |line: &str| read_line(line, schema).ok_or_else(|| format!("no view: {line}"));
+        let read_unique =
+            |line: &str| read_unique(line, schema).ok_or_else(|| format!("no unique constraint: {line}"));
         Ok(Self {
             next,
-            tables: lines.map(read).collect::<Result<_, _>>()?,
+            tables: tables.into_iter().map(read).collect::<Result<_, _>>()?,
+            unique: unique.into_iter().map(read_unique).collect::<Result<_, _>>()?,
         })
     }
 }
@@ -251,6 +332,27 @@ impl KeptViews {
 /// The collation number by which sort keys of a view are made here; none if it has none.
 fn collation_number(view: &View) -> Option<u32> {
     (!view.collate.is_empty()).then_some(COLLATION_NUMBER)
+}
+
+/// What the line of a unique constraint begins with.
+const UNIQUE: &str = "unique ";
+
+fn read_unique(line: &str, schema: &Schema) -> Option<KeptUnique> {
+    let mut words = line.strip_prefix(UNIQUE)?.splitn(4, ' ');
+    let mut word = || words.next();
+    let (number, state, collection, fields) = (word()?, word()?, word()?, word()?);
+    let definition = schema.collection(collection)?;
+    let fields: Vec<String> = fields.split(',').map(str::to_owned).collect();
+    let is_building = state == state_text(ViewState::Building);
+    let is_known = is_building || state == state_text(ViewState::Ready);
+    let has_all = fields.iter().all(|name| definition.field(name).is_some());
+    let number = number.parse().ok()?;
+    (is_known && has_all).then(|| KeptUnique {
+        collection: collection.to_owned(),
+        fields,
+        number,
+        is_building,
+    })
 }
 
 fn read_line(line: &str, schema: &Schema) -> Option<KeptView> {

@@ -221,7 +221,7 @@ impl Target<'_> {
                 return Ok(());
             };
             if !there.contains(&true) {
-                // Another schema, then.
+                // Another schema, then; or, where others write here, values of unique fields that they took.
                 shared.look_for_schema().await?;
             }
             let mut there = there.into_iter();
@@ -261,7 +261,7 @@ impl Target<'_> {
     fn transaction_of(self, records: &[Record]) -> Result<(Vec<Cas>, Vec<PartitionWrite>)> {
         let core = self.0;
         let now = core.shared.environment.now_micros();
-        let (mut conditions, mut writes) = (Vec::new(), Vec::new());
+        let (mut conditions, mut claims, mut writes) = (Vec::new(), Vec::new(), Vec::new());
         let viewed = core.viewed.as_deref();
         let Some((viewed, base)) = viewed.and_then(|viewed| Some((viewed, viewed.base.as_ref()?))) else {
             return Ok((conditions, writes));
@@ -280,11 +280,15 @@ impl Target<'_> {
             debug_assert_eq!(change.entries.version, record.version, "nothing was there");
             writes.extend(transacting.writes(&change, now)?);
             conditions.push(transacting.condition(None));
+            let first = transacting.first_claims(&change, now);
+            writes.extend(first.writes);
+            claims.extend(first.conditions);
         }
         let generation = viewed.views.generation().0;
         if generation > 0 {
             conditions.push(catalog::is_of_generation(generation));
         }
+        conditions.extend(claims);
         Ok((conditions, writes))
     }
 }

@@ -1,5 +1,5 @@
-//! Rows of collections whose records change, on a store without transactions: each is a change of its own, many side by
-//! side.
+//! Rows of collections whose records change, on a store without transactions, or of which some fields are unique: each is a
+//! change of its own, many side by side.
 //!
 //! A change is made at the row's stamp, as if it were then, so that of several rows of one key the last one wins, what a
 //! load of before has put is known, and what others changed since it began stays.
@@ -7,7 +7,7 @@
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_store::Stamp;
-use recto_views::{Change, Micros, Refusal, Request};
+use recto_views::{Change, Micros, Refusal, Request, Version};
 
 use super::convert::Reason;
 use super::part::WholePart;
@@ -15,7 +15,7 @@ use super::whole::{Becomes, Row, There, Writing};
 use super::write::{MAX_LOST, Part, Settled, busy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
-use crate::writes::{mutation, refusal_of};
+use crate::writes::{mutation, refusal_of, transact};
 
 /// The most changes of a part that are made side by side.
 const MAX_CHANGES: usize = 64;
@@ -72,7 +72,7 @@ impl WholePart<'_> {
                     let error = refusal_of(core, &mutation::partition(core, &row.loaded), refusal);
                     return Ok(Err(Reason::general(error.message())));
                 }
-                Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                Err(error) if matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Conflict) => {
                     return Ok(Err(Reason::general(error.message())));
                 }
                 Err(error) => return Err(error),
@@ -106,7 +106,18 @@ impl WholePart<'_> {
                 if_version: Some(there.version),
             },
         };
-        let key = core.key_of(&mutation::partition(core, &row.loaded));
+        let partition = mutation::partition(core, &row.loaded);
+        if shared.store.limits().transactions {
+            return match transact(core, &partition, &request, Some(Version(at))).await {
+                Ok(_) => Ok(Ok(())),
+                // Which it is now is looked at.
+                Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Changed) => {
+                    Ok(Err(Refusal::Changed(None)))
+                }
+                Err(error) => Err(stopped_unless_refused(error)),
+            };
+        }
+        let key = core.key_of(&partition);
         let (name, time) = (&core.definition.name, self.writer.options.timeout);
         let attempt = |_| async {
             let changed = shared
@@ -121,7 +132,7 @@ impl WholePart<'_> {
             }
         };
         let changed = settle(&shared.environment, Policy::LOAD, attempt).await;
-        changed.map_err(|unsettled| stopped(unsettled.or(Error::from)))
+        changed.map_err(|unsettled| stopped_unless_refused(unsettled.or(Error::from)))
     }
 
     /// What is there of a row's record.
@@ -140,12 +151,17 @@ fn passes(kind: ErrorKind) -> bool {
     )
 }
 
+/// What is wrong with a row stops no load.
+fn stopped_unless_refused(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::LimitExceeded | ErrorKind::Conflict => error,
+        _ => stopped(error),
+    }
+}
+
 /// The error of a load that stops; what is stored stays, and the same load goes on from there.
 #[cold]
 fn stopped(error: Error) -> Error {
-    if error.kind() == ErrorKind::LimitExceeded {
-        return error;
-    }
     Error::new(error.kind(), format!("the load stopped: {error}"))
         .with_hint("the same load again goes on where this one stopped")
         .with_source(error)

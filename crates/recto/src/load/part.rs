@@ -3,7 +3,8 @@
 //!
 //! Where the store has transactions, a part is one. At first it is assumed that none of its records is there, as when a
 //! file is loaded for the first time; if that is not so, nothing is written, and they are read. What takes the place of
-//! another row without a word, as in `overwrite`, is read at once: the load tells what it replaced.
+//! another row without a word, as in `overwrite`, is read at once: the load tells what it replaced. In collections with unique
+//! fields each row is a transaction of its own, which may be refused for itself.
 
 use std::sync::Arc;
 
@@ -47,6 +48,9 @@ impl WholePart<'_> {
         let core = self.core();
         if !core.shared.store.limits().transactions {
             return self.send().await;
+        }
+        if !self.viewed.views.claims_tables().is_empty() {
+            return self.change().await;
         }
         let there = if looks || core.definition.writes == WriteMode::Overwrite {
             Some(Arc::new(self.look().await?))

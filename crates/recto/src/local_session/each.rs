@@ -19,7 +19,9 @@ use crate::present::Versioned;
 use crate::record::DynamicRecord;
 use crate::row_filter::RowFilter;
 use crate::session::{Action, Outcome, RecordChange, Written};
-use crate::writes::{Changed, MAX_AT_ONCE, MAX_BATCH_CHANGES, MAX_LOOKS, busy, exists_unseen, refusal_of};
+use crate::writes::{
+    Changed, MAX_AT_ONCE, MAX_BATCH_CHANGES, MAX_LOOKS, busy, exists_unseen, refusal_of, without_holder,
+};
 
 /// A change that is right, whatever is stored.
 struct Ready<'c> {
@@ -71,7 +73,12 @@ impl LocalSession {
             if outcome.is_ok() {
                 written.count(&change.action);
             }
-            written.outcomes.push(outcome);
+            let is_filtered = self.filters(&change.definition.name).is_some();
+            written.outcomes.push(if is_filtered {
+                outcome.map_err(without_holder)
+            } else {
+                outcome
+            });
         }
         Ok(written)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use recto_model::Cells;
+use recto_model::{Cells, RowSet, Table};
 use recto_store::{
     Cas, CasCondition, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, TransactionOutcome,
     WriteOptions,
@@ -15,11 +15,12 @@ use recto_views::{
     Arranged, BaseTable, FieldCells, Refusal, Request, Version, ViewNumber, ViewedCollection, transaction,
 };
 
+use super::claims::unique_fields;
 use super::{MAX_LOOKS, busy, invalid_key, pause, refused};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::entries::EntryWrites;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Part, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::{Viewed, Written, check_size};
 
@@ -51,6 +52,17 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) ->
     if !limits.transactions {
         return by_the_writer(core, key, asked).await;
     }
+    transact(core, key, asked, None).await
+}
+
+/// The change as a transaction, at this version unless there is a greater one: for who has seen to it that no view is added
+/// meanwhile.
+pub(crate) async fn transact(
+    core: &CollectionCore,
+    key: &Cells,
+    asked: &Asked,
+    at: Option<Version>,
+) -> Result<Changed> {
     let environment = &core.shared.environment;
     let begun_nanos = environment.monotonic_nanos();
     let options = core.shared.write_options();
@@ -67,7 +79,7 @@ pub(crate) async fn change(core: &CollectionCore, key: &Cells, asked: &Asked) ->
             key,
         };
         match transacting
-            .run(asked, options.timeout.saturating_sub(spent))
+            .run(asked, at, options.timeout.saturating_sub(spent))
             .await?
         {
             Ended::Applied(version) => {
@@ -123,11 +135,11 @@ pub(crate) struct Transacting<'c> {
 
 impl Transacting<'_> {
     /// Reads the record, and changes it if it is still so.
-    async fn run(&self, asked: &Asked, time: Duration) -> Result<Ended> {
+    async fn run(&self, asked: &Asked, at: Option<Version>, time: Duration) -> Result<Ended> {
         let shared = &self.core.shared;
         let row = self.read().await?;
         let now = shared.environment.now_micros();
-        let least = Version(shared.stamps.next().0);
+        let least = at.unwrap_or_else(|| Version(shared.stamps.next().0));
         let change = transaction(asked, row.as_ref(), &self.viewed.views, now, least)
             .map_err(|refusal| refusal_of(self.core, self.key, refusal))?;
         let version = change.entries.version;
@@ -138,8 +150,11 @@ impl Transacting<'_> {
         let generation = self.viewed.views.generation().0;
         let schema = (generation > 0).then(|| catalog::is_of_generation(generation));
         let version = self.condition(change.expected);
-        let conditions: Vec<Cas> = std::iter::once(version).chain(schema).collect();
-        let writes = self.writes(&change, now)?;
+        let claims = self.claims(&change, now).await?;
+        let conditions = std::iter::once(version).chain(schema);
+        let conditions: Vec<Cas> = conditions.chain(claims.conditions).collect();
+        let mut writes = self.writes(&change, now)?;
+        writes.extend(claims.writes);
         let is_unsure = AtomicBool::new(false);
         let attempt = |left| {
             let options = WriteOptions {
@@ -169,19 +184,9 @@ impl Transacting<'_> {
         self.core.key_text(self.key, &Cells::new())
     }
 
-    async fn read(&self) -> Result<Option<RowOf<ViewedCollection>>> {
-        let shared = &self.core.shared;
-        let read = PointRead {
-            table: Arc::clone(self.base.table()),
-            partition: self.key.clone(),
-            clustering: Cells::new(),
-        };
-        let found = shared
-            .store
-            .snapshot()?
-            .get(&read, &shared.read_options())
-            .await?;
-        let row = found.rows.iter().next();
+    pub(super) async fn read(&self) -> Result<Option<RowOf<ViewedCollection>>> {
+        let found = get(self.core, self.base.table(), self.key).await?;
+        let row = found.iter().next();
         Ok(row
             .map(|row| self.viewed.row(row, Written::UNTOLD))
             .transpose()?
@@ -293,6 +298,22 @@ impl Transacting<'_> {
     }
 }
 
+/// One row of a table whose partitions have one each.
+pub(super) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &Cells) -> Result<RowSet> {
+    let shared = &core.shared;
+    let read = PointRead {
+        table: Arc::clone(table),
+        partition: partition.clone(),
+        clustering: Cells::new(),
+    };
+    let found = shared
+        .store
+        .snapshot()?
+        .get(&read, &shared.read_options())
+        .await?;
+    Ok(found.rows)
+}
+
 /// Why a change of the record with this key is refused.
 #[cold]
 pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -> Error {
@@ -349,7 +370,10 @@ pub(crate) fn unfit(core: &CollectionCore, number: ViewNumber) -> Error {
         .tables
         .iter()
         .find(|one| one.number == number.0);
-    let name = kept.map_or("", |kept| kept.view.name.as_str());
+    let Some(kept) = kept else {
+        return not_claimed(core, number);
+    };
+    let name = &kept.view.name;
     Error::new(
         ErrorKind::LimitExceeded,
         format!(
@@ -361,6 +385,25 @@ pub(crate) fn unfit(core: &CollectionCore, number: ViewNumber) -> Error {
     .with_hint(
         "nothing was written; make these values shorter, not empty, or null, so that the view leaves it out",
     )
+}
+
+/// A record has values that cannot be claimed.
+#[cold]
+fn not_claimed(core: &CollectionCore, number: ViewNumber) -> Error {
+    let fields = unique_fields(core, number);
+    let message = format!(
+        "{} of a record of {}, which {} unique, cannot be kept: the values have more than {MAX_VIEW_KEY_BYTES} bytes, or the only \
+         one is empty",
+        fields.join(", "),
+        core.definition.name,
+        if fields.len() == 1 { "is" } else { "are" },
+    );
+    let error = Error::new(ErrorKind::LimitExceeded, message)
+        .with_hint("nothing was written; make these values shorter, not empty, or null, which is not unique");
+    match fields.first() {
+        Some(first) => error.with_part(Part::Record).with_field(first),
+        None => error,
+    }
 }
 
 /// That its records have no versions, since they are written plainly.

@@ -1,6 +1,7 @@
 //! Writes: changes to records, as mutations of partitions.
 
 mod change;
+mod claims;
 mod ground;
 pub(crate) mod mutation;
 mod plain;
@@ -20,7 +21,8 @@ use recto_store::{
 use recto_views::Arranged;
 
 pub use change::Changed;
-pub(crate) use change::{Transacting, change, exists_unseen, not_changed, refusal_of, unfit};
+pub(crate) use change::{Transacting, change, exists_unseen, not_changed, refusal_of, transact, unfit};
+pub(crate) use claims::{claim_as_it_is, without_holder};
 use ground::Ground;
 use plain::{Gathering, Of, Plain};
 

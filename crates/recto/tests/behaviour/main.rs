@@ -30,6 +30,7 @@ mod schemas;
 mod times;
 mod turned;
 mod typed;
+mod unique;
 mod views;
 mod writes;
 
@@ -162,6 +163,22 @@ on_both_stores! { crate::SCHEMA;
     }
     closing {
         gives_the_store_up_for_every_handle,
+    }
+    unique {
+        values_have_one_holder,
+        values_are_free_after_a_change_and_a_deletion,
+        null_is_not_unique,
+        several_fields_are_unique_together,
+        numbers_are_unique_by_their_value,
+        values_that_cannot_be_claimed_are_refused,
+        records_that_expire_free_their_values,
+        one_of_many_gets_a_value,
+        a_value_goes_round,
+        a_load_rejects_rows_whose_values_are_taken,
+        a_copy_has_the_claims,
+        fields_of_records_that_are_there_become_unique,
+        fields_are_unique_no_more,
+        claims_go_with_their_collection,
     }
     typed {
         records_are_the_dynamic_ones,

@@ -1,0 +1,259 @@
+//! Unique constraints where the store has transactions: what a change claims is a condition of its transaction.
+
+use std::sync::Arc;
+
+use recto_model::Cells;
+use recto_store::{
+    Cas, CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp, TransactionOutcome,
+};
+use recto_views::change::{RowOf, TransactionOf};
+use recto_views::collection::KeyCells;
+use recto_views::{After, Arranged, ClaimsTable, Entries, EntryKey, ViewNumber, ViewedCollection};
+
+use super::change::{Transacting, get};
+use super::{MAX_LOOKS, busy};
+use crate::catalog;
+use crate::core::CollectionCore;
+use crate::error::{Error, ErrorKind, Part, Result};
+
+/// What a change asks of claims, beside what it asks of its record.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// What must hold of them.
+    pub(crate) conditions: Vec<Cas>,
+    /// What is written of them.
+    pub(crate) writes: Vec<PartitionWrite>,
+}
+
+/// A claim in its table.
+struct Claim<'c> {
+    table: &'c ClaimsTable,
+    partition: Cells,
+}
+
+impl Transacting<'_> {
+    /// What a change asks of claims, as they are now.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Conflict`]: another record has values that this one would have.
+    pub(super) async fn claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Result<Claims> {
+        let mut claims = Claims::default();
+        for key in &change.taken {
+            let Some(claim) = self.claim(key) else { continue };
+            let there = self.owner(&claim).await?;
+            if let Some(other) = there.as_ref().filter(|owner| *owner != self.key) {
+                let unheld = self.unheld(key, other, now).await?;
+                claims.conditions.push(unheld);
+            }
+            claims.conditions.push(claim.is_of(there.as_ref()));
+            claims.writes.push(self.take(&claim, change, now));
+        }
+        for key in &change.released {
+            let Some(claim) = self.claim(key) else { continue };
+            if self.owner(&claim).await?.as_ref() == Some(self.key) {
+                claims.conditions.push(claim.is_of(Some(self.key)));
+                claims.writes.push(claim.release(change));
+            }
+        }
+        Ok(claims)
+    }
+
+    /// What a change asks of claims if there is none of those that it takes, where its record was not before.
+    pub(crate) fn first_claims(&self, change: &TransactionOf<ViewedCollection>, now: i64) -> Claims {
+        let taken = change.taken.iter().filter_map(|key| self.claim(key));
+        let (conditions, writes) = taken
+            .map(|claim| (claim.is_of(None), self.take(&claim, change, now)))
+            .unzip();
+        Claims { conditions, writes }
+    }
+
+    fn claim(&self, key: &EntryKey<KeyCells>) -> Option<Claim<'_>> {
+        let table = self.viewed.views.claims_table(key.view)?;
+        let (partition, _) = key.key.in_table(table.table())?;
+        Some(Claim { table, partition })
+    }
+
+    /// The key of the record that has a claim.
+    async fn owner(&self, claim: &Claim<'_>) -> Result<Option<Cells>> {
+        let found = get(self.core, claim.table.table(), &claim.partition).await?;
+        let Some(row) = found.iter().next() else {
+            return Ok(None);
+        };
+        let owner = claim.table.owner(row);
+        owner.map(Some).ok_or_else(|| {
+            let table = claim.table.table().name();
+            Error::new(
+                ErrorKind::Corrupt,
+                format!("a row of table {table} does not say which record has its values"),
+            )
+            .with_hint("something else than Recto wrote to it: delete the row there")
+        })
+    }
+
+    /// That another record does not have the values that it claims, as it is now: its table was made anew without it.
+    async fn unheld(&self, claimed: &EntryKey<KeyCells>, other: &Cells, now: i64) -> Result<Cas> {
+        let holder = Transacting { key: other, ..*self };
+        let row = holder.read().await?;
+        let record = row.as_ref().and_then(|row| row.record_at(now));
+        if record.is_some_and(|record| self.viewed.views.claims(record).contains(claimed)) {
+            return Err(taken(self.core, claimed.view, Some(other)));
+        }
+        Ok(holder.condition(row.map(|row| row.version)))
+    }
+
+    fn take(&self, claim: &Claim<'_>, change: &TransactionOf<ViewedCollection>, now: i64) -> PartitionWrite {
+        let put = Operation::Put {
+            clustering: Cells::new(),
+            cells: ClaimsTable::cells(self.key, None),
+            replace: true,
+        };
+        // It lives as long as its record, by the one clock there is.
+        claim.write(put, change, change.entries.ttl_seconds(now))
+    }
+}
+
+impl Claim<'_> {
+    /// That it is this record's, or nobody's.
+    fn is_of(&self, owner: Option<&Cells>) -> Cas {
+        Cas {
+            table: Arc::clone(self.table.table()),
+            partition: self.partition.clone(),
+            conditions: vec![CasCondition {
+                row: RowAddress::Row(Cells::new()),
+                column: ClaimsTable::OWNER,
+                expected: owner.map(ClaimsTable::owner_cell),
+            }],
+            mutations: Vec::new(),
+        }
+    }
+
+    fn release(&self, change: &TransactionOf<ViewedCollection>) -> PartitionWrite {
+        let clustering = Cells::new();
+        self.write(Operation::DeleteRow { clustering }, change, None)
+    }
+
+    fn write(
+        &self,
+        operation: Operation,
+        change: &TransactionOf<ViewedCollection>,
+        ttl_seconds: Option<u32>,
+    ) -> PartitionWrite {
+        PartitionWrite {
+            table: Arc::clone(self.table.table()),
+            partition: self.partition.clone(),
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some(Stamp(change.entries.version.0)),
+                ttl_seconds,
+            }],
+        }
+    }
+}
+
+/// Gives a record its claims of these constraints, as it is; nothing else changes. None that is not there has any.
+///
+/// # Errors
+/// [`ErrorKind::Conflict`]: another record has such values.
+pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: &[ViewNumber]) -> Result<()> {
+    let shared = &core.shared;
+    for _ in 0..MAX_LOOKS {
+        let _writing = shared.writing().await;
+        let viewed = core.viewed_now()?;
+        let Some((viewed, base)) = viewed.as_deref().and_then(|one| Some((one, one.base.as_ref()?))) else {
+            return Ok(());
+        };
+        let transacting = Transacting {
+            core,
+            viewed,
+            base,
+            key,
+        };
+        let now = shared.environment.now_micros();
+        let Some(row) = transacting.read().await? else {
+            return Ok(());
+        };
+        let Some(record) = row.record_at(now) else {
+            return Ok(());
+        };
+        let mut change = as_it_is(&row, record.clone());
+        change.taken = viewed.views.claims(record);
+        change.taken.retain(|claim| numbers.contains(&claim.view));
+        let claims = transacting.claims(&change, now).await?;
+        let schema = catalog::is_of_generation(viewed.views.generation().0);
+        let mut conditions = vec![transacting.condition(change.expected), schema];
+        conditions.extend(claims.conditions);
+        let sent = shared
+            .store
+            .transact(conditions, claims.writes, shared.write_options());
+        match sent.await? {
+            TransactionOutcome::Applied => return Ok(()),
+            TransactionOutcome::Unknown(error) | TransactionOutcome::Refused(error) => {
+                return Err(error.into());
+            }
+            TransactionOutcome::NotApplied { .. } | TransactionOutcome::Conflict(_) => {}
+        }
+    }
+    Err(busy(&core.definition.name))
+}
+
+/// A change by which nothing changes.
+fn as_it_is(row: &RowOf<ViewedCollection>, record: Cells) -> TransactionOf<ViewedCollection> {
+    TransactionOf::<ViewedCollection> {
+        expected: Some(row.version),
+        after: After {
+            record: Some(record),
+            expires_at: row.expires_at,
+            above: None,
+        },
+        entries: Entries {
+            version: row.version,
+            removals: Vec::new(),
+            puts: Vec::new(),
+            until: row.expires_at,
+        },
+        taken: Vec::new(),
+        released: Vec::new(),
+    }
+}
+
+/// The names of the fields of a unique constraint.
+pub(super) fn unique_fields(core: &CollectionCore, number: ViewNumber) -> &[String] {
+    let mut unique = core.recorded.views.unique.iter();
+    unique
+        .find(|one| one.number == number.0)
+        .map_or(&[], |one| &*one.fields)
+}
+
+/// What to do where the values are another record's.
+const GIVE_OTHERS: &str = "nothing was written; give it others, or change that record first";
+
+/// Another record, with this key where it is known, has the values that a record would have.
+#[cold]
+pub(crate) fn taken(core: &CollectionCore, number: ViewNumber, holder: Option<&Cells>) -> Error {
+    let fields = unique_fields(core, number);
+    let this = if fields.len() == 1 { "this" } else { "these" };
+    let message = format!(
+        "another record of {} has {this} {}, of which there is one each",
+        core.definition.name,
+        fields.join(", "),
+    );
+    let hint = holder.map(|key| {
+        let key = core.key_text(key, &Cells::new());
+        format!("it is the record {key}; {GIVE_OTHERS}")
+    });
+    let error = Error::new(ErrorKind::Conflict, message)
+        .with_part(Part::Record)
+        .with_hint(hint.unwrap_or_else(|| GIVE_OTHERS.to_owned()));
+    match fields.first() {
+        Some(first) => error.with_field(first),
+        None => error,
+    }
+}
+
+/// The same error to whom may not be told which record it is.
+pub(crate) fn without_holder(error: Error) -> Error {
+    if error.kind() == ErrorKind::Conflict && error.field().is_some() {
+        return error.with_hint(GIVE_OTHERS);
+    }
+    error
+}

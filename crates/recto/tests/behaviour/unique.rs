@@ -1,0 +1,360 @@
+//! Unique fields: no two records have the same values of them, whoever writes.
+
+use std::time::Duration;
+
+use recto::filter::Literal;
+use recto::session::{CopyRequest, LoadRequest, Session as _};
+use recto::{ApplyOptions, DynamicRecord, Error, ErrorKind, LocalSession, Recto, Value};
+use serde_json::json;
+
+use crate::common::stores::{Kind, kind_of, parse};
+use crate::common::{Fresh, Subject};
+
+const USERS: &str = r#"
+[collection.users]
+fields = { name = "text", email = "text", tenant = "text", slug = "text", balance = "decimal", note = "text" }
+key = ["name"]
+unique = [["email"], ["tenant", "slug"], ["balance"]]
+
+[collection.users.view.by_note]
+partition = ["note"]
+"#;
+
+/// The collection in a store of its own; none where unique fields are refused, by name.
+async fn users(recto: &Recto) -> Option<Subject> {
+    let schema = parse(USERS);
+    if kind_of(recto) == Kind::Cassandra {
+        let refused = recto.plan(&schema).await.unwrap().refused;
+        assert!(
+            refused
+                .iter()
+                .any(|one| one.contains("unique of collection `users`")),
+            "{refused:?}"
+        );
+        return None;
+    }
+    let own = Fresh::new(Kind::Embedded).open().await;
+    own.apply(&schema).await.unwrap();
+    Some(Subject::new(&own, "users"))
+}
+
+impl Subject {
+    fn user(&self, name: &str, email: Option<&str>) -> DynamicRecord {
+        self.record(&self.row(&json!({ "name": name, "email": email })))
+    }
+
+    async fn put_user(&self, name: &str, email: Option<&str>) -> Result<(), Error> {
+        self.collection.put(&self.user(name, email)).await.map(drop)
+    }
+}
+
+/// That this is refused since that record has the values.
+fn assert_taken(error: &Error, field: &str, holder: &str) {
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(error.field(), Some(field), "{error}");
+    let hint = error.hint().unwrap();
+    assert!(
+        hint.starts_with(&format!("it is the record ({holder});")),
+        "{hint}"
+    );
+    assert!(!error.is_retryable());
+}
+
+pub(crate) async fn values_have_one_holder(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    users.put_user("ada", Some("ada@x")).await.unwrap();
+    // The same record may be put again, and changed beside them.
+    users.put_user("ada", Some("ada@x")).await.unwrap();
+    let noted = users.collection.update("ada".to_owned()).set("note", "first");
+    noted.await.unwrap();
+    let error = users.put_user("bob", Some("ada@x")).await.unwrap_err();
+    assert_taken(&error, "email", "ada");
+    let inserted = users.collection.insert(&users.user("bob", Some("ada@x"))).await;
+    assert_taken(&inserted.unwrap_err(), "email", "ada");
+    assert!(users.collection.get("bob".to_owned()).await.unwrap().is_none());
+    users.put_user("bob", Some("bob@x")).await.unwrap();
+    let update = users.collection.update("bob".to_owned()).set("email", "ada@x");
+    assert_taken(&update.await.unwrap_err(), "email", "ada");
+    let bob = users.collection.get("bob".to_owned()).await.unwrap().unwrap();
+    assert_eq!(bob.get("email"), Some(&Value::Text("bob@x".into())));
+}
+
+pub(crate) async fn values_are_free_after_a_change_and_a_deletion(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    for round in 0..3 {
+        users.put_user("ada", Some("one@x")).await.unwrap();
+        users.put_user("ada", Some("two@x")).await.unwrap();
+        users.put_user("bob", Some("one@x")).await.unwrap();
+        assert_taken(
+            &users.put_user("ada", Some("one@x")).await.unwrap_err(),
+            "email",
+            "bob",
+        );
+        users.collection.delete("ada".to_owned()).await.unwrap();
+        users.put_user("bob", Some("two@x")).await.unwrap();
+        let nulled = users.collection.update("bob".to_owned());
+        nulled.set("email", Literal::Null).await.unwrap();
+        users
+            .put_user(&format!("carl {round}"), Some("two@x"))
+            .await
+            .unwrap();
+        users.collection.delete(format!("carl {round}")).await.unwrap();
+    }
+}
+
+pub(crate) async fn null_is_not_unique(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    for name in ["ada", "bob", "carl"] {
+        let row = json!({ "name": name, "tenant": "acme" });
+        let record = users.record(&users.row(&row));
+        users.collection.put(&record).await.unwrap();
+    }
+}
+
+pub(crate) async fn several_fields_are_unique_together(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    let user = |name: &str, tenant: &str, slug: &str| {
+        users.record(&users.row(&json!({ "name": name, "tenant": tenant, "slug": slug })))
+    };
+    for (name, tenant, slug) in [
+        ("ada", "acme", "a"),
+        ("bob", "acme", "b"),
+        ("carl", "corp", "a"),
+        ("dora", "acmea", ""),
+    ] {
+        users.collection.put(&user(name, tenant, slug)).await.unwrap();
+    }
+    let error = users.collection.put(&user("eve", "corp", "a")).await.unwrap_err();
+    assert_taken(&error, "tenant", "carl");
+    assert!(error.message().contains("tenant, slug"), "{error}");
+}
+
+pub(crate) async fn numbers_are_unique_by_their_value(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    let user =
+        |name: &str, balance: &str| users.record(&users.row(&json!({ "name": name, "balance": balance })));
+    users.collection.put(&user("ada", "0.1")).await.unwrap();
+    let error = users.collection.put(&user("bob", "0.10")).await.unwrap_err();
+    assert_taken(&error, "balance", "ada");
+}
+
+pub(crate) async fn values_that_cannot_be_claimed_are_refused(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    for email in [String::new(), "x".repeat(10_000)] {
+        let error = users.put_user("ada", Some(&email)).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.field()),
+            (ErrorKind::LimitExceeded, Some("email")),
+            "{error}"
+        );
+    }
+    assert!(users.collection.get("ada".to_owned()).await.unwrap().is_none());
+}
+
+pub(crate) async fn records_that_expire_free_their_values(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    let ada = users.user("ada", Some("ada@x"));
+    users
+        .collection
+        .put(&ada)
+        .lives_for(Duration::from_secs(1))
+        .await
+        .unwrap();
+    assert_taken(
+        &users.put_user("bob", Some("ada@x")).await.unwrap_err(),
+        "email",
+        "ada",
+    );
+    let mut taken = users.put_user("bob", Some("ada@x")).await;
+    while taken.is_err() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        taken = users.put_user("bob", Some("ada@x")).await;
+    }
+    // What is put again of the record that expired does not take them back, nor free them.
+    assert_taken(&users.collection.put(&ada).await.unwrap_err(), "email", "bob");
+    users.put_user("ada", None).await.unwrap();
+    users.collection.delete("ada".to_owned()).await.unwrap();
+    assert_taken(
+        &users.put_user("carl", Some("ada@x")).await.unwrap_err(),
+        "email",
+        "bob",
+    );
+}
+
+/// Of many who want the same value at once one gets it, each time.
+pub(crate) async fn one_of_many_gets_a_value(recto: Recto) {
+    const ROUNDS: usize = 30;
+    let Some(users) = users(&recto).await else { return };
+    for round in 0..ROUNDS {
+        let email = format!("{round}@x");
+        let wants = |number: usize| {
+            let (users, email) = (&users, &email);
+            async move { users.put_user(&format!("{round} {number}"), Some(email)).await }
+        };
+        let ended = futures::future::join_all((0..6).map(wants)).await;
+        let done = ended.iter().filter(|one| one.is_ok()).count();
+        assert_eq!(done, 1, "{ended:?}");
+        for error in ended.into_iter().filter_map(Result::err) {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        }
+    }
+}
+
+/// Records that hand a value on, and take it back, all at once: at no time two have it, and in the end it is free.
+pub(crate) async fn a_value_goes_round(recto: Recto) {
+    const TURNS: usize = 40;
+    let Some(users) = users(&recto).await else { return };
+    let goes = |number: usize| {
+        let users = &users;
+        async move {
+            let (name, mut had) = (format!("round {number}"), 0);
+            for turn in 0..TURNS {
+                match users.put_user(&name, Some("it@x")).await {
+                    Ok(()) => had += 1,
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "{error}"),
+                }
+                if turn % 2 == 0 {
+                    users.collection.delete(name.clone()).await.unwrap();
+                } else {
+                    users.put_user(&name, None).await.unwrap();
+                }
+            }
+            had
+        }
+    };
+    let had: usize = futures::future::join_all((0..4).map(goes))
+        .await
+        .into_iter()
+        .sum();
+    assert!(had > 0);
+    users.put_user("last", Some("it@x")).await.unwrap();
+}
+
+pub(crate) async fn a_load_rejects_rows_whose_values_are_taken(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    users.put_user("ada", Some("ada@x")).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, rejects) = (folder.path().join("users.csv"), folder.path().join("rejects.csv"));
+    let rows = "name,email\nbob,bob@x\ncarl,ada@x\ndora,bob@x\neve,eve@x\nada,ada@x\n";
+    std::fs::write(&file, rows).unwrap();
+    let request = LoadRequest {
+        file,
+        collections: vec!["users".to_owned()],
+        rejects: Some(rejects.clone()),
+        ..LoadRequest::default()
+    };
+    let session = LocalSession::new(users.recto.clone());
+    session.tools().unwrap().load(&request, &|_| {}).await.unwrap();
+    let rejected = std::fs::read_to_string(&rejects).unwrap();
+    let is_there = async |name: &str| users.collection.get(name.to_owned()).await.unwrap().is_some();
+    assert!(is_there("eve").await && !is_there("carl").await);
+    // Of two rows of the file that want one value either may get it.
+    assert_ne!(is_there("bob").await, is_there("dora").await);
+    assert_eq!(rejected.lines().count(), 3, "{rejected}");
+    assert!(rejected.contains("carl,ada@x"), "{rejected}");
+    assert!(
+        rejected.contains("another record of users has this email"),
+        "{rejected}"
+    );
+}
+
+pub(crate) async fn a_copy_has_the_claims(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    users.put_user("ada", Some("ada@x")).await.unwrap();
+    users.put_user("bob", None).await.unwrap();
+    let other = Fresh::new(Kind::Embedded).open().await;
+    let request = CopyRequest::default();
+    let copied = users.recto.copy_to(&other, &request, &|_| {}).await.unwrap();
+    assert!(copied.collections[0].is_equal());
+    let copied = Subject::new(&other, "users");
+    assert_taken(
+        &copied.put_user("carl", Some("ada@x")).await.unwrap_err(),
+        "email",
+        "ada",
+    );
+    copied.collection.delete("ada".to_owned()).await.unwrap();
+    copied.put_user("carl", Some("ada@x")).await.unwrap();
+}
+
+/// Records that are there get their claims; of two that have the same values one is told of, until it has others.
+pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    let with_notes = USERS.replace(r#"[["email"], "#, r#"[["email"], ["note"], "#);
+    let note = async |name: &str, note: &str| {
+        let row = json!({ "name": name, "email": format!("{name}@x"), "note": note });
+        users.collection.put(&users.record(&users.row(&row))).await
+    };
+    for (name, text) in [("ada", "one"), ("bob", "two"), ("carl", "one"), ("dora", "three")] {
+        note(name, text).await.unwrap();
+    }
+    let before = users
+        .collection
+        .get_versioned("bob".to_owned())
+        .await
+        .unwrap()
+        .unwrap();
+    for _ in 0..2 {
+        let error = users.recto.apply(&parse(&with_notes)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+        let message = error.message();
+        assert!(message.starts_with("1 records of users"), "{message}");
+        assert!(
+            message.contains("(ada)") && message.contains("(carl)"),
+            "{message}"
+        );
+    }
+    // What is written goes by it already.
+    assert_taken(&note("eve", "two").await.unwrap_err(), "note", "bob");
+    note("carl", "four").await.unwrap();
+    note("ada", "one").await.unwrap();
+    users.recto.apply(&parse(&with_notes)).await.unwrap();
+    assert_taken(&note("carl", "one").await.unwrap_err(), "note", "ada");
+    let after = users
+        .collection
+        .get_versioned("bob".to_owned())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(after.version, before.version, "records stay as they are");
+}
+
+pub(crate) async fn fields_are_unique_no_more(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    users.put_user("ada", Some("ada@x")).await.unwrap();
+    let without = parse(&USERS.replace(r#"[["email"], "#, "["));
+    let plan = users.recto.plan(&without).await.unwrap();
+    assert!(
+        plan.changes
+            .iter()
+            .any(|change| change.contains("unique fields from")),
+        "{plan:?}"
+    );
+    users.recto.apply(&without).await.unwrap();
+    users.put_user("bob", Some("ada@x")).await.unwrap();
+    // And again, by claims of its own.
+    let error = users.recto.apply(&parse(USERS)).await.unwrap_err();
+    assert!(
+        error.message().contains("(ada)") && error.message().contains("(bob)"),
+        "{error}"
+    );
+    users.collection.delete("ada".to_owned()).await.unwrap();
+    users.recto.apply(&parse(USERS)).await.unwrap();
+    assert_taken(
+        &users.put_user("ada", Some("ada@x")).await.unwrap_err(),
+        "email",
+        "bob",
+    );
+    let generation = users.recto.generation();
+    users.recto.apply(&parse(USERS)).await.unwrap();
+    assert_eq!(users.recto.generation(), generation);
+}
+
+pub(crate) async fn claims_go_with_their_collection(recto: Recto) {
+    let Some(users) = users(&recto).await else { return };
+    users.put_user("ada", Some("ada@x")).await.unwrap();
+    let none = ApplyOptions::default().remove("users");
+    users.recto.apply_with(&parse(""), &none).await.unwrap();
+    users.recto.apply(&parse(USERS)).await.unwrap();
+    let anew = Subject::new(&users.recto, "users");
+    anew.put_user("bob", Some("ada@x")).await.unwrap();
+}
