@@ -44,7 +44,7 @@ const TABLE: &str = "recto_catalog";
 /// The version of what the row of the schema holds.
 const SCHEMA_VERSION: i32 = 3;
 /// The one before, which knew no unique constraints and no tables that are attached: as long as there are none, earlier releases open the store.
-const AS_BEFORE: i32 = 2;
+const WITHOUT_UNIQUE_OR_ATTACHED: i32 = 2;
 /// The one before that, which knew no views.
 const WITHOUT_VIEWS: i32 = 1;
 /// The version of what the row of the cursor keys holds.
@@ -260,7 +260,7 @@ impl<'a> Catalog<'a> {
         let is_attached = schema.collections.iter().any(|one| one.attached.is_some());
         let entry = Entry {
             version: if views.unique.is_empty() && !is_attached {
-                AS_BEFORE
+                WITHOUT_UNIQUE_OR_ATTACHED
             } else {
                 SCHEMA_VERSION
             },
