@@ -30,6 +30,7 @@ Phases:
                    the same on Cassandra, with eight shards, too: and how much one node gets of a hot list
     cassandra-intersect
                    the same on Cassandra
+    copy           copying a collection between stores, beside loading it; both stores
     cassandra-queues
                    queues on Cassandra: rates by one server and by three, and conditional writes a message
     cassandra-queues-aged
@@ -60,7 +61,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 23] = [
+pub(crate) const PHASES: [&str; 24] = [
     "layers",
     "pages",
     "cache",
@@ -78,6 +79,7 @@ pub(crate) const PHASES: [&str; 23] = [
     "collation",
     "cassandra-buckets",
     "cassandra-intersect",
+    "copy",
     "cassandra-queues",
     "cassandra-queues-aged",
     "cassandra-queues-waiting",

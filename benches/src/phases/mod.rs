@@ -6,6 +6,7 @@ mod cassandra;
 pub(crate) mod cassandra_queues;
 mod cassandra_views;
 mod collation;
+mod copy;
 mod http;
 mod instructions;
 mod intersect;
@@ -51,6 +52,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "cassandra-buckets" => buckets::cassandra(world),
         "intersect" => intersect::embedded(world),
         "cassandra-intersect" => intersect::cassandra(world),
+        "copy" => copy::run(world),
         "reopen" => Ok(reopen::run(world)),
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),

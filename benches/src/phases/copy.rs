@@ -1,0 +1,151 @@
+//! Copying a collection from one store into another, beside loading the same records from a file.
+
+use std::fs;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::time::Instant;
+
+use recto::schema::Schema;
+use recto::session::{CopyRequest, LoadRequest};
+use recto::{CassandraAddress, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use tokio::runtime::Runtime;
+
+use super::buckets::TIMEOUT;
+use crate::peers::ours::address;
+use crate::report::{Section, Table};
+use crate::world::World;
+
+const ROWS: u64 = 300_000;
+/// Records that change are written one by one on Cassandra, each by the protocol.
+const CHANGING_ROWS: u64 = 20_000;
+const QUICK_ROWS: u64 = 5_000;
+const MODES: [&str; 2] = ["append", "update"];
+
+pub(super) fn run(world: &mut World) -> Result<Section, String> {
+    let folder = world.folder.join("copy");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut table = Table::new(
+        "Records a second",
+        &[
+            "records",
+            "loaded",
+            "copied from a folder",
+            "copied from Cassandra",
+        ],
+    );
+    for writes in MODES {
+        let rows = match writes {
+            _ if world.arguments.quick => QUICK_ROWS,
+            "append" => ROWS,
+            _ => CHANGING_ROWS,
+        };
+        let cassandra = |name: &str| {
+            let keyspace = format!("recto_benches_{name}_{writes}_{}", std::process::id());
+            let store = CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace);
+            StoreAddress::Cassandra(Box::new(store))
+        };
+        let places = |name: &str| {
+            let own = address(&folder.join(format!("{name}-{writes}")));
+            [("a folder", own), ("Cassandra", cassandra(name))]
+        };
+        let file = written(&folder, rows);
+        let mut sources = Vec::new();
+        for (to, place) in places("source") {
+            world
+                .progress
+                .say(&format!("loading {rows} records, {writes}, into {to}"));
+            let recto = open(&runtime, &place, Some(writes))?;
+            sources.push((to, rows as f64 / load(&runtime, &recto, &file)?, recto));
+        }
+        let mut figures = vec![Vec::new(), Vec::new()];
+        for (from, _, source) in &sources {
+            for ((to, place), figures) in places(&format!("from_{}", from.replace(' ', "_").to_lowercase()))
+                .iter()
+                .zip(&mut figures)
+            {
+                world
+                    .progress
+                    .say(&format!("copying {writes} from {from} into {to}"));
+                let target = open(&runtime, place, None)?;
+                let started = Instant::now();
+                let copied = runtime.block_on(source.copy_to(&target, &CopyRequest::default(), &|_| {}));
+                let report = copied.map_err(|error| format!("copy: {error}"))?;
+                figures.push(rows as f64 / started.elapsed().as_secs_f64());
+                assert_eq!(report.collections[0].target.records, rows, "all are there");
+                runtime.block_on(target.close()).unwrap();
+            }
+        }
+        for ((to, loaded, source), copied) in sources.into_iter().zip(figures) {
+            let line = std::iter::once(loaded).chain(copied);
+            table.push(format!("{rows}, {writes}, into {to}"), line.map(Some));
+            runtime.block_on(source.close()).unwrap();
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    Ok(Section {
+        title: "Copying".to_owned(),
+        text: "Records of about 120 bytes in their own arrangement and one view: loaded from a CSV file, and copied with their versions from a store of each kind into a new one; \
+               both stores are counted and compared in the end, which is part of the time."
+            .to_owned(),
+        tables: vec![table],
+        ..Section::default()
+    })
+}
+
+fn open(runtime: &Runtime, place: &StoreAddress, writes: Option<&str>) -> Result<Recto, String> {
+    runtime.block_on(async {
+        let options = OpenOptions::new().create().request_timeout(TIMEOUT);
+        let recto = Recto::open_with(place, options)
+            .await
+            .map_err(|error| format!("{error}; `recto-rig start` starts a Cassandra"))?;
+        if let Some(writes) = writes {
+            let schema = format!(
+                "[collection.notes]\nfields = {{ id = \"bigint\", topic = \"text\", body = \"text\" }}\nkey = [\"id\"]\nwrites = \"{writes}\"\n\
+                 [collection.notes.view.by_topic]\npartition = [\"topic\"]\n"
+            );
+            recto.apply(&Schema::parse(&schema).unwrap()).await.unwrap();
+        }
+        Ok(recto)
+    })
+}
+
+/// A CSV file of so many records, a hundred of a topic.
+fn written(folder: &Path, rows: u64) -> std::path::PathBuf {
+    let file = folder.join("notes.csv");
+    let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
+    writeln!(writer, "id,topic,body").unwrap();
+    for id in 0..rows {
+        writeln!(
+            writer,
+            "{id},topic {},{}",
+            id % (rows / 100).max(1),
+            "x".repeat(90)
+        )
+        .unwrap();
+    }
+    writer.flush().unwrap();
+    file
+}
+
+/// Loads it: in how many seconds.
+fn load(runtime: &Runtime, recto: &Recto, file: &Path) -> Result<f64, String> {
+    // A load replaces no file that it did not make.
+    let rejects = file.with_extension("rejects.csv");
+    let _ = fs::remove_file(&rejects);
+    let request = LoadRequest {
+        file: file.to_owned(),
+        collections: vec!["notes".to_owned()],
+        rejects: Some(rejects),
+        ..LoadRequest::default()
+    };
+    let session = LocalSession::new(recto.clone());
+    let started = Instant::now();
+    let loaded = runtime.block_on(session.tools().unwrap().load(&request, &|_| {}));
+    loaded.map_err(|error| format!("load: {error}"))?;
+    Ok(started.elapsed().as_secs_f64())
+}
