@@ -261,12 +261,12 @@ impl Store for AttachedStore {
         Ok(Some(version))
     }
 
-    fn describe_slice(&self, slice: &Slice) -> Vec<String> {
-        self.of(slice.table.name()).describe_slice(slice)
+    fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {
+        self.of(slice.table.name()).describe_slice(slice, options)
     }
 
-    fn expected_round_trips(&self, slice: &Slice) -> u32 {
-        self.of(slice.table.name()).expected_round_trips(slice)
+    fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
+        self.of(slice.table.name()).expected_round_trips(slice, options)
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

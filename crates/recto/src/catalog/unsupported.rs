@@ -209,7 +209,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
         let parsed = |text: String| Schema::parse(&text).unwrap();
         let conflicts = |asked: &str, recorded: &str| {
             let schema = parsed(text("one", asked)).keeping(&parsed(text("other", recorded)));
-            unsupported(&schema)
+            unsupported(&schema, false)
                 .iter()
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()
