@@ -325,18 +325,20 @@ fn server(
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) address: StoreAddress,
+    /// How it is opened, whatever for.
+    pub(crate) options: OpenOptions,
     pub(crate) wait: Duration,
 }
 
 impl Place {
     /// The session of the store, if it is there.
     pub(crate) async fn open(&self) -> Result<Option<Arc<dyn Session>>> {
-        self.open_with(OpenOptions::new()).await
+        self.open_with(self.options.clone()).await
     }
 
     /// The session of the store, if it is there, beside others who read it.
     pub(crate) async fn open_to_read(&self) -> Result<Option<Arc<dyn Session>>> {
-        self.open_with(OpenOptions::new().read_only()).await
+        self.open_with(self.options.clone().read_only()).await
     }
 
     async fn open_with(&self, options: OpenOptions) -> Result<Option<Arc<dyn Session>>> {
@@ -349,7 +351,7 @@ impl Place {
 
     /// The session of the store, which is made if it is not there.
     pub(crate) async fn open_or_create(&self) -> Result<Arc<dyn Session>> {
-        Ok(session(&self.address, OpenOptions::new().create().wait(self.wait)).await?)
+        Ok(session(&self.address, self.options.clone().create().wait(self.wait)).await?)
     }
 }
 

@@ -148,6 +148,7 @@ pub(crate) async fn run(args: &DemoArgs, console: &mut Console) -> Result<Exit> 
         wait: args.wait,
     };
     let place = Place {
+        options: OpenOptions::new(),
         address: store.address(FOLDER, crate::store::environment())?,
         wait: store.wait()?,
     };

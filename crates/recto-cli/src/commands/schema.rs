@@ -138,6 +138,7 @@ pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit>
     let schema = read_schema(&args.schema)?;
     let place = Place {
         address: args.store.address(DEFAULT_STORE, environment())?,
+        options: args.store.with_parameters(recto::OpenOptions::new())?,
         wait: args.store.wait()?,
     };
     let session = place.open_to_read().await?;
@@ -150,6 +151,7 @@ pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exi
     let schema = read_schema(&args.schema)?;
     let place = Place {
         address: args.store.address(DEFAULT_STORE, environment())?,
+        options: args.store.with_parameters(recto::OpenOptions::new())?,
         wait: args.store.wait()?,
     };
     let session = place.open().await?;

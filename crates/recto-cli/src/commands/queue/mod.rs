@@ -144,6 +144,7 @@ impl QueueArgs {
 async fn open_or_create(store: &StoreArgs, console: &mut Console) -> Result<Arc<dyn Session>> {
     let place = Place {
         address: store.address(DEFAULT_STORE, environment())?,
+        options: store.with_parameters(OpenOptions::new())?,
         wait: store.wait()?,
     };
     if let Some(session) = place.open().await? {
