@@ -50,7 +50,7 @@ fn keyspace() -> Keyspace {
         .to_owned();
     let keyspace = Keyspace {
         address,
-        name: unique_keyspace("recto_attach"),
+        name: unique_keyspace("shop"),
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -153,7 +153,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
     }
     assert_eq!(found, flights("UA"));
     let key = r#"{"dest":"LAX"}"#;
-    let (status, body) = ask(&server, "PUT", "/v1/collections/flights/records/AA/3", key);
+    let (status, body) = ask(&server, "PUT", "/v1/collections/flights/records/AA,3", key);
     assert!((400..500).contains(&status) || status == 501, "{status} {body}");
     assert!(body.contains("flights is read only"), "{body}");
     let (_, body) = ask(&server, "GET", "/v1/collections/flights", "");

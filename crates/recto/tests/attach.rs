@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use recto::session::{AttachReport, AttachRequest, VerifyRequest};
 use recto::{
-    ApplyOptions, CassandraAddress, Collection, DynamicRecord, Environment, ErrorKind, OpenOptions, Recto,
-    Secret,
+    ApplyOptions, CassandraAddress, Collection, DynamicRecord, Environment, ErrorKind, OpenOptions,
+    PageQuery, Recto, Secret,
 };
 use recto_cassandra::CassandraConfig;
 use recto_cassandra::testing::PlainCql;
@@ -28,12 +28,12 @@ const TABLES: [&str; 9] = [
     "CREATE TABLE shop.timeline (user_id int, post_id int, content text, likes set<text>, \"Hidden\" text, name text STATIC, \
      PRIMARY KEY (user_id, post_id)) WITH CLUSTERING ORDER BY (post_id DESC)",
     "CREATE TABLE shop.suspensions (user_id int PRIMARY KEY, status text, occurred_on timestamp, reason text)",
-    "CREATE MATERIALIZED VIEW shop.suspensions_by_status AS SELECT * FROM shop.suspensions WHERE status IS NOT NULL AND \
-     occurred_on IS NOT NULL AND user_id IS NOT NULL PRIMARY KEY (status, occurred_on, user_id) WITH CLUSTERING ORDER BY \
-     (occurred_on DESC, user_id ASC)",
-    "CREATE MATERIALIZED VIEW shop.suspensions_of_spam AS SELECT user_id, status, reason FROM shop.suspensions WHERE \
-     reason = 'spam' AND user_id IS NOT NULL PRIMARY KEY (reason, user_id)",
-    "CREATE TABLE shop.suspensions_by_reason (reason text, user_id int, status text, PRIMARY KEY (reason, user_id))",
+    "CREATE MATERIALIZED VIEW shop.suspensions_by_reason AS SELECT user_id, status, reason FROM shop.suspensions WHERE \
+     reason IS NOT NULL AND user_id IS NOT NULL PRIMARY KEY (reason, user_id)",
+    "CREATE MATERIALIZED VIEW shop.suspensions_of_three AS SELECT user_id, status, reason FROM shop.suspensions WHERE \
+     reason IS NOT NULL AND user_id = 3 PRIMARY KEY (reason, user_id)",
+    "CREATE TABLE shop.suspensions_by_status (status text, occurred_on timestamp, user_id int, reason text, PRIMARY KEY \
+     (status, occurred_on, user_id)) WITH CLUSTERING ORDER BY (occurred_on DESC, user_id ASC)",
     "CREATE TABLE shop.hits (page text, day date, \"select\" int, count counter, PRIMARY KEY ((page), day, \"select\"))",
     "CREATE TABLE shop.prices (price decimal, id int, name text, PRIMARY KEY (price, id))",
     "CREATE ROLE reader WITH PASSWORD = 'reader' AND LOGIN = true",
@@ -91,7 +91,7 @@ impl Shop {
         self.cql
             .send(text)
             .await
-            .unwrap_or_else(|error| panic!("{text}: {error}"));
+            .unwrap_or_else(|error| panic!("{error:?}"));
     }
 
     async fn fill(&self) {
@@ -110,15 +110,13 @@ impl Shop {
                 if user % 2 == 0 { "spam" } else { "other" },
             );
             let day = 1 + user % 20;
-            self.send(&format!(
-                "INSERT INTO shop.suspensions (user_id, status, occurred_on, reason) VALUES ({user}, '{status}', \
-                 '2026-01-{day:02}T00:00:00Z', '{reason}')"
-            ))
-            .await;
-            self.send(&format!(
-                "INSERT INTO shop.suspensions_by_reason (reason, user_id, status) VALUES ('{reason}', {user}, '{status}')"
-            ))
-            .await;
+            for table in ["suspensions", "suspensions_by_status"] {
+                self.send(&format!(
+                    "INSERT INTO shop.{table} (user_id, status, occurred_on, reason) VALUES ({user}, '{status}', \
+                     '2026-01-{day:02}T00:00:00Z', '{reason}')"
+                ))
+                .await;
+            }
         }
         for day in 1..10 {
             self.send(&format!(
@@ -172,7 +170,11 @@ async fn walk(
     size: u32,
     forward: bool,
 ) -> Vec<DynamicRecord> {
-    let query = || collection.query().filter(filter);
+    walk_by(&collection.query().filter(filter), size, forward).await
+}
+
+async fn walk_by(query: &PageQuery<DynamicRecord>, size: u32, forward: bool) -> Vec<DynamicRecord> {
+    let query = || query.clone();
     let mut page = if forward {
         query().first(size)
     } else {
@@ -317,19 +319,24 @@ async fn timelines(shop: &Shop) {
     store.close().await.unwrap();
 }
 
+/// What the table by status has: it lacks those without a time, and so is asked for by its name.
+fn of_status(held: &Collection<DynamicRecord>, filter: &str) -> PageQuery<DynamicRecord> {
+    held.query().filter(filter).view("suspensions_by_status")
+}
+
 /// A materialized view, and a table that is named: each serves what the table does not.
 async fn suspensions(shop: &Shop) {
     let store = shop.open().await;
     let mut request = shop.request("shop.suspensions");
-    request.views = vec!["suspensions_by_reason".to_owned()];
+    request.views = vec!["suspensions_by_status".to_owned()];
     request.name = Some("held".to_owned());
     let report = store.attach(&request).await.unwrap();
-    assert_eq!(left_out(&report), ["view suspensions_of_spam"]);
+    assert_eq!(left_out(&report), ["view suspensions_of_three"]);
     let again = store.attach(&request).await.unwrap();
     assert_eq!((again.changes.len(), again.generation), (0, report.generation));
     let held = store.dynamic("held").unwrap();
     for forward in [true, false] {
-        let open = walk(&held, "status = \"open\"", 6, forward).await;
+        let open = walk_by(&of_status(&held, "status = \"open\""), 6, forward).await;
         let mut expected: Vec<(i64, i64)> = (0..60)
             .filter(|user| user % 3 == 0)
             .map(|user| (-(user % 20), user))
@@ -340,7 +347,7 @@ async fn suspensions(shop: &Shop) {
         assert!(open.iter().all(|record| record.to_json()["reason"].is_string()));
     }
     let tuple = "status = \"open\" AND (occurred_on, user_id) < (\"2026-01-10T00:00:00Z\", 5)";
-    let below = walk(&held, tuple, 4, true).await;
+    let below = walk_by(&of_status(&held, tuple), 4, true).await;
     let expected = (0..60)
         .filter(|user| user % 3 == 0 && (user % 20 < 9 || user % 20 == 9 && *user < 5))
         .count();
@@ -382,7 +389,7 @@ async fn what_has_no_place(shop: &Shop) {
         true,
     )
     .await;
-    assert_eq!(field(&hits, "count"), [8, 9].map(Json::from));
+    assert_eq!(field(&hits, "count"), ["8", "9"].map(Json::from));
     let refused = store.attach(&shop.request("shop.prices")).await.unwrap_err();
     assert_eq!(
         (refused.kind(), refused.field()),
@@ -398,10 +405,11 @@ async fn what_has_no_place(shop: &Shop) {
     let refused = store.attach(&named).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
     let schema = store.schema();
-    let names: Vec<&str> = schema.collections.iter().map(|one| one.name.as_str()).collect();
+    let mut names: Vec<&str> = schema.collections.iter().map(|one| one.name.as_str()).collect();
+    names.sort_unstable();
     assert_eq!(
         names,
-        ["timeline", "held", "hits"],
+        ["held", "hits", "timeline"],
         "what was refused changed nothing"
     );
     store.close().await.unwrap();
@@ -434,7 +442,7 @@ async fn nothing_is_written(shop: &Shop) {
 /// A cursor opens in another process than the one that gave it.
 async fn cursors_survive(shop: &Shop) {
     let store = shop.open().await;
-    let query = |store: &Recto| store.dynamic("held").unwrap().query().filter("status = \"open\"");
+    let query = |store: &Recto| of_status(&store.dynamic("held").unwrap(), "status = \"open\"");
     let cursor = query(&store)
         .first(5)
         .await
@@ -480,8 +488,7 @@ async fn tables_change(shop: &Shop) {
     assert!(error.hint().unwrap().contains("recto attach"), "{error:?}");
     let held = store.dynamic("held").unwrap();
     assert_eq!(
-        held.query()
-            .filter("status = \"open\"")
+        of_status(&held, "status = \"open\"")
             .first(3)
             .await
             .unwrap()
