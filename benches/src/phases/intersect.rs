@@ -160,7 +160,7 @@ fn schema() -> String {
 fn value(id: u64, field: u64) -> &'static str {
     let (_, lone, turn) = NEVER_TOGETHER;
     let place = id % turn;
-    if place % (turn / FIELDS as u64) == 0 {
+    if place.is_multiple_of(turn / FIELDS as u64) {
         return if place / (turn / FIELDS as u64) == field {
             lone
         } else {

@@ -34,8 +34,11 @@ pub(crate) struct AttachArgs {
     /// The table, with its keyspace
     #[arg(value_name = "KEYSPACE.TABLE", value_parser = clap::value_parser!(AttachedTable))]
     table: AttachedTable,
-    /// The cluster that has it: cassandra://host/keyspace
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        help = "The cluster that has it: cassandra://host/keyspace"
+    )]
     from: String,
     /// A TOML file with parameters of that cluster
     #[arg(long, value_name = "FILE")]

@@ -29,7 +29,7 @@ impl Alone {
         let places = views.iter().map(|view| {
             let has = |field: &usize| view.arrangement.column_of_field[*field].is_some();
             let mut judged = view.unserved.iter().flat_map(Residual::fields);
-            if !judged.all(|field| has(&field)) {
+            if !judged.all(has) {
                 return None;
             }
             let columns = view.arrangement.table.columns();
