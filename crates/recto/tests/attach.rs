@@ -126,7 +126,7 @@ impl Shop {
         }
     }
 
-    fn options(&self) -> OpenOptions {
+    fn options() -> OpenOptions {
         let options = OpenOptions::new().create();
         options
             .cassandra_parameter("username", READER)
@@ -134,7 +134,7 @@ impl Shop {
     }
 
     async fn open(&self) -> Recto {
-        Recto::open_with(self.folder.path().join("view"), self.options())
+        Recto::open_with(self.folder.path().join("view"), Self::options())
             .await
             .unwrap()
     }
