@@ -73,7 +73,8 @@ impl Reader<'_> {
             Shape::Scan if !self.rejects() => self.scan(edge, want, meter).await,
             Shape::Scan | Shape::Concat => self.concat(edge, want, meter).await,
             Shape::Merge => merge::read(self, edge, want, meter).await,
-            Shape::Intersect => intersect::read(self, edge, want, meter).await,
+            // Boxed: what it awaits is large, and every page's future would hold it.
+            Shape::Intersect => Box::pin(intersect::read(self, edge, want, meter)).await,
         }
     }
 
