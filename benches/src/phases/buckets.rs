@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use recto::schema::Schema;
-use recto::session::{LoadRequest, PageCost};
-use recto::{
-    CassandraAddress, Collection, DynamicRecord, LocalSession, OpenOptions, Recto, Session, StoreAddress,
-};
+use recto::session::PageCost;
+use recto::{Collection, DynamicRecord, Recto, StoreAddress};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+use super::stores;
 use crate::measure::{Contender, interleaved, median, quantile};
 use crate::peers::ours::address;
 use crate::report::{Section, Table, Target};
@@ -45,8 +43,6 @@ const SPELL: Duration = Duration::from_secs(3);
 const WRITE_ROUNDS: usize = 3;
 const BODY: &str =
     "a hundred bytes or so of what each row of the list says beside when it came - as short messages do.";
-/// What a request may take where others use the machine.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Numbers what is new.
 static NEXT: AtomicI64 = AtomicI64::new(2_000_000_000);
@@ -73,8 +69,7 @@ pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
 }
 
 pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
-    let keyspace = format!("recto_benches_buckets_{}", std::process::id());
-    let mut store = CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace);
+    let mut store = stores::cassandra(world, "buckets");
     // One copy of each row, so that it is seen which node has it.
     store.replication = Some("1".to_owned());
     let lists = Lists::open(&StoreAddress::Cassandra(Box::new(store)), 4)?;
@@ -104,7 +99,7 @@ fn measure(
     let mut loads = Table::new("Loading the list", &["list", "rows/s", "seconds"]);
     for (name, _) in &lists.of {
         world.progress.say(&format!("loading {name}"));
-        let seconds = lists.load(&folder, &file, name)?;
+        let seconds = stores::load(&lists.runtime, &lists.recto, &file, name)?;
         loads.push(*name, [rows as f64 / seconds, seconds].map(Some));
     }
     section.tables.push(loads);
@@ -128,10 +123,7 @@ fn written(folder: &Path, rows: i64) -> PathBuf {
 
 impl Lists {
     fn open(store: &StoreAddress, kept: usize) -> Result<Self, String> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = stores::runtime();
         let kept = &KEPT[..kept];
         let collection = |(name, bucket): &(&str, &str)| {
             format!(
@@ -140,37 +132,13 @@ impl Lists {
             )
         };
         let schema: String = kept.iter().map(collection).collect();
-        let recto = runtime.block_on(async {
-            let options = OpenOptions::new().create().request_timeout(TIMEOUT);
-            let recto = Recto::open_with(store, options)
-                .await
-                .map_err(|error| format!("{error}; `recto-rig start` starts a Cassandra"))?;
-            recto.apply(&Schema::parse(&schema).unwrap()).await.unwrap();
-            Ok::<_, String>(recto)
-        })?;
+        let recto = stores::open(&runtime, store, Some(&schema))?;
         let of = kept.iter().map(|(name, _)| (*name, recto.dynamic(name).unwrap()));
         Ok(Self {
             of: of.collect(),
             recto,
             runtime,
         })
-    }
-
-    /// Loads the file: in how many seconds.
-    fn load(&self, folder: &Path, file: &Path, name: &str) -> Result<f64, String> {
-        let request = LoadRequest {
-            file: file.to_owned(),
-            collections: vec![name.to_owned()],
-            rejects: Some(folder.join(format!("{name}-rejects.csv"))),
-            ..LoadRequest::default()
-        };
-        let session = LocalSession::new(self.recto.clone());
-        let started = Instant::now();
-        let loaded = self
-            .runtime
-            .block_on(session.tools().unwrap().load(&request, &|_| {}));
-        loaded.map_err(|error| format!("load: {error}"))?;
-        Ok(started.elapsed().as_secs_f64())
     }
 
     /// The cursor of the row so far down.

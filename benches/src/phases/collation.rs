@@ -3,11 +3,11 @@
 use std::hint::black_box;
 
 use futures::StreamExt as _;
-use recto::schema::Schema;
-use recto::{CassandraAddress, Collection, DynamicRecord, OpenOptions, PageQuery, Recto, StoreAddress};
+use recto::{Collection, DynamicRecord, PageQuery, Recto, StoreAddress};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
+use super::stores;
 use crate::measure::{Contender, interleaved};
 use crate::report::{Section, Table, Target};
 use crate::world::World;
@@ -48,10 +48,7 @@ const WANTED: f64 = 1.15;
 
 pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let rounds = world.arguments.rounds(ROUNDS);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = stores::runtime();
     let mut section = Section {
         title: "Pages of names as people sort them".to_owned(),
         text: format!(
@@ -63,22 +60,19 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     };
     let folder = tempfile::tempdir().unwrap();
     let embedded = StoreAddress::Embedded(folder.path().join("collation"));
-    let keyspace = format!("recto_benches_collation_{}", std::process::id());
-    let nodes = vec![world.arguments.cassandra.clone()];
-    let cassandra = StoreAddress::Cassandra(Box::new(CassandraAddress::new(nodes, keyspace)));
+    let cassandra = StoreAddress::Cassandra(Box::new(stores::cassandra(world, "collation")));
     for (name, address) in [("embedded", embedded), ("Cassandra", cassandra)] {
         world.progress.say(&format!("storing names: {name}"));
-        let stores = runtime.block_on(open(&address));
-        let recto =
-            stores.map_err(|error| format!("{name}: {error}; `recto-rig start` starts a Cassandra"))?;
+        let recto = stores::open(&runtime, &address, Some(SCHEMA))?;
+        runtime
+            .block_on(fill(&recto))
+            .map_err(|error| format!("{name}: {error}"))?;
         pages(world, &runtime, (name, &recto), rounds, &mut section);
     }
     Ok(section)
 }
 
-async fn open(address: &StoreAddress) -> recto::Result<Recto> {
-    let recto = Recto::open_with(address, OpenOptions::new().create()).await?;
-    recto.apply(&Schema::parse(SCHEMA).unwrap()).await?;
+async fn fill(recto: &Recto) -> recto::Result<()> {
     for collection in ["plain", "collated"] {
         let names = recto.dynamic(collection)?;
         let puts = (0..RECORDS).map(|id| {
@@ -92,7 +86,7 @@ async fn open(address: &StoreAddress) -> recto::Result<Recto> {
             put?;
         }
     }
-    Ok(recto)
+    Ok(())
 }
 
 /// The name of a record: the same in every run.

@@ -5,12 +5,10 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 use std::time::Instant;
 
-use recto::schema::Schema;
-use recto::session::{CopyRequest, LoadRequest};
-use recto::{CassandraAddress, LocalSession, OpenOptions, Recto, Session, StoreAddress};
-use tokio::runtime::Runtime;
+use recto::StoreAddress;
+use recto::session::CopyRequest;
 
-use super::buckets::TIMEOUT;
+use super::stores;
 use crate::peers::ours::address;
 use crate::report::{Section, Table};
 use crate::world::World;
@@ -25,10 +23,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let folder = world.folder.join("copy");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = stores::runtime();
     let mut table = Table::new(
         "Records a second",
         &[
@@ -44,34 +39,36 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
             "append" => ROWS,
             _ => CHANGING_ROWS,
         };
-        let cassandra = |name: &str| {
-            let keyspace = format!("recto_benches_{name}_{writes}_{}", std::process::id());
-            let store = CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace);
-            StoreAddress::Cassandra(Box::new(store))
-        };
-        let places = |name: &str| {
+        let places = |world: &World, name: &str| {
             let own = address(&folder.join(format!("{name}-{writes}")));
-            [("a folder", own), ("Cassandra", cassandra(name))]
+            let cassandra = stores::cassandra(world, &format!("{name}_{writes}"));
+            let cassandra = StoreAddress::Cassandra(Box::new(cassandra));
+            [("a folder", own), ("Cassandra", cassandra)]
         };
         let file = written(&folder, rows);
         let mut sources = Vec::new();
-        for (to, place) in places("source") {
+        for (to, place) in places(world, "source") {
             world
                 .progress
                 .say(&format!("loading {rows} records, {writes}, into {to}"));
-            let recto = open(&runtime, &place, Some(writes))?;
-            sources.push((to, rows as f64 / load(&runtime, &recto, &file)?, recto));
+            let recto = stores::open(&runtime, &place, Some(&schema(writes)))?;
+            sources.push((
+                to,
+                rows as f64 / stores::load(&runtime, &recto, &file, "notes")?,
+                recto,
+            ));
         }
         let mut figures = vec![Vec::new(), Vec::new()];
         for (from, _, source) in &sources {
-            for ((to, place), figures) in places(&format!("from_{}", from.replace(' ', "_").to_lowercase()))
-                .iter()
-                .zip(&mut figures)
+            for ((to, place), figures) in
+                places(world, &format!("from_{}", from.replace(' ', "_").to_lowercase()))
+                    .iter()
+                    .zip(&mut figures)
             {
                 world
                     .progress
                     .say(&format!("copying {writes} from {from} into {to}"));
-                let target = open(&runtime, place, None)?;
+                let target = stores::open(&runtime, place, None)?;
                 let started = Instant::now();
                 let copied = runtime.block_on(source.copy_to(&target, &CopyRequest::default(), &|_| {}));
                 let report = copied.map_err(|error| format!("copy: {error}"))?;
@@ -97,21 +94,11 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     })
 }
 
-fn open(runtime: &Runtime, place: &StoreAddress, writes: Option<&str>) -> Result<Recto, String> {
-    runtime.block_on(async {
-        let options = OpenOptions::new().create().request_timeout(TIMEOUT);
-        let recto = Recto::open_with(place, options)
-            .await
-            .map_err(|error| format!("{error}; `recto-rig start` starts a Cassandra"))?;
-        if let Some(writes) = writes {
-            let schema = format!(
-                "[collection.notes]\nfields = {{ id = \"bigint\", topic = \"text\", body = \"text\" }}\nkey = [\"id\"]\nwrites = \"{writes}\"\n\
-                 [collection.notes.view.by_topic]\npartition = [\"topic\"]\n"
-            );
-            recto.apply(&Schema::parse(&schema).unwrap()).await.unwrap();
-        }
-        Ok(recto)
-    })
+fn schema(writes: &str) -> String {
+    format!(
+        "[collection.notes]\nfields = {{ id = \"bigint\", topic = \"text\", body = \"text\" }}\nkey = [\"id\"]\nwrites = \"{writes}\"\n\
+         [collection.notes.view.by_topic]\npartition = [\"topic\"]\n"
+    )
 }
 
 /// A CSV file of so many records, a hundred of a topic.
@@ -130,22 +117,4 @@ fn written(folder: &Path, rows: u64) -> std::path::PathBuf {
     }
     writer.flush().unwrap();
     file
-}
-
-/// Loads it: in how many seconds.
-fn load(runtime: &Runtime, recto: &Recto, file: &Path) -> Result<f64, String> {
-    // A load replaces no file that it did not make.
-    let rejects = file.with_extension("rejects.csv");
-    let _ = fs::remove_file(&rejects);
-    let request = LoadRequest {
-        file: file.to_owned(),
-        collections: vec!["notes".to_owned()],
-        rejects: Some(rejects),
-        ..LoadRequest::default()
-    };
-    let session = LocalSession::new(recto.clone());
-    let started = Instant::now();
-    let loaded = runtime.block_on(session.tools().unwrap().load(&request, &|_| {}));
-    loaded.map_err(|error| format!("load: {error}"))?;
-    Ok(started.elapsed().as_secs_f64())
 }

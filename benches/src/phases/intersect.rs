@@ -5,14 +5,11 @@ use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-use recto::schema::Schema;
-use recto::session::{LoadRequest, PageCost};
-use recto::{
-    CassandraAddress, Collection, DynamicRecord, LocalSession, OpenOptions, Recto, Session, StoreAddress,
-};
+use recto::session::PageCost;
+use recto::{Collection, DynamicRecord, Recto, StoreAddress};
 use tokio::runtime::Runtime;
 
-use super::buckets::TIMEOUT;
+use super::stores;
 use crate::measure::{Contender, interleaved};
 use crate::peers::ours::address;
 use crate::report::{Section, Table, Target};
@@ -53,9 +50,7 @@ pub(super) fn embedded(world: &mut World) -> Result<Section, String> {
 }
 
 pub(super) fn cassandra(world: &mut World) -> Result<Section, String> {
-    let keyspace = format!("recto_benches_intersect_{}", std::process::id());
-    let store = CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace);
-    let store = StoreAddress::Cassandra(Box::new(store));
+    let store = StoreAddress::Cassandra(Box::new(stores::cassandra(world, "intersect")));
     let section = measure(world, &store, ("Cassandra", ROWS_ON_CASSANDRA))?;
     Ok(Section {
         title: "Several filters on Cassandra, each with a view of its own".to_owned(),
@@ -183,18 +178,8 @@ fn value(id: u64, field: u64) -> &'static str {
 
 impl Records {
     fn open(store: &StoreAddress, folder: &Path, rows: u64) -> Result<Self, String> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let recto = runtime.block_on(async {
-            let options = OpenOptions::new().create().request_timeout(TIMEOUT);
-            let recto = Recto::open_with(store, options)
-                .await
-                .map_err(|error| format!("{error}; `recto-rig start` starts a Cassandra"))?;
-            recto.apply(&Schema::parse(&schema()).unwrap()).await.unwrap();
-            Ok::<_, String>(recto)
-        })?;
+        let runtime = stores::runtime();
+        let recto = stores::open(&runtime, store, Some(&schema()))?;
         let file = folder.join("intersect.csv");
         let mut writer = BufWriter::new(fs::File::create(&file).unwrap());
         writeln!(writer, "id,at,f1,f2,f3,f4").unwrap();
@@ -204,15 +189,7 @@ impl Records {
         }
         writer.flush().unwrap();
         for name in ["apart", "composite"] {
-            let request = LoadRequest {
-                file: file.clone(),
-                collections: vec![name.to_owned()],
-                rejects: Some(folder.join("intersect-rejects.csv")),
-                ..LoadRequest::default()
-            };
-            let session = LocalSession::new(recto.clone());
-            let loaded = runtime.block_on(session.tools().unwrap().load(&request, &|_| {}));
-            loaded.map_err(|error| format!("load: {error}"))?;
+            stores::load(&runtime, &recto, &file, name)?;
         }
         fs::remove_file(&file).unwrap();
         Ok(Self {

@@ -17,6 +17,7 @@ mod queues;
 mod readers;
 pub(crate) mod reopen;
 mod size;
+mod stores;
 mod views;
 mod writes;
 

@@ -444,12 +444,19 @@ impl<'t> Statements<'t> {
         let mut text = String::with_capacity(SELECT_CHARS);
         text.push_str("SELECT ");
         let mut request = Request::new(text);
-        for column in self.table.columns() {
-            if selected.statics || !self.table.statics().contains(column) {
-                request.push(if request.result_types.is_empty() { "" } else { ", " });
-                request.push_name(&column.name);
-                request.result_types.push(&column.ty);
-            }
+        let (key, rest) = self.table.columns().split_at(self.table.key_len());
+        let left_out = if selected.statics {
+            0
+        } else {
+            self.table.statics().len()
+        };
+        for columns in [key, &rest[left_out..]]
+            .into_iter()
+            .filter(|columns| !columns.is_empty())
+        {
+            request.push(if request.result_types.is_empty() { "" } else { ", " });
+            push_columns(&mut request, columns);
+            request.result_types.extend(types(columns));
         }
         if selected.stamps {
             self.push_lives(&mut request);

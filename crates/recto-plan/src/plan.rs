@@ -126,6 +126,9 @@ pub struct Intersected {
     pub constants: Vec<(usize, Vec<u8>)>,
     /// The conditions that it does not serve: the other views do.
     pub unserved: Vec<Residual>,
+    /// If its rows have the fields of these conditions, and all columns of the first view's: where they have each of those. So they can be
+    /// judged, and shown, without the other views.
+    pub as_first: Option<Vec<usize>>,
 }
 
 impl Intersected {

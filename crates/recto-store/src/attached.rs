@@ -139,10 +139,6 @@ impl Store for AttachedStore {
         if reached.is_empty() {
             return Ok(own);
         }
-        let snapshots = reached
-            .iter()
-            .map(|(keyspace, store)| Ok((keyspace.clone(), store.snapshot()?)));
-        let reached = snapshots.collect::<Result<_, StoreError>>()?;
         Ok(Arc::new(AttachedSnapshot { own, reached }))
     }
 
@@ -308,21 +304,18 @@ impl Store for AttachedStore {
     }
 }
 
-/// A snapshot of the store's own tables, and what those of other keyspaces are read through.
+/// A snapshot of the store's own tables, and what reaches those of other keyspaces, which are read as they are at each read.
 struct AttachedSnapshot {
     own: Arc<dyn Snapshot>,
-    reached: BTreeMap<String, Arc<dyn Snapshot>>,
+    reached: Reached,
 }
 
 impl AttachedSnapshot {
     /// What a table of this name is read through.
-    fn of(&self, table: &str) -> Result<&Arc<dyn Snapshot>, StoreError> {
-        match AttachedTable::keyspace_of(table) {
-            None => Ok(&self.own),
-            Some(keyspace) => self
-                .reached
-                .get(keyspace)
-                .ok_or_else(|| not_reached(table, keyspace)),
+    fn of(&self, table: &str) -> Result<Arc<dyn Snapshot>, StoreError> {
+        match store_of(table, &self.reached)? {
+            None => Ok(Arc::clone(&self.own)),
+            Some(store) => store.snapshot(),
         }
     }
 }
@@ -331,13 +324,13 @@ impl AttachedSnapshot {
 /// row without a key would be taken for one.
 fn leave_out_rowless(table: &Table, read: &mut ScanRead) {
     let key = table.partition().len()..table.key_len();
-    let is_row = |row: &RowRef<'_>| key.clone().all(|column| row.get(column).is_some());
-    if read.rows.iter().all(|row| is_row(&row)) {
+    let is_row = |row: RowRef<'_>| key.clone().all(|column| row.get(column).is_some());
+    let kept: Vec<bool> = read.rows.iter().map(is_row).collect();
+    if kept.iter().all(|is_kept| *is_kept) {
         return;
     }
     let mut rows = RowSet::new(read.rows.width());
-    let kept: Vec<bool> = read.rows.iter().map(|row| is_row(&row)).collect();
-    for row in read.rows.iter().filter(is_row) {
+    for (row, _) in read.rows.iter().zip(&kept).filter(|(_, is_kept)| **is_kept) {
         rows.push_row(row);
     }
     read.rows = rows;

@@ -11,7 +11,7 @@ use recto_store::tables::serves;
 use crate::catalog::Recorded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::held::Held;
-use crate::paging::Joining;
+use crate::paging::{Joining, is_remote};
 use crate::planned::PlanCache;
 use crate::shared::Shared;
 use crate::viewed::Viewed;
@@ -307,7 +307,7 @@ impl CollectionCore {
 
     /// Whether what it reads is at the end of a network.
     pub(crate) fn is_remote(&self) -> bool {
-        self.definition.attached.is_some() || self.shared.store.limits().remote
+        is_remote(&*self.shared.store, &self.base().table)
     }
 
     /// Whether a put replaces the whole row (or leaves what it does not name).

@@ -458,6 +458,11 @@ async fn cursors_survive(shop: &Shop) {
     store.close().await.unwrap();
 }
 
+/// How many rows a page of three has.
+async fn rows_of(query: &PageQuery<DynamicRecord>) -> usize {
+    query.clone().first(3).await.unwrap().len()
+}
+
 /// A table that changed refuses its collection, and no other; attaching it again takes it as it is.
 async fn tables_change(shop: &Shop) {
     let store = shop.open().await;
@@ -465,13 +470,7 @@ async fn tables_change(shop: &Shop) {
     let timeline = store.dynamic("timeline").unwrap();
     store.refresh().await.unwrap();
     assert_eq!(
-        timeline
-            .query()
-            .filter("user_id = 1")
-            .first(3)
-            .await
-            .unwrap()
-            .len(),
+        rows_of(&timeline.query().filter("user_id = 1")).await,
         3,
         "further columns are no matter"
     );
@@ -487,14 +486,7 @@ async fn tables_change(shop: &Shop) {
     assert!(error.message().contains("column content is missing"), "{error}");
     assert!(error.hint().unwrap().contains("recto attach"), "{error:?}");
     let held = store.dynamic("held").unwrap();
-    assert_eq!(
-        of_status(&held, "status = \"open\"")
-            .first(3)
-            .await
-            .unwrap()
-            .len(),
-        3
-    );
+    assert_eq!(rows_of(&of_status(&held, "status = \"open\"")).await, 3);
     store.close().await.unwrap();
     let store = shop.open().await;
     assert_eq!(
@@ -506,16 +498,7 @@ async fn tables_change(shop: &Shop) {
     assert!(report.collection.field("place").is_some() && report.collection.field("content").is_none());
     assert_eq!(report.changes.len(), 2, "{:?}", report.changes);
     let timeline = store.dynamic("timeline").unwrap();
-    assert_eq!(
-        timeline
-            .query()
-            .filter("user_id = 1")
-            .first(3)
-            .await
-            .unwrap()
-            .len(),
-        3
-    );
+    assert_eq!(rows_of(&timeline.query().filter("user_id = 1")).await, 3);
     assert!(store.refused_collections().is_empty());
     store.close().await.unwrap();
 }

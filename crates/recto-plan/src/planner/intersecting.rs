@@ -127,6 +127,7 @@ impl Member {
             reversed,
             constants,
             unserved: layout.residual(query),
+            as_first: None,
         };
         Some(Self { view, terms, source })
     }
@@ -253,6 +254,18 @@ fn rounded(members: &[Member]) -> Vec<Residual> {
     rounded
 }
 
+/// Where rows of a view have the columns of the first one, if they say alone whether they are the query's.
+fn as_first(view: &Intersected, first: &Arrangement) -> Option<Vec<usize>> {
+    let mut judged = view.unserved.iter().flat_map(Residual::fields);
+    if !judged.all(|field| view.arrangement.column_of_field[*field].is_some()) {
+        return None;
+    }
+    let columns = view.arrangement.table.columns();
+    let place = |name: &str| columns.iter().position(|column| column.name == name);
+    let wanted = first.table.columns().iter();
+    wanted.map(|column| place(&column.name)).collect()
+}
+
 fn plan(
     collection: &Collection,
     identity: QueryIdentity,
@@ -278,7 +291,8 @@ fn plan(
         plan.identity,
         super::identity(collection, &plan.arrangement, query, &plan.order)
     );
-    for member in members {
+    for mut member in members {
+        member.view.as_first = as_first(&member.view, &plan.arrangement);
         if let Some(source) = member.source {
             plan.sources.push(source);
         } else {

@@ -125,7 +125,7 @@ impl Intent {
             .extend(views_on_their_way(recorded, found, &schema, &views));
         plan.changes.extend(unique_on_its_way(recorded, &views));
         let freed = recorded.views.unique.iter();
-        let freed = freed.filter(|one| !views.unique.iter().any(|kept| kept.number == one.number));
+        let freed = freed.filter(|one| !views.has_unique(one.number));
         let freed = freed.filter(|one| {
             schema.collection(&one.collection).is_some() && !found.gone_views.contains(&one.number)
         });
@@ -212,7 +212,7 @@ fn unique_on_its_way(recorded: &Recorded, views: &KeptViews) -> Vec<String> {
     let building = views.unique.iter().filter(|one| one.is_building);
     let line = |one: &KeptUnique| {
         let fields = one.fields.join(", ");
-        let is_recorded = recorded.views.unique.iter().any(|kept| kept.number == one.number);
+        let is_recorded = recorded.views.has_unique(one.number);
         let what = if is_recorded {
             "it was begun to be looked at who has which values, which goes on"
         } else {
@@ -376,7 +376,7 @@ fn table_changes(
             let change = view.table(collection).map(|table| table_change(there, table));
             changes.extend(change.ok().flatten());
         }
-        let is_kept = |one: &KeptUnique| recorded.views.unique.iter().any(|kept| kept.number == one.number);
+        let is_kept = |one: &KeptUnique| recorded.views.has_unique(one.number);
         let unique = views.unique_of(&collection.name).filter(|one| !is_kept(one));
         let unique = unique.filter_map(|one| one.table(collection).ok());
         changes.extend(unique.map(TableChange::Make));

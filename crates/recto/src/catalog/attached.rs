@@ -25,7 +25,7 @@ impl Catalog<'_> {
     /// The catalog cannot be read.
     pub(crate) async fn attached(&self) -> Result<Addresses> {
         let entry = self.entry(ATTACHED, ConsistencyLevel::LocalQuorum).await?;
-        entry.as_ref().map_or_else(|| Ok(Addresses::new()), read)
+        read(entry.as_ref())
     }
 
     /// Records how a keyspace is reached from now on.
@@ -37,7 +37,7 @@ impl Catalog<'_> {
         for _ in 0..MAX_RECORDINGS {
             let entry = self.entry(ATTACHED, ConsistencyLevel::Serial).await?;
             let generation = entry.as_ref().map_or(0, |entry| entry.generation);
-            let mut addresses = entry.as_ref().map_or_else(|| Ok(Addresses::new()), read)?;
+            let mut addresses = read(entry.as_ref())?;
             if addresses.get(keyspace).is_some_and(|there| there == address) {
                 return Ok(());
             }
@@ -62,8 +62,11 @@ impl Catalog<'_> {
     }
 }
 
-/// A line each: the keyspace, a space, the address.
-fn read(entry: &Entry) -> Result<Addresses> {
+/// A line each: the keyspace, a space, the address. None where there is no entry.
+fn read(entry: Option<&Entry>) -> Result<Addresses> {
+    let Some(entry) = entry else {
+        return Ok(Addresses::new());
+    };
     let damaged = || {
         Error::new(
             ErrorKind::Corrupt,
@@ -100,7 +103,7 @@ mod tests {
             generation: 1,
             body: GOLDEN.as_bytes().to_vec(),
         };
-        let addresses = read(&entry).unwrap();
+        let addresses = read(Some(&entry)).unwrap();
         let environment = Environment::system();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new(environment.clone()));
         let catalog = Catalog::new(&store, &environment, None);

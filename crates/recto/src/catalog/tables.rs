@@ -155,9 +155,8 @@ impl FoundTables {
         if !asked.queues.is_empty() {
             found.queues = Some(FoundQueues::look(catalog).await?);
         }
-        found.look_at_views(store, recorded).await?;
+        found.look_at_kept(store, recorded).await?;
         found.look_at_attached(store, asked).await?;
-        found.look_at_claims(store, recorded).await?;
         let kept = recorded;
         let recorded = &recorded.schema;
         let added = asked.collections.iter();
@@ -183,10 +182,7 @@ impl FoundTables {
                     found.gone.insert(name);
                 }
                 TableState::AsAsked | TableState::Missing => {}
-                state @ TableState::Other(_) => {
-                    let problem = Problem::of(&name, table, state).map(|problem| problem.error().to_string());
-                    found.other.extend(problem.map(|problem| (name, problem)));
-                }
+                state @ TableState::Other(_) => found.note(&name, table, state),
             }
         }
         if options
@@ -208,60 +204,42 @@ impl FoundTables {
         Ok(found)
     }
 
-    /// Looks at the tables of unique constraints that are recorded.
-    async fn look_at_claims(&mut self, store: &Arc<dyn Store>, recorded: &Recorded) -> Result<()> {
-        let unique = recorded.views.unique.iter().filter_map(|unique| {
-            let collection = recorded.schema.collection(&unique.collection)?;
-            Some((unique, unique.table(collection).ok()?))
-        });
-        let (unique, tables): (Vec<_>, Vec<Table>) = unique.unzip();
-        if tables.is_empty() {
-            return Ok(());
-        }
-        let states = store.compare_tables(&tables).await?;
-        for ((unique, table), state) in unique.iter().zip(&tables).zip(states) {
-            if state == TableState::Missing {
-                self.gone_views.insert(unique.number);
-                continue;
-            }
-            let problem = Problem::of(&unique.collection, table, state);
-            let problem = problem.map(|problem| problem.error().to_string());
-            self.other
-                .extend(problem.map(|problem| (unique.collection.clone(), problem)));
-        }
-        Ok(())
-    }
-
-    /// Looks at the tables of the views that are recorded.
-    async fn look_at_views(&mut self, store: &Arc<dyn Store>, recorded: &Recorded) -> Result<()> {
+    /// Looks at the tables of the views and unique constraints that are recorded.
+    async fn look_at_kept(&mut self, store: &Arc<dyn Store>, recorded: &Recorded) -> Result<()> {
         let views = recorded.views.tables.iter().filter(|view| view.is_written());
         let views = views.filter_map(|view| {
             let collection = recorded.schema.collection(&view.collection)?;
             let collection = Some(collection).filter(|one| one.attached.is_none())?;
-            Some((view, view.table(collection).ok()?))
+            Some(((view.number, &view.collection), view.table(collection).ok()?))
         });
-        let (views, tables): (Vec<_>, Vec<Table>) = views.unzip();
+        let unique = recorded.views.unique.iter().filter_map(|unique| {
+            let collection = recorded.schema.collection(&unique.collection)?;
+            Some((
+                (unique.number, &unique.collection),
+                unique.table(collection).ok()?,
+            ))
+        });
+        let (kept, tables): (Vec<_>, Vec<Table>) = views.chain(unique).unzip();
         if tables.is_empty() {
             return Ok(());
         }
-        for ((view, table), state) in views
-            .iter()
-            .zip(&tables)
-            .zip(store.compare_tables(&tables).await?)
-        {
-            match state {
-                TableState::Missing => {
-                    self.gone_views.insert(view.number);
-                }
-                state => {
-                    let problem = Problem::of(&view.collection, table, state);
-                    let problem = problem.map(|problem| problem.error().to_string());
-                    self.other
-                        .extend(problem.map(|problem| (view.collection.clone(), problem)));
-                }
+        let states = store.compare_tables(&tables).await?;
+        for (((number, collection), table), state) in kept.into_iter().zip(&tables).zip(states) {
+            if state == TableState::Missing {
+                self.gone_views.insert(number);
+            } else {
+                self.note(collection, table, state);
             }
         }
         Ok(())
+    }
+
+    /// Notes how a table of a collection differs from what the schema says, if it does.
+    fn note(&mut self, collection: &str, table: &Table, state: TableState) {
+        if let Some(problem) = Problem::of(collection, table, state) {
+            self.other
+                .insert(collection.to_owned(), problem.error().to_string());
+        }
     }
 
     /// Looks at the tables that are asked to be attached.
@@ -276,9 +254,8 @@ impl FoundTables {
             return Ok(());
         }
         let states = store.compare_tables(&tables).await?;
-        for ((name, table), state) in names.into_iter().zip(&tables).zip(states) {
-            let problem = Problem::of(&name, table, state).map(|problem| problem.error().to_string());
-            self.other.extend(problem.map(|problem| (name, problem)));
+        for ((name, table), state) in names.iter().zip(&tables).zip(states) {
+            self.note(name, table, state);
         }
         Ok(())
     }

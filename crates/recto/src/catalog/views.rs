@@ -163,6 +163,11 @@ impl KeptViews {
         self.tables.is_empty()
     }
 
+    /// Whether there is a table of a unique constraint of this number.
+    pub(crate) fn has_unique(&self, number: u64) -> bool {
+        self.unique.iter().any(|one| one.number == number)
+    }
+
     /// The tables of a collection's unique constraints.
     pub(crate) fn unique_of<'a>(&'a self, collection: &'a str) -> impl Iterator<Item = &'a KeptUnique> {
         self.unique.iter().filter(move |one| one.collection == collection)

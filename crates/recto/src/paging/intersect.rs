@@ -17,7 +17,7 @@ use super::keeper::Keeper;
 use super::merge::MIN_SOURCE_BYTES;
 use super::reader::{Reader, Run};
 use super::rest::Rest;
-use super::sparsest::{self, Alone};
+use super::sparsest;
 use crate::error::Result;
 
 /// The most rows of a view that are read at a time.
@@ -99,8 +99,8 @@ pub(super) async fn read(
     want: u32,
     meter: &mut Meter,
 ) -> Result<Run> {
-    if let Some(alone) = Alone::of(reader) {
-        return sparsest::read(reader, &alone, edge, want, meter).await;
+    if sparsest::serves(reader) {
+        return sparsest::read(reader, edge, want, meter).await;
     }
     let mut keeper = Keeper::new(reader, want);
     let mut walks = begin(reader, want, meter);

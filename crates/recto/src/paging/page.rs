@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use recto_model::schema::AttachedTable;
-use recto_model::{Cells, Environment};
+use recto_model::{Cells, Environment, Table};
 use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{PartitionWrite, Snapshot, Store};
 
@@ -81,6 +81,11 @@ pub(crate) struct RawPage {
     pub(crate) estimate: Option<Box<Estimate>>,
 }
 
+/// Whether rows of a table are at the end of a network: the store's own are, or the table is attached.
+pub(crate) fn is_remote(store: &dyn Store, table: &Table) -> bool {
+    store.limits().remote || AttachedTable::keyspace_of(table.name()).is_some()
+}
+
 /// Reads a page; and what removes the stale rows of a view that it met.
 pub(crate) async fn fetch(
     store: &Arc<dyn Store>,
@@ -102,7 +107,7 @@ pub(crate) async fn fetch(
     let fetcher = Fetcher {
         plan,
         snapshot: &snapshot,
-        remote: store.limits().remote || AttachedTable::keyspace_of(plan.arrangement.table.name()).is_some(),
+        remote: is_remote(&**store, &plan.arrangement.table),
         truth: &truth,
         spec,
     };

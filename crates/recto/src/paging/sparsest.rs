@@ -6,6 +6,7 @@
 
 use recto_model::{RowRef, RowSet};
 use recto_plan::Position;
+use recto_plan::plan::Intersected;
 use recto_plan::residual::Residual;
 
 use super::budget::{Meter, Stop};
@@ -19,40 +20,24 @@ use crate::error::Result;
 const MIN_ROWS_BEFORE_LOOK: u32 = 1_024;
 const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
 
-/// For each view, where its rows have the columns of the first view's; none if one cannot be judged alone.
-pub(super) struct Alone(Vec<Vec<usize>>);
+/// Whether rows of each view can be judged, and shown, alone.
+pub(super) fn serves(reader: &Reader<'_>) -> bool {
+    reader.plan.views.iter().all(|view| view.as_first.is_some())
+}
 
-impl Alone {
-    pub(super) fn of(reader: &Reader<'_>) -> Option<Self> {
-        let views = &reader.plan.views;
-        let lead = &views.first()?.arrangement.table;
-        let places = views.iter().map(|view| {
-            let has = |field: &usize| view.arrangement.column_of_field[*field].is_some();
-            let mut judged = view.unserved.iter().flat_map(Residual::fields);
-            if !judged.all(has) {
-                return None;
-            }
-            let columns = view.arrangement.table.columns();
-            let place = |name: &str| columns.iter().position(|column| column.name == name);
-            lead.columns().iter().map(|column| place(&column.name)).collect()
-        });
-        places.collect::<Option<_>>().map(Self)
+/// A row of a view as one of the first view.
+fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
+    let columns = view.as_first.as_deref().unwrap_or_default();
+    let mut first = RowSet::new(columns.len());
+    for column in columns {
+        first.push_cell(row.get(*column));
     }
-
-    /// A row of a view as one of the first view.
-    fn as_lead(&self, source: usize, row: RowRef<'_>) -> RowSet {
-        let mut lead = RowSet::new(self.0[source].len());
-        for column in &self.0[source] {
-            lead.push_cell(row.get(*column));
-        }
-        lead
-    }
+    first
 }
 
 /// A walk through whichever view is the sparsest.
 struct Way<'r> {
     reader: &'r Reader<'r>,
-    alone: &'r Alone,
     walks: Vec<Walk>,
     /// The view that is read.
     sparsest: Option<usize>,
@@ -70,7 +55,6 @@ struct Way<'r> {
 /// The first `want` records that are in all views.
 pub(super) async fn read(
     reader: &Reader<'_>,
-    alone: &Alone,
     edge: Option<&Position>,
     want: u32,
     meter: &mut Meter,
@@ -78,7 +62,6 @@ pub(super) async fn read(
     let mut keeper = Keeper::new(reader, want);
     let mut way = Way {
         reader,
-        alone,
         walks: begin(reader, want, meter),
         sparsest: None,
         place: None,
@@ -171,7 +154,7 @@ impl Way<'_> {
             let is_in_all = view.accepts(row) && view.unserved.iter().all(matches);
             let pause = match is_in_all {
                 true if source == 0 => keeper.offer(row, meter)?,
-                true => keeper.offer(self.alone.as_lead(source, row).row(0), meter)?,
+                true => keeper.offer(as_first(view, row).row(0), meter)?,
                 false => None,
             };
             if matches!(pause, Some(Pause::Stop(_))) {

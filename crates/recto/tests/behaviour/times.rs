@@ -10,7 +10,7 @@ use recto::{Collection, DynamicRecord, LocalSession, PageQuery, Recto};
 use recto_model::{Cells, Slice};
 use serde_json::{Value as Json, json};
 
-use crate::common::exact::{assert_views_are_exact, table_of};
+use crate::common::exact::{assert_views_are_well, table_of};
 use crate::common::stores::{Kind, kind_of, parse};
 use crate::common::{Fresh, key_of};
 use crate::listing::{both_ways, ids};
@@ -287,14 +287,8 @@ impl Sessions {
                 (forgotten.clone(), forgotten.clone())
             );
         }
-        let there = assert_views_are_exact(&self.recto, "sessions").await;
+        let there = assert_views_are_well(&self.recto, "sessions").await;
         assert_eq!(there, recent.len());
-        let verified = self
-            .recto
-            .verify(&VerifyRequest::default(), &|_| {})
-            .await
-            .unwrap();
-        assert_eq!(verified.wrong(), 0, "{verified:?}");
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::TryStreamExt;
 use recto::Recto;
 use recto::schema::Nulls;
+use recto::session::VerifyRequest;
 use recto::store::ReadOptions;
 use recto_model::{Table, Type, Value, cell, json};
 use recto_plan::Arrangement;
@@ -54,6 +55,14 @@ pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> u
         assert_eq!(there, expected, "view {} of {collection}", view.name);
     }
     records.len()
+}
+
+/// The same, and that nobody who compares finds anything wrong in the store.
+pub(crate) async fn assert_views_are_well(recto: &Recto, collection: &str) -> usize {
+    let records = assert_views_are_exact(recto, collection).await;
+    let verified = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+    assert_eq!(verified.wrong(), 0, "{verified:?}");
+    records
 }
 
 /// In how many seconds the entries of a collection's views end, those that do.

@@ -1,0 +1,60 @@
+//! Stores of a phase's own: opened, with a schema, and loaded from files.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use recto::schema::Schema;
+use recto::session::LoadRequest;
+use recto::{CassandraAddress, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use tokio::runtime::Runtime;
+
+use crate::world::World;
+
+/// What a request may take where others use the machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+pub(super) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// A keyspace of this process, of a name that says what it is for.
+pub(super) fn cassandra(world: &World, name: &str) -> CassandraAddress {
+    let keyspace = format!("recto_benches_{name}_{}", std::process::id());
+    CassandraAddress::new(vec![world.arguments.cassandra.clone()], &keyspace)
+}
+
+/// A store, made if need be, that holds this schema; of none: whatever it holds.
+pub(super) fn open(runtime: &Runtime, store: &StoreAddress, schema: Option<&str>) -> Result<Recto, String> {
+    runtime.block_on(async {
+        let options = OpenOptions::new().create().request_timeout(TIMEOUT);
+        let recto = Recto::open_with(store, options)
+            .await
+            .map_err(|error| format!("{error}; `recto-rig start` starts a Cassandra"))?;
+        if let Some(schema) = schema {
+            recto.apply(&Schema::parse(schema).unwrap()).await.unwrap();
+        }
+        Ok(recto)
+    })
+}
+
+/// Loads a file into a collection: in how many seconds.
+pub(super) fn load(runtime: &Runtime, recto: &Recto, file: &Path, collection: &str) -> Result<f64, String> {
+    // A load replaces no file that it did not make.
+    let rejects = file.with_extension(format!("{collection}.rejects.csv"));
+    let _ = fs::remove_file(&rejects);
+    let request = LoadRequest {
+        file: file.to_owned(),
+        collections: vec![collection.to_owned()],
+        rejects: Some(rejects),
+        ..LoadRequest::default()
+    };
+    let session = LocalSession::new(recto.clone());
+    let started = Instant::now();
+    let loaded = runtime.block_on(session.tools().unwrap().load(&request, &|_| {}));
+    loaded.map_err(|error| format!("load: {error}"))?;
+    Ok(started.elapsed().as_secs_f64())
+}
