@@ -557,6 +557,7 @@ pub(crate) async fn keys_of_another_number_are_refused_until_they_are_made_anew(
         }
         record_number(&people.recto, 7).await;
         let page = people.query("").order_by("name").first(10).await.unwrap();
+        people.recto.close().await.unwrap();
         page.next_cursor().unwrap().to_string()
     };
     let people = People {

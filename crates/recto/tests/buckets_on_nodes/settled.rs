@@ -50,11 +50,15 @@ pub(crate) async fn settle(address: &str, said: &mut Said) {
         read(&lists, list, said).await;
     }
     println!("{:?}", sweep_at_once(&recto, &clocks).await);
-    // Who dies between a sample and its row leaves it, and with it a bucket that is cut a little sooner. Who dies when a row came too late for
+    // Who dies between a sample and its row leaves it, be it of a row that was there before, and with it a bucket that is cut a little sooner
+    // or later. Who dies when a row came too late for
     // what its bucket was cut into, and its entry did not, leaves the entry: nobody was told that the row is there, and no page showed it.
     let repaired = verify(&recto, true).await;
-    let samples = |one: &VerifiedBuckets| one.found.get("orphan_sample").copied();
-    let samples: u64 = repaired.buckets.iter().filter_map(samples).sum();
+    let samples = |one: &VerifiedBuckets| -> u64 {
+        let kinds = ["orphan_sample", "wrong_sample"];
+        kinds.iter().filter_map(|kind| one.found.get(*kind)).sum()
+    };
+    let samples: u64 = repaired.buckets.iter().map(samples).sum();
     let entries: u64 = repaired.views.iter().map(|view| view.orphan).sum();
     assert_eq!(repaired.wrong(), samples + entries, "{repaired:?}");
     let verified = verify(&recto, false).await;

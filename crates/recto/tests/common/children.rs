@@ -8,7 +8,8 @@ use std::sync::mpsc::Sender;
 /// take the end of its input for the word to end.
 pub(crate) fn spawn(test: &str, variables: &[(&str, String)], lines: &Sender<String>) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", test, "--nocapture"])
+        // Of one thread, it would put the test's name before the first line that is printed.
+        .args(["--ignored", "--exact", test, "--nocapture", "--test-threads=2"])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
