@@ -26,6 +26,7 @@ Phases:
     cassandra-views
                    appends and updates with views beside the same by hand on the driver; verified pages
     collation      pages of a view that sorts names as people do, beside one that sorts by bytes; both stores
+    unique         inserts with a unique field beside those without, and beside two IF NOT EXISTS by hand; both stores
     cassandra-buckets
                    the same on Cassandra, with eight shards, too: and how much one node gets of a hot list
     cassandra-intersect
@@ -61,7 +62,7 @@ Options:
 const DEFAULT_ROWS: u64 = 20 * 336_776;
 
 /// The phases of `all`, in its order.
-pub(crate) const PHASES: [&str; 24] = [
+pub(crate) const PHASES: [&str; 25] = [
     "layers",
     "pages",
     "cache",
@@ -77,6 +78,7 @@ pub(crate) const PHASES: [&str; 24] = [
     "cassandra",
     "cassandra-views",
     "collation",
+    "unique",
     "cassandra-buckets",
     "cassandra-intersect",
     "copy",

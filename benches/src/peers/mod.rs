@@ -6,6 +6,7 @@ pub(crate) mod engine;
 pub(crate) mod http;
 pub(crate) mod kept_by_hand;
 pub(crate) mod ours;
+pub(crate) mod pair_by_hand;
 pub(crate) mod postgresql;
 pub(crate) mod sql;
 pub(crate) mod sqlite;

@@ -18,6 +18,7 @@ mod readers;
 pub(crate) mod reopen;
 mod size;
 mod stores;
+mod unique;
 mod views;
 mod writes;
 
@@ -58,6 +59,7 @@ pub(crate) fn run(phase: &str, world: &mut World) -> Result<Section, String> {
         "cassandra" => cassandra::run(world),
         "cassandra-views" => cassandra_views::run(world),
         "collation" => collation::run(world),
+        "unique" => unique::run(world),
         phase if phase.starts_with("cassandra-queues") => cassandra_queues::run(phase, world),
         "http" => http::run(world),
         _ => instructions::run(world),

@@ -33,6 +33,12 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
         Vec::new()
     }
 
+    /// Whether this unique constraint is one of the schema. Of one that is not, the table is about to be dropped.
+    fn has_unique(&self, number: ViewNumber) -> bool {
+        let _ = number;
+        false
+    }
+
     /// A view, or a unique constraint, that should have a record and cannot: a change to it is refused.
     fn unfit(&self, record: &Self::Record) -> Option<ViewNumber>;
 

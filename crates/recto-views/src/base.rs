@@ -9,7 +9,7 @@ use recto_model::table::TableError;
 use recto_model::{Cells, RowRef, Table};
 
 use crate::collection::{KeyCells, cell_of};
-use crate::row::{Found, Generation, Micros, Row, Token, Tokens, Version};
+use crate::row::{Found, Generation, Micros, Row, RowClaims, Token, Tokens, Version};
 use crate::stored::{Head, Life, StoredError, decode_tokens, encode_tokens};
 
 /// The base table of a collection.
@@ -89,6 +89,7 @@ impl BaseTable {
             generation,
             life: Life::Expires(at),
             must_go: BTreeSet::new(),
+            claims: RowClaims::NONE,
         });
         let head = head.map(|head| head.encode()).transpose()?;
         let version = version.0.to_be_bytes();
@@ -127,6 +128,7 @@ impl BaseTable {
             record: (life != Life::Deleted).then(|| self.record(row)),
             expires_at: life.expires_at(),
             must_go: head.map(|head| head.must_go).unwrap_or_default(),
+            claims: RowClaims::NONE,
         }))
     }
 
@@ -165,6 +167,7 @@ impl BaseTable {
             record: (head.life != Life::Deleted).then(|| self.record(row)),
             expires_at: head.life.expires_at(),
             must_go: head.must_go,
+            claims: head.claims,
         };
         Ok(Found { row: Some(row), done })
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::arranged::Arranged;
+use crate::claimed::next_claims;
 use crate::row::{
-    Entry, EntryKey, Found, MAX_KEPT_SECONDS, MAX_MUST_GO, MAX_MUST_GO_BYTES, Micros, Row, Token, Tokens,
-    Version, ViewNumber, ttl_until,
+    Entry, EntryKey, Found, MAX_KEPT_SECONDS, MAX_MUST_GO, MAX_MUST_GO_BYTES, Micros, Row, RowClaims, Token,
+    Tokens, Version, ViewNumber, ttl_until,
 };
 use crate::rules::{Rule, Rules};
 
@@ -49,6 +50,8 @@ pub enum Change<R, P> {
     /// Nothing becomes of it, but that its version rises, above this one too: its entries are put once more, over whatever
     /// somebody else put there. Where there is none, that is written all the same.
     Raise(Version),
+    /// Nothing becomes of it, its version included, but that it takes all its claims anew; refused if there is none.
+    Claim,
 }
 
 /// A change of one record, and on what condition.
@@ -69,6 +72,8 @@ pub enum Refusal {
     Absent,
     /// Another version is there than was asked for; none if there is no record.
     Changed(Option<Version>),
+    /// Another record has the values of this unique constraint that it would have.
+    Taken(ViewNumber),
     /// The record cannot stand in this view, which leaves out none like it, or in the table of this unique constraint: its
     /// key there is too long, or has an empty partition.
     Unfit(ViewNumber),
@@ -85,6 +90,15 @@ pub struct After<R> {
     pub expires_at: Option<Micros>,
     /// What its version is above, beside the one before.
     pub above: Option<Version>,
+}
+
+impl<R> After<R> {
+    /// There is none.
+    pub(crate) const DELETED: Self = Self {
+        record: None,
+        expires_at: None,
+        above: None,
+    };
 }
 
 /// What becomes of a record by a request.
@@ -128,6 +142,8 @@ pub fn decide<A: Arranged>(
             // Of one that has expired by this clock, too: by others it may live.
             row.map_or((None, None), |row| (row.record.clone(), row.expires_at))
         }
+        (Change::Claim, None) => return Err(Refusal::Absent),
+        (Change::Claim, Some((row, record))) => (Some(record.clone()), row.expires_at),
     };
     let after = After {
         record,
@@ -135,7 +151,8 @@ pub fn decide<A: Arranged>(
         above,
     };
     // What is there already stays, in the views that it can stand in.
-    let new = after.record.as_ref().filter(|_| above.is_none());
+    let stays = matches!(request.change, Change::Raise(_) | Change::Claim);
+    let new = after.record.as_ref().filter(|_| !stays);
     match new.and_then(|record| schema.unfit(record)) {
         Some(view) => Err(Refusal::Unfit(view)),
         None => Ok(after),
@@ -186,6 +203,7 @@ pub(crate) fn next_row_by<A: Arranged>(
         }
     }
     must_go.retain(|key| schema.has_view(key.view));
+    let claims = next_claims(found, &after, schema, rules);
     Row {
         tokens: Tokens::pushed_by(before.map(|row| &row.tokens), token, rules),
         version: Version::after_by(before.map(|row| row.version).max(after.above), now, rules),
@@ -193,6 +211,7 @@ pub(crate) fn next_row_by<A: Arranged>(
         record: after.record,
         expires_at: after.expires_at,
         must_go,
+        claims,
     }
 }
 
@@ -223,6 +242,7 @@ pub(crate) fn fenced_row<A: Arranged>(
             record: None,
             expires_at: None,
             must_go: BTreeSet::new(),
+            claims: RowClaims::NONE,
         },
     }
 }
@@ -234,8 +254,10 @@ pub fn must_resolve_first<A: Arranged>(found: &FoundOf<A>, schema: &A) -> bool {
     let Some(row) = found.row.as_ref().filter(|_| !found.is_done()) else {
         return false;
     };
-    let bytes: usize = row.must_go.iter().map(|key| schema.key_bytes(&key.key)).sum();
-    row.must_go.len() > limit || bytes > MAX_MUST_GO_BYTES
+    let claims = row.claims.must_release.iter().map(|(key, _)| key);
+    let keys = || row.must_go.iter().chain(claims.clone());
+    let bytes: usize = keys().map(|key| schema.key_bytes(&key.key)).sum();
+    keys().count() > limit || bytes > MAX_MUST_GO_BYTES
 }
 
 /// What a version asks of the views: written in parallel, plainly, and again until it is done.
@@ -247,6 +269,8 @@ pub struct Entries<K, C> {
     pub removals: Vec<(EntryKey<K>, Version)>,
     /// Entries to write, each as [`operations`] says.
     pub puts: Vec<Entry<K, C>>,
+    /// Claims to release, each by its token.
+    pub releases: Vec<(EntryKey<K>, Token)>,
     /// Until when they live; none: for ever.
     pub until: Option<Micros>,
 }
@@ -276,8 +300,12 @@ pub(crate) fn entries_of_by<A: Arranged>(
         version: row.version,
         removals: Vec::new(),
         puts: Vec::new(),
+        releases: Vec::new(),
         until,
     };
+    let released = row.claims.must_release.iter();
+    let released = released.filter(|(key, _)| schema.has_unique(key.view));
+    entries.releases.extend(released.cloned());
     let go = row.must_go.iter().filter(|key| schema.has_view(key.view));
     entries.removals.extend(go.map(|key| (key.clone(), row.version)));
     match &row.record {
@@ -410,6 +438,7 @@ mod tests {
             record: Some(record(1, None)),
             expires_at,
             must_go: must_go.iter().map(key).collect(),
+            claims: RowClaims::NONE,
         }
     }
 

@@ -9,11 +9,30 @@ use recto_model::schema::{Collection, MAX_NAME_LENGTH};
 use recto_model::table::{ColumnKind, TableError, TableOptions, WriteKind};
 use recto_model::{Cells, Column, RowRef, Table, Type};
 
+use crate::change::Refusal;
 use crate::collection::{KeyCells, cell_of, push_canonical};
 use crate::row::{EntryKey, Token, ViewNumber};
 
 /// The column that says whose the values are, which no other table has.
 pub const OWNER_COLUMN: &str = "recto_owner";
+
+/// Why a change is refused, by a store without transactions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub refusal: Refusal,
+    /// The key of the record that has the values that it would have, if it is [for that](Refusal::Taken).
+    pub holder: Option<Cells>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            holder: None,
+        }
+    }
+}
 
 /// The table of one unique constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +45,8 @@ pub struct ClaimsTable {
 impl ClaimsTable {
     /// Which regular column says whose the values are.
     pub const OWNER: u16 = 0;
+    /// Which says by which token they were taken.
+    pub const TOKEN: u16 = 1;
 
     /// The one of a collection's constraint on these fields. Its number never recurs, as those of views.
     ///
@@ -99,19 +120,33 @@ impl ClaimsTable {
         })
     }
 
-    /// The regular cells of a claim by the record with this key, in the order of the collection's key fields. Where
-    /// transactions make it needless there is no token.
-    pub fn cells(owner: &Cells, token: Option<Token>) -> Cells {
+    /// The regular cells of a claim by the record with this [key](Self::owner_key). Where transactions make it needless there
+    /// is no token.
+    pub fn cells(owner: &KeyCells, token: Option<Token>) -> Cells {
         let token = token.map(|token| token.0.to_be_bytes());
-        let owner = Self::owner_cell(owner);
-        [Some(&owner[..]), token.as_ref().map(|token| &token[..])]
+        [Some(owner.as_bytes()), token.as_ref().map(|token| &token[..])]
             .into_iter()
             .collect()
     }
 
-    /// The cell that says whose the values are.
-    pub fn owner_cell(owner: &Cells) -> Vec<u8> {
-        KeyCells::of(owner.iter().flatten()).as_bytes().to_vec()
+    /// The key of a record, in the order of the collection's key fields, as claims say it.
+    pub fn owner_key(owner: &Cells) -> KeyCells {
+        KeyCells::of(owner.iter().flatten())
+    }
+
+    /// The values of a row of the table.
+    pub fn key(&self, row: RowRef<'_>) -> EntryKey<KeyCells> {
+        let cells = (0..self.table.key_len()).filter_map(|column| row.get(column));
+        EntryKey {
+            view: self.number,
+            key: KeyCells::of(cells),
+        }
+    }
+
+    /// The token of a row of the table; none if it has none.
+    pub fn token(&self, row: RowRef<'_>) -> Option<Token> {
+        let cell = row.get(self.table.key_len() + usize::from(Self::TOKEN))?;
+        Some(Token(u128::from_be_bytes(cell.try_into().ok()?)))
     }
 
     /// Whose the values are, as a row of the table says; none if that is damaged.

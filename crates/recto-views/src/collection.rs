@@ -389,6 +389,10 @@ impl Arranged for ViewedCollection {
             .collect()
     }
 
+    fn has_unique(&self, number: ViewNumber) -> bool {
+        self.claims_table(number).is_some()
+    }
+
     fn has_view(&self, view: ViewNumber) -> bool {
         self.view(view).is_some()
     }

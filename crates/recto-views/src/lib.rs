@@ -17,6 +17,7 @@
 //! | [`arranged`] | [`Arranged`]: where a collection's records stand in its views |
 //! | [`collection`] | [`ViewedCollection`]: the same of a collection of the schema |
 //! | [`claims`] | who holds the values of unique constraints |
+//! | [`claimed`] | what a change makes of a record's claims |
 //! | [`taking`] | how a record takes them where the store has no transactions |
 //! | [`row`] | what is stored of a record: base row, tokens, versions, entries |
 //! | [`change`] | what a change makes of a record, what must come and what must go |
@@ -31,6 +32,7 @@ pub mod arranged;
 pub mod base;
 pub mod building;
 pub mod change;
+pub mod claimed;
 pub mod claims;
 pub mod collection;
 pub mod judge;
@@ -53,11 +55,14 @@ pub use change::{
     After, Change, Entries, EntryOperation, Refusal, Request, Transaction, decide, entries_of, operations,
     transaction,
 };
-pub use claims::ClaimsTable;
+pub use claimed::untaken;
+pub use claims::{ClaimsTable, Refused};
 pub use collection::{FieldCells, KeyCells, ViewTable, ViewedCollection};
 pub use judge::{BaseRead, Difference, Mend, Seen, Verdict, difference, fill, fill_until, judge, remove};
 pub use member::{Joining, Member, Registration, Watch};
-pub use row::{Entry, EntryKey, Found, Generation, Micros, Row, Token, Tokens, Version, ViewNumber};
+pub use row::{
+    Entry, EntryKey, Found, Generation, Micros, Row, RowClaims, Token, Tokens, Version, ViewNumber,
+};
 pub use segments::{DeadSegment, IntentPlace, Naming, Segments, dead_segment};
 pub use stored::{Head, Life, StoredError};
 pub use taking::{Claim, ClaimDecision, Taking, TakingStep};

@@ -1,6 +1,6 @@
 //! What is stored of a record: its base row with the hidden columns, and its entries in views.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rules::{Rule, Rules};
 
@@ -136,6 +136,30 @@ pub struct Row<R, K> {
     pub expires_at: Option<Micros>,
     /// Keys of entries that earlier versions had and this one has not.
     pub must_go: BTreeSet<EntryKey<K>>,
+    /// Its claims.
+    pub claims: RowClaims<K>,
+}
+
+/// What a row says of its record's claims, where the store has no transactions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RowClaims<K> {
+    /// The token of each claim that the record has, by the constraint; the values are the record's.
+    pub held: BTreeMap<ViewNumber, Token>,
+    /// Claims that earlier versions had and this one has not, each with its token.
+    pub must_release: BTreeSet<(EntryKey<K>, Token)>,
+}
+
+impl<K> RowClaims<K> {
+    /// No claims.
+    pub const NONE: Self = Self {
+        held: BTreeMap::new(),
+        must_release: BTreeSet::new(),
+    };
+
+    /// Whether there are none.
+    pub fn is_none(&self) -> bool {
+        self.held.is_empty() && self.must_release.is_empty()
+    }
 }
 
 impl<R, K> Row<R, K> {
@@ -199,7 +223,7 @@ fn ttl_of(micros: Micros) -> u32 {
 }
 
 /// How long what is written now must live to be there until then.
-pub(crate) fn ttl_until(until: Option<Micros>, now: Micros) -> Option<u32> {
+pub fn ttl_until(until: Option<Micros>, now: Micros) -> Option<u32> {
     until.map(|until| ttl_of(until.saturating_sub(now)))
 }
 

@@ -111,6 +111,8 @@ pub(crate) enum Rule {
     HolderFenced,
     /// A claim that is one's own is taken anew.
     TakenAnew,
+    /// A claim of unknown outcome that is not there is taken by another token: the same might be there twice.
+    ClaimTokenOnce,
     /// A claim is released by the token that it was taken with.
     ReleasedByToken,
 }

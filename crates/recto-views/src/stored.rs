@@ -4,27 +4,32 @@
 //! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same
 //! bytes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recto_model::Cells;
 use recto_model::schema::HEAD_COLUMN;
 
 use crate::collection::KeyCells;
-use crate::row::{EntryKey, Generation, Micros, Row, Token, Tokens, ViewNumber};
+use crate::row::{EntryKey, Generation, Micros, Row, RowClaims, Token, Tokens, ViewNumber};
 
 /// The version of the form of `recto_tokens`.
 pub const TOKENS_FORMAT_VERSION: u8 = 1;
 /// The version of the form of `recto_head`.
 pub const HEAD_FORMAT_VERSION: u8 = 1;
+/// The version of the form of a `recto_head` with claims.
+pub const HEAD_WITH_CLAIMS_VERSION: u8 = 2;
 
 /// How many bytes a `recto_head` may have: more than twice the keys of as many views as a collection has, and what was to
 /// be removed before.
 pub const MAX_HEAD_BYTES: usize = 2 << 20;
 
 const TOKEN_BYTES: usize = 16;
-/// Version, life, generation, expiry, how many keys.
-const MAX_FIXED_BYTES: usize = 22;
-/// Of a key that must go, what stands before its bytes: its view and its length.
+const COUNT_BYTES: usize = 4;
+/// Version, life, generation, expiry, how many keys, how many claims, how many to release.
+const MAX_FIXED_BYTES: usize = 30;
+/// Of a claim that is held: the constraint, and its token.
+const HELD_BYTES: usize = 8 + TOKEN_BYTES;
+/// Of a key, what stands before its bytes: its view and its length.
 const KEY_HEADER_BYTES: usize = 12;
 
 const LIVES: u8 = 0;
@@ -142,6 +147,8 @@ pub struct Head {
     pub life: Life,
     /// Keys of entries that earlier versions had and this one has not.
     pub must_go: BTreeSet<EntryKey<KeyCells>>,
+    /// Claims.
+    pub claims: RowClaims<KeyCells>,
 }
 
 impl Head {
@@ -156,6 +163,7 @@ impl Head {
             generation: row.generation,
             life,
             must_go: row.must_go.clone(),
+            claims: row.claims.clone(),
         }
     }
 
@@ -164,10 +172,18 @@ impl Head {
     /// # Errors
     /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: nothing may be written then.
     pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
-        let keys = self.must_go.iter().map(|key| key.key.as_bytes());
-        let keys: usize = keys.map(|key| KEY_HEADER_BYTES + key.len()).sum();
+        let RowClaims { held, must_release } = &self.claims;
+        let key_bytes = |key: &EntryKey<KeyCells>| KEY_HEADER_BYTES + key.key.as_bytes().len();
+        let released = must_release.iter().map(|(key, _)| TOKEN_BYTES + key_bytes(key));
+        let keys =
+            self.must_go.iter().map(key_bytes).chain(released).sum::<usize>() + held.len() * HELD_BYTES;
         let mut bytes = Vec::with_capacity(MAX_FIXED_BYTES + keys);
-        bytes.push(HEAD_FORMAT_VERSION);
+        let has_claims = !self.claims.is_none();
+        bytes.push(if has_claims {
+            HEAD_WITH_CLAIMS_VERSION
+        } else {
+            HEAD_FORMAT_VERSION
+        });
         bytes.push(match self.life {
             Life::Lives => LIVES,
             Life::Deleted => DELETED,
@@ -177,16 +193,23 @@ impl Head {
         if let Life::Expires(at) = self.life {
             bytes.extend_from_slice(&at.to_be_bytes());
         }
-        bytes.extend_from_slice(&(self.must_go.len() as u32).to_be_bytes());
-        if bytes.len() + keys > MAX_HEAD_BYTES {
-            return Err(StoredError::TooLarge {
-                bytes: bytes.len() + keys,
-            });
+        push_count(&mut bytes, self.must_go.len());
+        let length = bytes.len() + keys + if has_claims { 2 * COUNT_BYTES } else { 0 };
+        if length > MAX_HEAD_BYTES {
+            return Err(StoredError::TooLarge { bytes: length });
         }
-        for EntryKey { view, key } in &self.must_go {
-            bytes.extend_from_slice(&view.0.to_be_bytes());
-            bytes.extend_from_slice(&(key.as_bytes().len() as u32).to_be_bytes());
-            bytes.extend_from_slice(key.as_bytes());
+        self.must_go.iter().for_each(|key| push_key(&mut bytes, key));
+        if has_claims {
+            push_count(&mut bytes, held.len());
+            for (number, token) in held {
+                bytes.extend_from_slice(&number.0.to_be_bytes());
+                bytes.extend_from_slice(&token.0.to_be_bytes());
+            }
+            push_count(&mut bytes, must_release.len());
+            for (key, token) in must_release {
+                push_key(&mut bytes, key);
+                bytes.extend_from_slice(&token.0.to_be_bytes());
+            }
         }
         Ok(bytes)
     }
@@ -200,8 +223,8 @@ impl Head {
         if cell.len() > MAX_HEAD_BYTES {
             return Err(damaged("it is longer than any"));
         }
-        let rest = versioned(HEAD_COLUMN, HEAD_FORMAT_VERSION, cell)?;
-        read_head(rest).map_err(damaged)
+        let (version, rest) = head(cell)?;
+        read_head(rest, version == HEAD_WITH_CLAIMS_VERSION).map_err(damaged)
     }
 
     /// What a cell says of the record's life, for who needs nothing else of it.
@@ -209,7 +232,7 @@ impl Head {
     /// # Errors
     /// It is of another version, or damaged before it says that.
     pub fn life(cell: &[u8]) -> Result<Life, StoredError> {
-        let mut rest = versioned(HEAD_COLUMN, HEAD_FORMAT_VERSION, cell)?;
+        let (_, mut rest) = head(cell)?;
         let read = read_life(&mut rest);
         let (life, _) = read.map_err(|reason| StoredError::damaged(HEAD_COLUMN, reason))?;
         Ok(life)
@@ -241,16 +264,22 @@ fn read_life(rest: &mut &[u8]) -> Result<(Life, Generation), &'static str> {
     Ok((life, generation))
 }
 
-fn read_head(mut rest: &[u8]) -> Result<Head, &'static str> {
+fn read_head(mut rest: &[u8], has_claims: bool) -> Result<Head, &'static str> {
     let (life, generation) = read_life(&mut rest)?;
-    let count = u32::from_be_bytes(split(&mut rest)?);
-    let mut must_go = BTreeSet::new();
-    for _ in 0..count {
-        let key = read_key(&mut rest)?;
-        if must_go.last().is_some_and(|last| *last >= key) {
-            return Err("its keys are not in order");
+    let must_go = read_set(&mut rest, read_key)?;
+    let mut claims = RowClaims::NONE;
+    if has_claims {
+        let held = read_set(&mut rest, |rest| {
+            Ok((ViewNumber(u64::from_be_bytes(split(rest)?)), read_token(rest)?))
+        })?;
+        let count = held.len();
+        claims = RowClaims {
+            held: BTreeMap::from_iter(held),
+            must_release: read_set(&mut rest, |rest| Ok((read_key(rest)?, read_token(rest)?)))?,
+        };
+        if claims.held.len() != count {
+            return Err("it has two claims of one constraint");
         }
-        must_go.insert(key);
     }
     if !rest.is_empty() {
         return Err("something follows it");
@@ -259,7 +288,39 @@ fn read_head(mut rest: &[u8]) -> Result<Head, &'static str> {
         generation,
         life,
         must_go,
+        claims,
     })
+}
+
+/// What stands there in its order, behind how many there are.
+fn read_set<T: Ord>(
+    rest: &mut &[u8],
+    read: impl Fn(&mut &[u8]) -> Result<T, &'static str>,
+) -> Result<BTreeSet<T>, &'static str> {
+    let count = u32::from_be_bytes(split(rest)?);
+    let mut all = BTreeSet::new();
+    for _ in 0..count {
+        let one = read(rest)?;
+        if all.last().is_some_and(|last| *last >= one) {
+            return Err("its keys are not in order");
+        }
+        all.insert(one);
+    }
+    Ok(all)
+}
+
+fn read_token(rest: &mut &[u8]) -> Result<Token, &'static str> {
+    split(rest).map(|token| Token(u128::from_be_bytes(token)))
+}
+
+fn push_count(bytes: &mut Vec<u8>, count: usize) {
+    bytes.extend_from_slice(&(count as u32).to_be_bytes());
+}
+
+fn push_key(bytes: &mut Vec<u8>, EntryKey { view, key }: &EntryKey<KeyCells>) {
+    bytes.extend_from_slice(&view.0.to_be_bytes());
+    push_count(bytes, key.as_bytes().len());
+    bytes.extend_from_slice(key.as_bytes());
 }
 
 fn read_key(rest: &mut &[u8]) -> Result<EntryKey<KeyCells>, &'static str> {
@@ -278,6 +339,13 @@ fn split<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], &'static str> {
     let (bytes, after) = rest.split_first_chunk().ok_or(CUT)?;
     *rest = after;
     Ok(*bytes)
+}
+
+/// The version of a head, and what stands behind it.
+fn head(cell: &[u8]) -> Result<(u8, &[u8]), StoredError> {
+    let version = cell.first().copied().unwrap_or_default();
+    let known = version.clamp(HEAD_FORMAT_VERSION, HEAD_WITH_CLAIMS_VERSION);
+    Ok((version, versioned(HEAD_COLUMN, known, cell)?))
 }
 
 /// What stands behind the version.

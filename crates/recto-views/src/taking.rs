@@ -9,6 +9,9 @@
 //!           │            └─ applied ► held                                    └─ has not ► fence it ─┬─ has them now ► taken
 //!           └────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! Whoever takes a claim over goes by its token: one that was there, and is there again, would be taken over from a record that
+//! was fenced too early. So no token is put twice.
 
 use crate::row::Token;
 use crate::rules::{Rule, Rules};
@@ -58,6 +61,8 @@ pub enum TakingStep<K> {
     Held,
     /// This record has them.
     Taken(K),
+    /// It cannot be told whether the claim was there once. It is taken by another token, on a row that is read anew.
+    Anew,
 }
 
 /// The taking of one claim.
@@ -66,6 +71,8 @@ pub struct Taking<K> {
     own: Claim<K>,
     /// What was there when it was looked at last.
     there: Option<Claim<K>>,
+    /// Whether one was sent of whose outcome nothing is known.
+    in_doubt: bool,
     rules: Rules,
 }
 
@@ -76,8 +83,13 @@ impl<K: Clone + PartialEq> Taking<K> {
     }
 
     pub(crate) fn begin_by(own: Claim<K>, rules: Rules) -> (Self, TakingStep<K>) {
-        let there = None;
-        (Self { own, there, rules }, TakingStep::Send(None))
+        let taking = Self {
+            own,
+            there: None,
+            in_doubt: false,
+            rules,
+        };
+        (taking, TakingStep::Send(None))
     }
 
     /// The claim as it will be.
@@ -90,12 +102,16 @@ impl<K: Clone + PartialEq> Taking<K> {
         match decision {
             ClaimDecision::Applied => TakingStep::Held,
             // The same again, until it is decided.
-            ClaimDecision::Unknown => self.send(),
+            ClaimDecision::Unknown => {
+                self.in_doubt = true;
+                self.send()
+            }
             ClaimDecision::NotApplied(there) => {
                 self.there = there;
                 match &self.there {
                     // By an earlier sending.
                     Some(there) if there.token == self.own.token => TakingStep::Held,
+                    _ if self.in_doubt && self.rules.keeps(Rule::ClaimTokenOnce) => TakingStep::Anew,
                     Some(there) if there.owner == self.own.owner && !self.rules.keeps(Rule::TakenAnew) => {
                         TakingStep::Held
                     }

@@ -2,30 +2,40 @@
 //! do next.
 //!
 //! ```text
-//!            ┌── lost, or of a newer schema ◄────────┐
-//!            ▼                                       │
-//!  Begin ► look (read ‖ intent) ► conditional write ─┼─ applied ► entries ► settled, answered
-//!                                        ▲     │     │
-//!                                        └─ unknown  └─ cannot be told, or out of time ► resolve
+//!            ┌── lost, or of a newer schema ◄────────────────┐
+//!            ▼                                               │
+//!  Begin ► look (read ‖ intent) [► claims] ► conditional write ─┼─ applied ► entries, releases ► settled, answered
+//!                                                ▲     │     │
+//!                                                └─ unknown  └─ cannot be told, or out of time ► resolve
 //! ```
+//!
+//! Unique values that the record is to have and has not are claimed on the way (`write/claiming.rs`).
 //!
 //! Where views are kept in buckets, entries may come to lie elsewhere after the row was read that they are of. Then the row
 //! is read again: if it is as it was, they are written again, by what is known of the buckets since; if it is of a newer
 //! version, that one is resolved.
 
+mod claiming;
+
+use std::collections::BTreeMap;
+
 use crate::arranged::Arranged;
 use crate::change::{
-    EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of_by, fenced_row, must_resolve_first,
-    next_row_by,
+    After, Change, EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of_by, fenced_row,
+    must_resolve_first, next_row_by,
 };
-use crate::row::{Found, Generation, Micros, Token, Tokens, Version};
+use crate::row::{EntryKey, Found, Generation, Micros, RowClaims, Token, Tokens, Version};
 use crate::rules::{Rule, Rules};
+use crate::taking::{Claim, ClaimDecision, TakingStep};
+use claiming::Claiming;
 
 /// What a process knows at the moment of a step.
 #[derive(Debug, Clone, Copy)]
-pub struct Here<'a, A> {
+pub struct Here<'a, A: Arranged> {
     /// The collection by the schema that the process has read last.
     pub schema: &'a A,
+    /// The key of the record, as claims say it.
+    pub owner: &'a A::Key,
     /// Its wall clock.
     pub now: Micros,
     /// A fresh token: another one at each step.
@@ -49,6 +59,14 @@ pub enum Event<R, K> {
     Failed,
     /// The conditional write that puts this token ended. One that is waited for no longer changes nothing.
     Decided(Token, Decision),
+    /// The conditional write of a claim that puts this token ended.
+    Claimed(Token, ClaimDecision<K>),
+    /// The record that has a claim which is to get this token was read: whether it has the values.
+    HolderLooked(Token, bool),
+    /// The token of that record was replaced: whether it had the values.
+    HolderFenced(Token, bool),
+    /// What the taking of this claim needed could not be done, and the process gives up.
+    NotClaimed(Token),
     /// All entries are written.
     Written,
     /// Some are not: since the base row was read they came to lie in other buckets.
@@ -85,9 +103,23 @@ pub enum Action<A: Arranged> {
     /// Send the conditional write, if what it asks of the views is within the store's limits; it must be written when this
     /// one is applied.
     Cas(Conditional<A>),
+    /// Do what the taking of these values says, and tell what became of it.
+    Claim {
+        /// The values.
+        key: EntryKey<A::Key>,
+        /// The claim that is put.
+        own: Claim<A::Key>,
+        /// What is to be done.
+        step: TakingStep<A::Key>,
+        /// Until when the claim lives; none: for ever.
+        until: Option<Micros>,
+    },
+    /// Release claims that were taken and are not needed, each by its token. Nobody waits for it, and who wants the values takes them
+    /// over if it is not done.
+    Release(Vec<(EntryKey<A::Key>, Token)>),
     /// Write these entries until all are written. One of a view that is not in the catalog any more, whose table is gone,
     /// counts as written. Where a view is in buckets, entries are put by what was known of these before the base row was
-    /// read; removals go wherever deletions go now.
+    /// read; removals go wherever deletions go now. Release the claims that it says.
     Write(EntriesOf<A>),
     /// Set `recto_done` to the version, stamped with it; nobody waits for it.
     MarkDone(Version),
@@ -149,6 +181,10 @@ pub struct Write<A: Arranged> {
     applied: Option<Version>,
     /// What was applied, and whose entries came to lie elsewhere before all were written.
     moved: Option<Conditional<A>>,
+    /// What it claimed and has not by its row, each by its token.
+    claimed: BTreeMap<EntryKey<A::Key>, Token>,
+    /// Whether a record that has expired is ended.
+    ends_expired: bool,
     state: State<A>,
     rules: Rules,
 }
@@ -161,6 +197,7 @@ enum State<A: Arranged> {
         generation: Generation,
         found: Option<FoundOf<A>>,
     },
+    Claiming(Claiming<A>),
     Deciding {
         conditional: Conditional<A>,
         /// Whether one was sent of whose outcome nothing is known.
@@ -186,6 +223,15 @@ impl<A: Arranged> Write<A> {
         Self::new(None, Rules::default())
     }
 
+    /// The fencing of a record whose claim is in the way: it is [resolved](Self::resolve), and deleted if it has expired, so
+    /// that nobody holds it for living by another clock.
+    pub fn fencing() -> Self {
+        Self {
+            ends_expired: true,
+            ..Self::resolve()
+        }
+    }
+
     pub(crate) fn new(request: Option<Request<A::Record, A::Patch>>, rules: Rules) -> Self {
         Self {
             is_awaited: request.is_some(),
@@ -195,6 +241,8 @@ impl<A: Arranged> Write<A> {
             resolved: None,
             applied: None,
             moved: None,
+            claimed: BTreeMap::new(),
+            ends_expired: false,
             state: State::Waiting,
             rules,
         }
@@ -234,6 +282,13 @@ impl<A: Arranged> Write<A> {
                 if conditional.row.tokens.newest() == token =>
             {
                 self.decided(decision, here)
+            }
+            (
+                event @ (Event::Claimed(..) | Event::HolderLooked(..) | Event::HolderFenced(..)),
+                State::Claiming(_),
+            ) => self.go_on_claiming(event, here),
+            (Event::NotClaimed(token), State::Claiming(claiming)) if claiming.token() == token => {
+                self.give_up(NotWritten::Failed)
             }
             (Event::Written, State::Writing(_)) => self.written(here),
             (Event::Moved, State::Writing(_)) => self.moved(here),
@@ -307,10 +362,20 @@ impl<A: Arranged> Write<A> {
     ) -> Actions<A> {
         let after = match decide(request, found.row.as_ref(), here.schema, here.now) {
             Ok(after) => after,
-            Err(refusal) => return self.end(Answer::Refused(refusal)),
+            Err(refusal) => return self.refuse(refusal, here),
         };
-        let row = next_row_by(&found, after, here.schema, here.token, here.now, self.rules);
-        self.send(found, row, true, here)
+        let row = match request.change {
+            Change::Claim => RowOf::<A> {
+                claims: RowClaims::NONE,
+                ..fenced_row(&found, here.schema, here.token, here.now, self.rules)
+            },
+            _ => next_row_by(&found, after, here.schema, here.token, here.now, self.rules),
+        };
+        if matches!(request.change, Change::Raise(_)) {
+            // It claims no more than it did.
+            return self.send(found, row, true, here);
+        }
+        self.claim(found, row, here)
     }
 
     fn resolve_found(&mut self, found: FoundOf<A>, here: &Here<'_, A>) -> Actions<A> {
@@ -325,6 +390,18 @@ impl<A: Arranged> Write<A> {
                 row: row.clone(),
             };
             return self.write_entries(conditional, false, here);
+        }
+        let has_expired = |row: &RowOf<A>| row.record.is_some() && row.has_expired(here.now);
+        if self.ends_expired && found.row.as_ref().is_some_and(has_expired) {
+            let row = next_row_by(
+                &found,
+                After::DELETED,
+                here.schema,
+                here.token,
+                here.now,
+                self.rules,
+            );
+            return self.send(found, row, false, here);
         }
         self.fence(found, here)
     }
@@ -434,8 +511,10 @@ impl<A: Arranged> Write<A> {
             actions.extend(self.look(here));
             return actions;
         }
+        let unneeded = self.unneeded(row, here);
         actions.extend(self.answer(Answer::Done(self.applied.unwrap_or(version))));
         self.state = State::Over;
+        actions.extend(unneeded);
         actions.push(Action::Settled);
         actions
     }
@@ -462,7 +541,7 @@ impl<A: Arranged> Write<A> {
         }
         match &self.state {
             _ if !self.is_awaited => Vec::new(),
-            State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline),
+            State::Waiting | State::Looking { .. } | State::Claiming(_) => self.give_up(NotWritten::Deadline),
             State::Deciding { is_change: true, .. } => self.doubt(here),
             // What resolves the row before the change: the change itself was not sent.
             State::Deciding { .. } | State::Writing(_) => {

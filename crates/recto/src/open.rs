@@ -130,7 +130,6 @@ pub(crate) async fn plan_without_store(
 ) -> Result<SchemaPlan> {
     let (recorded, mut found): (_, FoundTables) = Default::default();
     let has_ring = matches!(address, StoreAddress::Cassandra(_));
-    found.has_transactions = matches!(address, StoreAddress::Embedded(_));
     found.queues = (!schema.queues.is_empty()).then(|| FoundQueues::none(has_ring));
     let planned = |show: &dyn Fn(&TableChange) -> Vec<String>| {
         Intent::new(&recorded, &found, schema, options, show).plan

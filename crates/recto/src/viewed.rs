@@ -10,7 +10,7 @@ use recto_store::PartitionWrite;
 use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
 use recto_views::collection::KeyCells;
 use recto_views::{
-    BaseRead, BaseTable, Generation, Mend, Row, Token, Tokens, Verdict, Version, ViewNumber,
+    BaseRead, BaseTable, Generation, Mend, Row, RowClaims, Token, Tokens, Verdict, Version, ViewNumber,
     ViewedCollection, judge, remove,
 };
 
@@ -98,6 +98,7 @@ impl Viewed {
                 record: Some(self.columns.iter().map(|column| row.get(*column)).collect()),
                 expires_at: written.ends_at,
                 must_go: BTreeSet::new(),
+                claims: RowClaims::NONE,
             }));
         };
         base.row(row).map_err(|error| {

@@ -119,6 +119,7 @@ fn run(
     let mut machine = Write::change(request);
     let here = Here {
         schema,
+        owner: &KeyCells::of(std::iter::empty()),
         now,
         token: Token(token),
         has_lease: true,
@@ -145,6 +146,7 @@ fn run(
                 Action::MarkDone(version) if now % 2 == 0 => found.done = Some(version),
                 Action::Answer(said) => answer = Some(said),
                 Action::MarkDone(..) | Action::Settled | Action::Reload => {}
+                Action::Claim { .. } | Action::Release(_) => unreachable!("nothing is unique"),
             }
         }
         open = events
@@ -246,6 +248,7 @@ fn what_cannot_stand_in_a_view_is_refused_there_and_in_nobodys_way() {
             record: Some(status(cell)),
             expires_at: None,
             must_go: std::collections::BTreeSet::new(),
+            claims: crate::row::RowClaims::NONE,
         };
         assert!(schema.entries(&status(cell)).is_empty());
         let put = request(Change::Put {

@@ -348,6 +348,7 @@ impl World {
         let Some(write) = &mut process.write else { return };
         let here = Here {
             schema: config.schema_of(process.schema),
+            owner: &0,
             now: config.scripts[p as usize].clock,
             token: Token(u128::from(p) * 100 + u128::from(process.tokens) + 1),
             has_lease: process.has_lease,
@@ -375,6 +376,7 @@ impl World {
                     self.sent.push((Some(p), Request::Note(intent)));
                 }
             }
+            Action::Claim { .. } | Action::Release(_) => unreachable!("nothing is unique"),
             Action::Reload => process.is_reloading = true,
             Action::Cas(conditional) => {
                 process.tokens += 1;

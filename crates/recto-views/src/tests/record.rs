@@ -313,6 +313,7 @@ fn what_is_lost_at_once_is_known_to_be_lost() {
     let schema = Tiny::new(1, &[BY_PLACE]);
     let here = |token| Here {
         schema: &schema,
+        owner: &0,
         now: 0,
         token: Token(token),
         has_lease: true,
@@ -340,6 +341,7 @@ fn too_much_to_remove_is_resolved_first() {
     let schema = Tiny::new(1, &[BY_PLACE]);
     let here = |token| Here {
         schema: &schema,
+        owner: &0,
         now: 0,
         token: Token(token),
         has_lease: true,

@@ -9,7 +9,9 @@ use recto_model::table::{ColumnKind, WriteKind};
 use recto_model::{Cells, cell};
 
 use crate::collection::KeyCells;
-use crate::row::{EntryKey, Found, Generation, MAX_TOKENS, Row, Token, Tokens, Version, ViewNumber};
+use crate::row::{
+    EntryKey, Found, Generation, MAX_TOKENS, Row, RowClaims, Token, Tokens, Version, ViewNumber,
+};
 use crate::stored::{Head, Life, MAX_HEAD_BYTES, StoredError, decode_tokens, encode_tokens};
 use crate::{BaseTable, Incarnation, Intent, Writer};
 
@@ -41,9 +43,24 @@ fn golden_heads() -> Vec<(Head, Vec<u8>)> {
         let cells: Vec<_> = cells.split(',').map(bytes_of_hex).collect();
         key(view.parse().expect("a number"), &cells)
     };
-    let lines = lines(include_str!("golden/head-v1.txt"));
-    let read = lines.map(|line| {
-        let keys = line[2].split(' ').filter(|key| *key != "-");
+    let all = |text: &'static str| text.split(' ').filter(|one| *one != "-");
+    let token = |text: &str| Token(u128::from_str_radix(text, 16).expect("a token"));
+    let held = |text: &str| {
+        let (number, held) = text.split_once(':').expect("a constraint and a token");
+        (ViewNumber(number.parse().expect("a number")), token(held))
+    };
+    let released = |text: &str| {
+        let (key, of) = text.split_once('=').expect("a key and a token");
+        (key_of(key), token(of))
+    };
+    let without = lines(include_str!("golden/head-v1.txt"));
+    let with = lines(include_str!("golden/head-v2.txt"));
+    let read = without.chain(with).map(|line| {
+        let [held_by, to_release] = if line.len() == 6 {
+            [line[3], line[4]]
+        } else {
+            ["-"; 2]
+        };
         let head = Head {
             generation: Generation(line[0].parse().expect("a number")),
             life: match line[1] {
@@ -51,15 +68,19 @@ fn golden_heads() -> Vec<(Head, Vec<u8>)> {
                 "deleted" => Life::Deleted,
                 at => Life::Expires(at.parse().expect("a number")),
             },
-            must_go: keys.map(key_of).collect(),
+            must_go: all(line[2]).map(key_of).collect(),
+            claims: RowClaims {
+                held: all(held_by).map(held).collect(),
+                must_release: all(to_release).map(released).collect(),
+            },
         };
-        (head, bytes_of_hex(line[3]))
+        (head, bytes_of_hex(line[line.len() - 1]))
     });
     read.collect()
 }
 
 #[test]
-fn cells_of_version_1_are_written_and_read_as_ever() {
+fn cells_are_written_and_read_as_ever() {
     for (tokens, cell) in golden_tokens() {
         assert_eq!(encode_tokens(&tokens), cell);
         assert_eq!(decode_tokens(&cell), Ok(tokens));
@@ -68,7 +89,7 @@ fn cells_of_version_1_are_written_and_read_as_ever() {
         assert_eq!(head.encode().as_ref(), Ok(&cell));
         assert_eq!(Head::decode(&cell), Ok(head));
     }
-    assert_eq!((golden_tokens().len(), golden_heads().len()), (3, 5));
+    assert_eq!((golden_tokens().len(), golden_heads().len()), (3, 8));
 }
 
 /// What is read must be written again as the same bytes.
@@ -140,6 +161,7 @@ fn a_head_has_a_limit() {
         generation: Generation(1),
         life: Life::Lives,
         must_go: BTreeSet::from([key(1, &[vec![0; bytes]])]),
+        claims: RowClaims::NONE,
     };
     let most = MAX_HEAD_BYTES - 30;
     let cell = with(most).encode().expect("the longest");
@@ -155,15 +177,21 @@ fn heads() -> impl Strategy<Value = Head> {
         Just(Life::Deleted),
         any::<i64>().prop_map(Life::Expires)
     ];
-    let cells = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 1..4);
-    let keys = proptest::collection::btree_set(
-        (0..3_u64, cells).prop_map(|(view, cells)| key(view, &cells)),
-        0..6,
-    );
-    (any::<u64>(), life, keys).prop_map(|(generation, life, must_go)| Head {
+    let keys = || {
+        let cells = proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..5), 1..4);
+        (0..3_u64, cells).prop_map(|(view, cells)| key(view, &cells))
+    };
+    let token = || any::<u128>().prop_map(Token);
+    let held = proptest::collection::btree_map((0..5_u64).prop_map(ViewNumber), token(), 0..4);
+    let must_release = proptest::collection::btree_set((keys(), token()), 0..4);
+    let claims = (held, must_release).prop_map(|(held, must_release)| RowClaims { held, must_release });
+    let claims = prop_oneof![Just(RowClaims::NONE), claims];
+    let must_go = proptest::collection::btree_set(keys(), 0..6);
+    (any::<u64>(), life, must_go, claims).prop_map(|(generation, life, must_go, claims)| Head {
         generation: Generation(generation),
         life,
         must_go,
+        claims,
     })
 }
 
@@ -211,6 +239,7 @@ fn row(record: Option<[Option<&[u8]>; 4]>, expires_at: Option<i64>) -> Row<Cells
         record: record.map(|cells| cells.into_iter().collect()),
         expires_at,
         must_go: BTreeSet::from([key(2, &[b"old".to_vec()])]),
+        claims: RowClaims::NONE,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Records that want one value. Each is changed as [`Write`](crate::Write) changes it, but for what has no bearing on claims:
-//! looked at, then the claim is taken, then the row is written on condition of its tokens, then what must go is released.
+//! Records that want one value, each changed by the very machine that the engine runs: it is looked at, the claim is taken, the row
+//! is written on condition of its tokens, and what must go is released.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -7,17 +7,70 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::usually;
-use crate::row::{Token, Tokens};
+use crate::arranged::Arranged;
+use crate::change::{Change, FoundOf, Refusal, Request as Asked, RowOf};
+use crate::row::{Entry, EntryKey, Found, Generation, Row, RowClaims, Token, Tokens, Version, ViewNumber};
 use crate::rules::{Rule, Rules};
-use crate::taking::{Claim, ClaimDecision, Taking, TakingStep};
-use crate::write::{Fate, fate};
+use crate::taking::{Claim, ClaimDecision, TakingStep};
+use crate::write::{Action, Answer, Conditional, Decision, Event, Here, Write};
 
 const I8: &str = "I8: no two live records have one value";
 const CLAIMED: &str = "who has the value has its claim";
 const FREED: &str = "what nobody has is claimed by nobody, where nobody crashed";
 const NEVER_STUCK: &str = "whatever is begun comes to an end";
 
+const UNIQUE: ViewNumber = ViewNumber(1);
+const NOW: i64 = 10;
+
 type Record = u8;
+
+/// A collection whose records have the value, or not.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Wanting;
+
+impl Arranged for Wanting {
+    type Record = bool;
+    type Patch = ();
+    type Key = u8;
+    type Cells = ();
+
+    fn generation(&self) -> Generation {
+        Generation(1)
+    }
+
+    fn entries(&self, _: &bool) -> Vec<Entry<u8, ()>> {
+        Vec::new()
+    }
+
+    fn claims(&self, record: &bool) -> Vec<EntryKey<u8>> {
+        let claim = EntryKey { view: UNIQUE, key: 0 };
+        record.then_some(claim).into_iter().collect()
+    }
+
+    fn has_unique(&self, _: ViewNumber) -> bool {
+        true
+    }
+
+    fn unfit(&self, _: &bool) -> Option<ViewNumber> {
+        None
+    }
+
+    fn has_view(&self, _: ViewNumber) -> bool {
+        false
+    }
+
+    fn view_count(&self) -> usize {
+        0
+    }
+
+    fn key_bytes(&self, _: &u8) -> usize {
+        1
+    }
+
+    fn patched(&self, record: &bool, (): &()) -> bool {
+        *record
+    }
+}
 
 /// What may happen, and how often.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +78,10 @@ struct Config {
     without: Option<Rule>,
     /// The record that has the value at first.
     first: Option<Record>,
+    /// Whether it has no claim: the constraint was added since, and its own process gives it one.
+    is_added: bool,
+    /// Whether records are inserted, and not put.
+    inserts: bool,
     /// For each process, which record it changes, and whether that then has the value, one change after the other.
     scripts: Vec<(Record, Vec<bool>)>,
     losses: u8,
@@ -33,41 +90,18 @@ struct Config {
     fences: u8,
 }
 
-/// A base row, as far as it matters here.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-struct Row {
-    tokens: Option<Tokens>,
-    /// The claim by which it has the value; none: it has it not, or is deleted.
-    value: Option<Token>,
-    /// Claims of earlier versions, still to be released.
-    must_go: BTreeSet<Token>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Request {
-    /// The claim of a record: what must be there, and the token that is put.
-    Claim(Record, Option<(Record, Token)>, Token),
-    /// The row of a record: the newest token that must be there, and what is put.
-    Row(Record, Option<Token>, Token, bool),
-    Release(Record, Token),
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum State {
-    Idle,
-    /// It has read its row.
-    Looked(Row),
-    Taking(Row, Taking<Record>),
-    LookingAt(Row, Taking<Record>, Record),
-    Fencing(Row, Taking<Record>, Record),
-    Deciding(Row, Row, bool),
-    Releasing(BTreeSet<Token>),
-    Crashed,
+enum Request {
+    /// The claim of a record, if this one is there.
+    Claim(Option<Claim<Record>>, Claim<Record>),
+    /// The row of a record.
+    Row(Record, Conditional<Wanting>),
+    Release(Claim<Record>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct World {
-    rows: [Row; 2],
+    rows: [FoundOf<Wanting>; 2],
     claim: Option<Claim<Record>>,
     /// Each with who waits for it.
     sent: Vec<(Option<u8>, Request)>,
@@ -85,19 +119,29 @@ struct World {
 struct Process {
     asked: u8,
     tokens: u8,
-    state: State,
+    has_crashed: bool,
+    write: Option<Write<Wanting>>,
+    /// What it is about to do.
+    next: Next,
+    /// Releases that it waits for.
+    releasing: BTreeSet<Token>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Next {
+    /// Nothing: it waits for what it sent, or has ended.
+    Nothing,
+    Reads,
+    LooksAtHolder(Token, Record),
+    Fences(Token, Record),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Happening {
-    /// The next change begins: the row is read.
-    Looks(u8),
-    /// It goes on to the claim, or to the row.
-    GoesOn(u8),
-    /// It reads the record that has the claim.
-    LooksAtHolder(u8),
-    /// It replaces that record's token.
-    Fences(u8),
+    /// The next change begins.
+    Begins(u8),
+    /// What it is about to do.
+    Does(u8),
     Arrives(usize),
     /// Nobody hears of a request that may still come; who waits for it is told that it is unknown.
     Lost(usize),
@@ -108,23 +152,35 @@ enum Happening {
 
 impl World {
     fn new(config: &Config) -> Self {
-        let mut rows = [Row::default(), Row::default()];
+        let mut rows = [Found::absent(), Found::absent()];
         let token = Token(0);
+        let mut claims = RowClaims::NONE;
+        if !config.is_added {
+            claims.held.insert(UNIQUE, token);
+        }
         if let Some(first) = config.first {
-            rows[first as usize] = Row {
-                tokens: Some(Tokens::pushed(None, token)),
-                value: Some(token),
+            rows[first as usize].row = Some(Row {
+                tokens: Tokens::pushed(None, token),
+                version: Version(0),
+                generation: Generation(1),
+                record: Some(true),
+                expires_at: None,
                 must_go: BTreeSet::new(),
-            };
+                claims,
+            });
         }
         let process = Process {
             asked: 0,
             tokens: 0,
-            state: State::Idle,
+            has_crashed: false,
+            write: None,
+            next: Next::Nothing,
+            releasing: BTreeSet::new(),
         };
+        let first = config.first.filter(|_| !config.is_added);
         Self {
             rows,
-            claim: config.first.map(|owner| Claim { owner, token }),
+            claim: first.map(|owner| Claim { owner, token }),
             sent: Vec::new(),
             processes: vec![process; config.scripts.len()],
             left: BTreeSet::new(),
@@ -136,54 +192,27 @@ impl World {
         }
     }
 
-    /// Another one each time, and of no other process, so that it says nothing of what others did meanwhile.
-    fn token(&mut self, p: u8) -> Token {
-        let process = &mut self.processes[p as usize];
-        process.tokens += 1;
-        Token(u128::from(p) * 100 + u128::from(process.tokens))
-    }
-
     fn is_quiet(&self, config: &Config) -> bool {
         let mut processes = self.processes.iter().zip(&config.scripts);
         self.sent.is_empty()
             && self.left.is_empty()
-            && processes.all(|(process, (_, changes))| match process.state {
-                State::Idle => process.asked as usize == changes.len(),
-                State::Crashed => true,
-                _ => false,
+            && processes.all(|(process, (_, changes))| {
+                process.has_crashed || process.write.is_none() && process.asked as usize == changes.len()
             })
     }
 
     fn happens(&mut self, config: &Config, happening: &Happening) {
         match *happening {
-            Happening::Looks(p) => {
-                let row = self.rows[config.scripts[p as usize].0 as usize].clone();
-                self.processes[p as usize].asked += 1;
-                self.processes[p as usize].state = State::Looked(row);
+            Happening::Begins(p) => {
+                let process = &mut self.processes[p as usize];
+                process.asked += 1;
+                process.write = Some(Write::new(Some(config.change(p, process.asked)), config.rules()));
+                self.tell(config, p, Event::Begin);
             }
-            Happening::GoesOn(p) => self.goes_on(config, p),
-            Happening::LooksAtHolder(p) => {
-                let state = self.state(p);
-                if let State::LookingAt(row, mut taking, holder) = state {
-                    let has = self.rows[holder as usize].value.is_some();
-                    let step = taking.looked(has);
-                    self.does(config, p, (row, taking), step);
-                }
-            }
-            Happening::Fences(p) => {
-                let state = self.state(p);
-                if let State::Fencing(row, mut taking, holder) = state {
-                    let had = self.rows[holder as usize].value.is_some();
-                    self.fences -= 1;
-                    let token = self.token(p);
-                    self.fence(holder, token);
-                    let step = taking.fenced(had);
-                    self.does(config, p, (row, taking), step);
-                }
-            }
+            Happening::Does(p) => self.does_next(config, p),
             Happening::Arrives(index) => {
                 let (from, request) = self.sent.remove(index);
-                self.arrives(config, from, &request);
+                self.arrives(config, from, request);
             }
             Happening::Lost(index) => {
                 self.losses -= 1;
@@ -196,7 +225,9 @@ impl World {
             Happening::Crashes(p) => {
                 self.crashes -= 1;
                 self.has_crashed = true;
-                self.processes[p as usize].state = State::Crashed;
+                let process = &mut self.processes[p as usize];
+                (process.write, process.next, process.has_crashed) = (None, Next::Nothing, true);
+                process.releasing.clear();
                 self.left.insert(config.scripts[p as usize].0);
                 for (from, _) in &mut self.sent {
                     *from = from.filter(|from| *from != p);
@@ -204,175 +235,192 @@ impl World {
             }
             Happening::Sweeps(record) => {
                 self.left.remove(&record);
-                let swept = u128::from(self.crashes);
-                self.fence(record, Token(1_000 + swept));
-                let must_go = self.rows[record as usize].must_go.clone();
-                let releases = must_go
-                    .iter()
-                    .map(|token| (None, Request::Release(record, *token)));
+                let token = Token(1_000 + u128::from(self.crashes));
+                self.resolve(record, Write::resolve(), token);
+            }
+        }
+    }
+
+    /// What a process was about to do.
+    fn does_next(&mut self, config: &Config, p: u8) {
+        let next = std::mem::replace(&mut self.processes[p as usize].next, Next::Nothing);
+        let has_value = |world: &Self, holder: Record| {
+            let row = world.rows[holder as usize].row.as_ref();
+            row.is_some_and(|row| row.record == Some(true))
+        };
+        match next {
+            Next::Nothing => {}
+            Next::Reads => {
+                let found = self.rows[config.scripts[p as usize].0 as usize].clone();
+                self.tell(config, p, Event::Noted);
+                self.tell(config, p, Event::Read(found));
+            }
+            Next::LooksAtHolder(token, holder) => {
+                let event = Event::HolderLooked(token, has_value(self, holder));
+                self.tell(config, p, event);
+            }
+            Next::Fences(token, holder) => {
+                self.fences -= 1;
+                let had_value = has_value(self, holder);
+                let fence = Token(2_000 + u128::from(self.fences));
+                self.resolve(holder, Write::fencing(), fence);
+                self.tell(config, p, Event::HolderFenced(token, had_value));
+            }
+        }
+    }
+
+    /// Resolves a record at once, as the sweeper does, and who fences it; what it releases is on its way.
+    fn resolve(&mut self, record: Record, mut write: Write<Wanting>, token: Token) {
+        let here = Here {
+            schema: &Wanting,
+            owner: &record,
+            now: NOW,
+            token,
+            has_lease: true,
+        };
+        let mut events = vec![Event::Begin];
+        while let Some(event) = events.pop() {
+            for action in write.step(event, &here) {
+                match action {
+                    Action::Look { .. } => events.push(Event::Read(self.rows[record as usize].clone())),
+                    Action::Cas(conditional) => {
+                        self.rows[record as usize].row = Some(conditional.row);
+                        events.push(Event::Decided(token, Decision::Applied));
+                    }
+                    Action::Write(entries) => {
+                        let releases = entries.releases.into_iter();
+                        let releases = releases.map(|(_, token)| release(record, token));
+                        self.sent.extend(releases.map(|release| (None, release)));
+                        events.push(Event::Written);
+                    }
+                    // Its releases may come late.
+                    Action::MarkDone(_) => {}
+                    Action::Settled => return,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    /// Tells a process what happened, and does what it says.
+    fn tell(&mut self, config: &Config, p: u8, event: Event<bool, Record>) {
+        let record = config.scripts[p as usize].0;
+        let process = &mut self.processes[p as usize];
+        let Some(write) = &mut process.write else { return };
+        // Another one each time, and of no other process, so that it says nothing of what others did meanwhile.
+        let token = Token(u128::from(p) * 100 + u128::from(process.tokens) + 1);
+        let here = Here {
+            schema: &Wanting,
+            owner: &record,
+            now: NOW,
+            token,
+            has_lease: true,
+        };
+        for action in write.step(event, &here) {
+            self.does(config, p, action);
+        }
+    }
+
+    fn does(&mut self, config: &Config, p: u8, action: Action<Wanting>) {
+        let record = config.scripts[p as usize].0;
+        let process = &mut self.processes[p as usize];
+        let uses = |process: &mut Process, token: Token| {
+            let used = u8::try_from(token.0 % 100).expect("few");
+            process.tokens = process.tokens.max(used);
+        };
+        match action {
+            Action::Look { .. } => process.next = Next::Reads,
+            Action::Claim { own, step, .. } => match step {
+                TakingStep::Send(there) => {
+                    uses(process, own.token);
+                    self.sent.push((Some(p), Request::Claim(there, own)));
+                }
+                TakingStep::Look(holder) => process.next = Next::LooksAtHolder(own.token, holder),
+                TakingStep::Fence(holder) => process.next = Next::Fences(own.token, holder),
+                TakingStep::Held | TakingStep::Taken(_) | TakingStep::Anew => {
+                    unreachable!("nothing to be done")
+                }
+            },
+            Action::Cas(conditional) => {
+                uses(process, conditional.row.tokens.newest());
+                self.sent.push((Some(p), Request::Row(record, conditional)));
+            }
+            Action::Write(entries) => {
+                process.releasing = entries.releases.iter().map(|(_, token)| *token).collect();
+                let releases = entries.releases.iter();
+                let releases = releases.map(|(_, token)| (Some(p), release(record, *token)));
+                self.sent.extend(releases);
+                if entries.releases.is_empty() {
+                    self.tell(config, p, Event::Written);
+                }
+            }
+            Action::Release(claims) => {
+                let releases = claims.iter().map(|(_, token)| (None, release(record, *token)));
                 self.sent.extend(releases);
             }
+            Action::MarkDone(version) => {
+                let found = &mut self.rows[record as usize];
+                found.done = found.done.max(Some(version));
+            }
+            Action::Answer(answer) => {
+                self.has_refused |= matches!(answer, Answer::Refused(Refusal::Taken(_)));
+            }
+            Action::Settled => process.write = None,
+            Action::Reload => unreachable!("there is one schema"),
         }
     }
 
-    fn state(&mut self, p: u8) -> State {
-        std::mem::replace(&mut self.processes[p as usize].state, State::Idle)
-    }
-
-    fn fence(&mut self, record: Record, token: Token) {
-        let row = &mut self.rows[record as usize];
-        row.tokens = Some(Tokens::pushed(row.tokens.as_ref(), token));
-    }
-
-    fn goes_on(&mut self, config: &Config, p: u8) {
-        let State::Looked(row) = self.state(p) else { return };
-        let (record, wants) = config.change(p, self.processes[p as usize].asked);
-        let token = self.token(p);
-        let claims_first = config.without != Some(Rule::ClaimBeforeRow);
-        if wants && claims_first {
-            let own = Claim { owner: record, token };
-            let (taking, step) = Taking::begin_by(own, config.rules());
-            self.does(config, p, (row, taking), step);
-        } else {
-            self.sends_row(p, record, row, token, wants);
-        }
-    }
-
-    fn does(
-        &mut self,
-        config: &Config,
-        p: u8,
-        (row, taking): (Row, Taking<Record>),
-        step: TakingStep<Record>,
-    ) {
-        let (record, wants) = config.change(p, self.processes[p as usize].asked);
-        let state = match step {
-            TakingStep::Send(there) => {
-                let expected = there.map(|claim| (claim.owner, claim.token));
-                let request = Request::Claim(record, expected, taking.own().token);
-                self.sent.push((Some(p), request));
-                State::Taking(row, taking)
-            }
-            TakingStep::Look(holder) => State::LookingAt(row, taking, holder),
-            TakingStep::Fence(holder) => State::Fencing(row, taking, holder),
-            TakingStep::Held => return self.sends_row(p, record, row, taking.own().token, wants),
-            TakingStep::Taken(_) => {
-                self.has_refused = true;
-                State::Idle
-            }
-        };
-        self.processes[p as usize].state = state;
-    }
-
-    fn sends_row(&mut self, p: u8, record: Record, before: Row, token: Token, wants: bool) {
-        let mut must_go = before.must_go.clone();
-        must_go.extend(before.value);
-        let next = Row {
-            tokens: Some(Tokens::pushed(before.tokens.as_ref(), token)),
-            value: wants.then_some(token),
-            must_go,
-        };
-        let expected = before.tokens.as_ref().map(Tokens::newest);
-        self.sent
-            .push((Some(p), Request::Row(record, expected, token, wants)));
-        self.processes[p as usize].state = State::Deciding(before, next, false);
-    }
-
-    fn arrives(&mut self, config: &Config, from: Option<u8>, request: &Request) {
-        match *request {
-            Request::Claim(owner, expected, token) => {
-                let there = self.claim.as_ref().map(|claim| (claim.owner, claim.token));
-                let decision = if there == expected {
-                    self.claim = Some(Claim { owner, token });
+    fn arrives(&mut self, config: &Config, from: Option<u8>, request: Request) {
+        match request {
+            Request::Claim(there, own) => {
+                let token = own.token;
+                let decision = if self.claim == there {
+                    self.claim = Some(own);
                     ClaimDecision::Applied
                 } else {
                     ClaimDecision::NotApplied(self.claim.clone())
                 };
-                let Some(p) = from else { return };
-                if let State::Taking(row, mut taking) = self.state(p) {
-                    let step = taking.decided(decision);
-                    self.does(config, p, (row, taking), step);
-                }
-            }
-            Request::Row(record, expected, token, wants) => {
-                let row = &mut self.rows[record as usize];
-                let is_applied = row.tokens.as_ref().map(Tokens::newest) == expected;
-                if is_applied {
-                    row.must_go.extend(row.value);
-                    row.value = wants.then_some(token);
-                    row.tokens = Some(Tokens::pushed(row.tokens.as_ref(), token));
-                }
                 if let Some(p) = from {
-                    self.row_decided(p, record, is_applied);
+                    self.tell(config, p, Event::Claimed(token, decision));
                 }
             }
-            Request::Release(owner, token) => {
-                let own = Claim { owner, token };
-                let is_it = |claim: &mut Claim<Record>| claim.is_released_by_rules(&own, config.rules());
-                self.claim.take_if(is_it);
+            Request::Row(record, conditional) => {
+                let token = conditional.row.tokens.newest();
+                let row = &mut self.rows[record as usize].row;
+                let there = row.as_ref().map(|row| row.tokens.clone());
+                let decision = if there == conditional.expected {
+                    *row = Some(conditional.row);
+                    Decision::Applied
+                } else {
+                    Decision::NotApplied(there)
+                };
+                if let Some(p) = from {
+                    self.tell(config, p, Event::Decided(token, decision));
+                }
+            }
+            Request::Release(own) => {
+                self.claim
+                    .take_if(|claim| claim.is_released_by_rules(&own, config.rules()));
                 let Some(p) = from else { return };
-                if let State::Releasing(left) = &mut self.processes[p as usize].state {
-                    left.remove(&token);
-                    if left.is_empty() {
-                        self.processes[p as usize].state = State::Idle;
-                    }
+                let releasing = &mut self.processes[p as usize].releasing;
+                if releasing.remove(&own.token) && releasing.is_empty() {
+                    self.tell(config, p, Event::Written);
                 }
             }
         }
-    }
-
-    fn row_decided(&mut self, p: u8, record: Record, is_applied: bool) {
-        let State::Deciding(before, next, in_doubt) = self.state(p) else {
-            return;
-        };
-        let own = next.tokens.as_ref().map(Tokens::newest).expect("it puts one");
-        let there = self.rows[record as usize].tokens.as_ref();
-        let fate = if is_applied {
-            Fate::Applied
-        } else {
-            fate(own, before.tokens.as_ref(), there)
-        };
-        match fate {
-            Fate::Applied => self.releases(p, record, next.must_go),
-            Fate::Unknown if in_doubt => {
-                self.processes[p as usize].state = State::Idle;
-                self.left.insert(record);
-            }
-            // Begun anew, with another token; what it claimed it takes anew.
-            Fate::Refused | Fate::Unknown => {
-                let row = self.rows[record as usize].clone();
-                self.processes[p as usize].state = State::Looked(row);
-            }
-        }
-    }
-
-    fn releases(&mut self, p: u8, record: Record, must_go: BTreeSet<Token>) {
-        let releases = must_go
-            .iter()
-            .map(|token| (Some(p), Request::Release(record, *token)));
-        self.sent.extend(releases);
-        self.processes[p as usize].state = if must_go.is_empty() {
-            State::Idle
-        } else {
-            State::Releasing(must_go)
-        };
     }
 
     /// It sends the same again.
     fn is_unknown(&mut self, config: &Config, p: u8, request: Request) {
-        match self.state(p) {
-            State::Taking(row, mut taking) => {
-                let step = taking.decided(ClaimDecision::Unknown);
-                self.does(config, p, (row, taking), step);
+        match request {
+            Request::Claim(_, own) => {
+                self.tell(config, p, Event::Claimed(own.token, ClaimDecision::Unknown));
             }
-            State::Deciding(before, next, _) => {
-                self.sent.push((Some(p), request));
-                self.processes[p as usize].state = State::Deciding(before, next, true);
+            Request::Row(_, conditional) => {
+                let token = conditional.row.tokens.newest();
+                self.tell(config, p, Event::Decided(token, Decision::Unknown));
             }
-            state => {
-                self.sent.push((Some(p), request));
-                self.processes[p as usize].state = state;
-            }
+            release @ Request::Release(_) => self.sent.push((Some(p), release)),
         }
     }
 
@@ -380,22 +428,28 @@ impl World {
     fn tidy(&mut self) {
         let (rows, claim, all) = (&self.rows, &self.claim, self.sent.clone());
         let may_come = |request: &Request| match request {
-            Request::Row(record, expected, ..) => {
-                rows[*record as usize].tokens.as_ref().map(Tokens::newest) == *expected
+            Request::Row(record, conditional) => {
+                let row = rows[*record as usize].row.as_ref();
+                row.map(|row| &row.tokens) == conditional.expected.as_ref()
             }
-            Request::Claim(_, expected, _) => {
-                let there = claim.as_ref().map(|claim| (claim.owner, claim.token));
+            Request::Claim(there, _) => {
                 // What was there may be there again, by a claim that comes late.
-                let puts = |(_, sent): &(Option<u8>, Request)| matches!(sent, Request::Claim(owner, _, token) if *expected == Some((*owner, *token)));
-                expected.is_none() || there == *expected || all.iter().any(puts)
+                let puts = |(_, sent): &(Option<u8>, Request)| matches!(sent, Request::Claim(_, own) if Some(own) == there.as_ref());
+                there.is_none() || there == claim || all.iter().any(puts)
             }
-            Request::Release(..) => claim.is_some(),
+            Request::Release(_) => claim.is_some(),
         };
         self.sent
             .retain(|(from, request)| from.is_some() || may_come(request));
-        self.sent.sort();
-        self.sent.dedup_by(|one, other| one.0.is_none() && one == other);
+        let mut sorted: Vec<_> = self.sent.drain(..).map(|one| (format!("{one:?}"), one)).collect();
+        sorted.sort_by(|one, other| one.0.cmp(&other.0));
+        sorted.dedup_by(|one, other| one.1.0.is_none() && one.1 == other.1);
+        self.sent = sorted.into_iter().map(|(_, one)| one).collect();
     }
+}
+
+fn release(owner: Record, token: Token) -> Request {
+    Request::Release(Claim { owner, token })
 }
 
 impl Config {
@@ -403,9 +457,25 @@ impl Config {
         Rules::without([self.without, None])
     }
 
-    fn change(&self, p: u8, asked: u8) -> (Record, bool) {
+    fn change(&self, p: u8, asked: u8) -> Asked<bool, ()> {
         let (record, changes) = &self.scripts[p as usize];
-        (*record, changes[asked as usize - 1])
+        let change = if self.is_added && self.first == Some(*record) {
+            Change::Claim
+        } else if self.inserts {
+            Change::Insert {
+                record: changes[asked as usize - 1],
+                expires_at: None,
+            }
+        } else {
+            Change::Put {
+                record: changes[asked as usize - 1],
+                expires_at: None,
+            }
+        };
+        Asked {
+            change,
+            if_version: None,
+        }
     }
 
     fn holds(self, name: &str) {
@@ -436,6 +506,11 @@ impl Config {
     }
 }
 
+/// Whether a row has the value, and goes by that it is unique.
+fn has_it(row: &RowOf<Wanting>) -> bool {
+    row.record == Some(true) && row.claims.held.contains_key(&UNIQUE)
+}
+
 impl Model for Config {
     type State = World;
     type Action = Happening;
@@ -446,16 +521,16 @@ impl Model for Config {
 
     fn actions(&self, world: &World, happenings: &mut Vec<Happening>) {
         for (p, process) in (0..).zip(&world.processes) {
-            match &process.state {
-                State::Idle if (process.asked as usize) < self.scripts[p as usize].1.len() => {
-                    happenings.push(Happening::Looks(p));
-                }
-                State::Looked(_) => happenings.push(Happening::GoesOn(p)),
-                State::LookingAt(..) => happenings.push(Happening::LooksAtHolder(p)),
-                State::Fencing(..) if world.fences > 0 => happenings.push(Happening::Fences(p)),
-                _ => {}
+            let (_, changes) = &self.scripts[p as usize];
+            if process.write.is_none() && !process.has_crashed && (process.asked as usize) < changes.len() {
+                happenings.push(Happening::Begins(p));
             }
-            if world.crashes > 0 && !matches!(process.state, State::Crashed | State::Idle) {
+            match process.next {
+                Next::Nothing => {}
+                Next::Fences(..) if world.fences == 0 => {}
+                _ => happenings.push(Happening::Does(p)),
+            }
+            if world.crashes > 0 && process.write.is_some() {
                 happenings.push(Happening::Crashes(p));
             }
         }
@@ -478,18 +553,29 @@ impl Model for Config {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(I8, |_, world: &World| {
-                world.rows.iter().filter(|row| row.value.is_some()).count() < 2
+                let rows = world.rows.iter().filter_map(|found| found.row.as_ref());
+                rows.filter(|row| has_it(row)).count() < 2
             }),
-            Property::always(CLAIMED, |_, world: &World| {
-                let has = |(record, row): (usize, &Row)| {
-                    let owner = world.claim.as_ref().map(|claim| usize::from(claim.owner));
-                    row.value.is_none() || owner == Some(record)
+            Property::always(CLAIMED, |config, world: &World| {
+                let has = |(owner, found): (Record, &FoundOf<Wanting>)| {
+                    let Some(row) = found.row.as_ref().filter(|row| row.record == Some(true)) else {
+                        return true;
+                    };
+                    // By another token, if another change of the record took it anew and was not made.
+                    match row.claims.held.get(&UNIQUE) {
+                        Some(_) => world.claim.as_ref().is_some_and(|claim| claim.owner == owner),
+                        None => config.is_added,
+                    }
                 };
-                world.rows.iter().enumerate().all(has)
+                (0..).zip(&world.rows).all(has)
             }),
             Property::always(FREED, |config, world: &World| {
-                let is_held = world.rows.iter().any(|row| row.value.is_some());
-                let is_disturbed = world.has_crashed || world.losses < config.losses;
+                let mut rows = world.rows.iter().filter_map(|found| found.row.as_ref());
+                let is_held = rows.any(|row| row.record == Some(true));
+                let mut records: Vec<Record> = config.scripts.iter().map(|(record, _)| *record).collect();
+                records.dedup();
+                let is_disturbed =
+                    world.has_crashed || world.losses < config.losses || records.len() < config.scripts.len();
                 is_held || world.claim.is_none() || is_disturbed || !world.is_quiet(config)
             }),
             Property::always(NEVER_STUCK, |config, world: &World| {
@@ -562,6 +648,43 @@ fn two_keep_a_records_value_and_another_wants_it() {
     config.holds("kept by two, wanted by another");
 }
 
+/// Two who put one record take the value for it, each from the other.
+#[test]
+fn two_give_a_record_a_value_that_another_wants() {
+    let config = Config {
+        first: None,
+        crashes: usually(0, 1),
+        losses: usually(1, 2),
+        ..beside(true, true)
+    };
+    config.holds("given by two, wanted by another");
+}
+
+/// The same, where one of them must not find it there.
+#[test]
+fn two_insert_a_record_with_a_value_that_another_wants() {
+    let config = Config {
+        first: None,
+        inserts: true,
+        crashes: usually(0, 1),
+        losses: usually(1, 2),
+        ..beside(true, true)
+    };
+    config.holds("inserted by two, wanted by another");
+}
+
+/// The records that are there get their claims while others are written.
+#[test]
+fn a_record_gets_a_claim_for_a_value_that_it_has() {
+    let config = Config {
+        is_added: true,
+        crashes: 1,
+        losses: usually(1, 2),
+        ..two(Some(0), &[true], &[true])
+    };
+    config.holds("added to a record");
+}
+
 #[test]
 fn without_claims_before_rows() {
     two(None, &[true], &[true]).breaks(Rule::ClaimBeforeRow);
@@ -580,4 +703,14 @@ fn without_taking_anew_what_is_its_own() {
 #[test]
 fn without_releasing_by_token() {
     beside(false, true).breaks(Rule::ReleasedByToken);
+}
+
+#[test]
+fn without_another_token_after_doubt() {
+    let config = Config {
+        first: None,
+        losses: 1,
+        ..beside(true, true)
+    };
+    config.breaks(Rule::ClaimTokenOnce);
 }

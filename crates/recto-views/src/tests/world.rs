@@ -131,6 +131,7 @@ impl World {
                 record: Some(record),
                 expires_at: None,
                 must_go: BTreeSet::new(),
+                claims: crate::row::RowClaims::NONE,
             };
             for entry in crate::arranged::Arranged::entries(schema, &record) {
                 store.plain(&Request::Put(entry, row.version, 0), Rules::default());

@@ -77,7 +77,10 @@ impl Build<'_> {
         match due.step {
             BuildStep::Barrier => {
                 (self.progress)(self.told(&due.collection, &due.numbers, "waiting"));
-                self.barrier(recorded, due).await?;
+                self.barrier(recorded, |step| {
+                    (self.progress)(self.told(&due.collection, &due.numbers, step));
+                })
+                .await?;
                 let state = due
                     .numbers
                     .first()
@@ -128,15 +131,12 @@ impl Build<'_> {
 
     /// Waits until no write comes any more by an older schema than the one that is held: none of this process is under way
     /// then, and where others write too, each says that it writes by this one.
-    async fn barrier(&self, recorded: &Recorded, due: &Due) -> Result<()> {
+    async fn barrier(&self, recorded: &Recorded, told: impl Fn(&str)) -> Result<()> {
         drop(self.shared.alone().await);
         if self.shared.store.limits().transactions {
             return Ok(());
         }
-        let told = |awaited: &str| {
-            let step = format!("waiting for {awaited}");
-            (self.progress)(self.told(&due.collection, &due.numbers, &step));
-        };
+        let told = |awaited: &str| told(&format!("waiting for {awaited}"));
         let needed = Generation(recorded.generation);
         self.shared.writer.barrier(needed, told).await
     }

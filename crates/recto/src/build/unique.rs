@@ -15,7 +15,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pace::Pace;
 use crate::session::ViewProgress;
-use crate::writes::claim_as_it_is;
+use crate::writes::{claim_as_it_is, has_claims};
 
 /// Records whose claims are looked at between two waits.
 const STEP_ROWS: u32 = 1_000;
@@ -46,7 +46,10 @@ impl Build<'_> {
                 continue;
             }
             // What was begun without the constraint is at its end.
-            drop(self.shared.alone().await);
+            self.barrier(recorded, |step| {
+                (self.progress)(self.claiming(&collection.name, step));
+            })
+            .await?;
             let found = self.claim_each(&core, &numbers).await?;
             if found.count > 0 {
                 return Err(found.error(&collection.name));
@@ -66,10 +69,7 @@ impl Build<'_> {
 
     async fn claim_each(&self, core: &Arc<CollectionCore>, numbers: &[u64]) -> Result<Duplicates> {
         let (shared, table) = (self.shared, &core.base().table);
-        let mut progress = ViewProgress {
-            view: "unique".to_owned(),
-            ..self.told(&core.definition.name, &[], "claiming")
-        };
+        let mut progress = self.claiming(&core.definition.name, "claiming");
         let mut pace = Pace::new(self.options.rows_per_second, &shared.environment);
         let mut found = Duplicates::default();
         for range in shared.store.snapshot()?.token_ranges(table, 1).await? {
@@ -82,6 +82,9 @@ impl Build<'_> {
                     .await?;
                 drop(snapshot);
                 for row in read.rows.iter() {
+                    if has_claims(core, row)? {
+                        continue;
+                    }
                     let key = (0..table.partition().len()).map(|column| row.get(column));
                     found.add(core, &key.collect(), numbers).await?;
                 }
@@ -95,6 +98,13 @@ impl Build<'_> {
             }
         }
         Ok(found)
+    }
+
+    fn claiming(&self, collection: &str, step: &str) -> ViewProgress {
+        ViewProgress {
+            view: "unique".to_owned(),
+            ..self.told(collection, &[], step)
+        }
     }
 }
 

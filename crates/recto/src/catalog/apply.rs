@@ -60,10 +60,7 @@ impl Intent {
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
-            refused: unsupported(&schema, found.has_transactions)
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            refused: unsupported(&schema).iter().map(ToString::to_string).collect(),
             ..SchemaPlan::default()
         };
         let mut queues = None;
@@ -404,7 +401,7 @@ pub(crate) async fn apply(
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(first) = plan.refused.first() {
-        let is_unsupported = !unsupported(asked, found.has_transactions).is_empty();
+        let is_unsupported = !unsupported(asked).is_empty();
         return Err(refused(first, plan.refused.len() - 1, is_unsupported));
     }
     let mut applied = Applied {

@@ -115,8 +115,6 @@ pub(crate) struct FoundTables {
     rows: BTreeMap<String, Rows>,
     /// What holds for queues, if the schema says anything of that.
     pub(crate) queues: Option<FoundQueues>,
-    /// Whether the store has transactions.
-    pub(crate) has_transactions: bool,
 }
 
 /// How many rows a table has.
@@ -148,10 +146,7 @@ impl FoundTables {
         options: &ApplyOptions,
     ) -> Result<Self> {
         let store = catalog.store;
-        let mut found = Self {
-            has_transactions: store.limits().transactions,
-            ..Self::default()
-        };
+        let mut found = Self::default();
         if !asked.queues.is_empty() {
             found.queues = Some(FoundQueues::look(catalog).await?);
         }

@@ -30,18 +30,14 @@ impl fmt::Display for Unsupported {
 const SIZE: &str = "a bucket has 64KiB to 1GiB";
 const COLLATE: &str =
     "use a program that was built with the feature `collation`, or leave it out: text sorts by its bytes";
-const UNIQUE: &str = "on Cassandra leave it out, or make the fields the key; the embedded store has it";
 
-/// Everything `schema` declares that this release cannot do yet, in declaration order, on a store that has transactions or
-/// has not.
-pub(super) fn unsupported(schema: &Schema, has_transactions: bool) -> Vec<Unsupported> {
+/// Everything `schema` declares that this release cannot do yet, in declaration order.
+pub(super) fn unsupported(schema: &Schema) -> Vec<Unsupported> {
     let collections = schema.collections.iter();
-    collections
-        .flat_map(|one| of_collection(one, has_transactions))
-        .collect()
+    collections.flat_map(|one| of_collection(one)).collect()
 }
 
-fn of_collection(collection: &Collection, has_transactions: bool) -> Vec<Unsupported> {
+fn of_collection(collection: &Collection) -> Vec<Unsupported> {
     let mut all = Declared {
         collection,
         found: Vec::new(),
@@ -51,9 +47,6 @@ fn of_collection(collection: &Collection, has_transactions: bool) -> Vec<Unsuppo
     }
     all.add_views_that_stay();
     all.add_other_collations();
-    if !collection.unique.is_empty() && !has_transactions {
-        all.add("unique", "unique", UNIQUE);
-    }
     for view in &collection.views {
         all.add_view(view);
     }
@@ -166,7 +159,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
 
     fn named(text: &str) -> Vec<String> {
         let schema = Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
-        let all = unsupported(&schema, false);
+        let all = unsupported(&schema);
         all.iter().map(ToString::to_string).collect()
     }
 
@@ -181,11 +174,8 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
             let starts = all.iter().map(|text| text.split(" (").next().unwrap().to_owned());
             starts.collect()
         };
-        let mut expected = vec!["5:10: not supported yet: unique of collection `suspensions`"];
-        if !IS_BUILT_IN {
-            expected
-                .push("12:11: not supported yet: collate of view `by_status` of collection `suspensions`");
-        }
+        let collate = "12:11: not supported yet: collate of view `by_status` of collection `suspensions`";
+        let expected: Vec<&str> = (!IS_BUILT_IN).then_some(collate).into_iter().collect();
         assert_eq!(starts(&named(BEYOND)), expected);
         let sized = |target: &str| BEYOND.replace("rows = 20000", &format!("target = \"{target}\""));
         for (target, is_refused) in [("63KB", true), ("64KiB", false), ("10MB", false), ("2GB", true)] {
@@ -209,7 +199,7 @@ bucket = { rows = 20000, shards = 8, keep = "90 days" }
         let parsed = |text: String| Schema::parse(&text).unwrap();
         let conflicts = |asked: &str, recorded: &str| {
             let schema = parsed(text("one", asked)).keeping(&parsed(text("other", recorded)));
-            unsupported(&schema, false)
+            unsupported(&schema)
                 .iter()
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()

@@ -26,7 +26,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Written;
-use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of};
+use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of, refused_by};
 
 /// How long one attempt may take, unless the store was opened with a limit of its own.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -201,8 +201,9 @@ impl Target<'_> {
         };
         let inserted = settle(&shared.environment, Policy::LOAD, attempt).await;
         match inserted.map_err(|unsettled| unsettled.or(Error::from))? {
-            Ok(()) | Err(Refusal::Exists(_)) => Ok(()),
-            Err(refusal) => Err(refusal_of(core, &partition, refusal)),
+            Ok(()) => Ok(()),
+            Err(refused) if matches!(refused.refusal, Refusal::Exists(_)) => Ok(()),
+            Err(refused) => Err(refused_by(core, &partition, &refused)),
         }
     }
 

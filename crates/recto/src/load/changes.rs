@@ -7,7 +7,7 @@
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_store::Stamp;
-use recto_views::{Change, Micros, Refusal, Request, Version};
+use recto_views::{Change, Micros, Refusal, Refused, Request, Version};
 
 use super::convert::Reason;
 use super::part::WholePart;
@@ -15,7 +15,7 @@ use super::whole::{Becomes, Row, There, Writing};
 use super::write::{MAX_LOST, Part, Settled, busy};
 use crate::error::{Error, ErrorKind, Result};
 use crate::settle::{Attempt, Policy, settle};
-use crate::writes::{mutation, refusal_of, transact};
+use crate::writes::{mutation, refused_by, transact};
 
 /// The most changes of a part that are made side by side.
 const MAX_CHANGES: usize = 64;
@@ -67,9 +67,11 @@ impl WholePart<'_> {
             }
             match self.send_change(row, there.as_ref()).await {
                 Ok(Ok(())) => return Ok(Ok(becomes)),
-                Ok(Err(Refusal::Exists(_) | Refusal::Changed(_))) => there = self.look_at(row).await?,
-                Ok(Err(refusal)) => {
-                    let error = refusal_of(core, &mutation::partition(core, &row.loaded), refusal);
+                Ok(Err(refused)) if matches!(refused.refusal, Refusal::Exists(_) | Refusal::Changed(_)) => {
+                    there = self.look_at(row).await?;
+                }
+                Ok(Err(refused)) => {
+                    let error = refused_by(core, &mutation::partition(core, &row.loaded), &refused);
                     return Ok(Err(Reason::general(error.message())));
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Conflict) => {
@@ -86,7 +88,7 @@ impl WholePart<'_> {
         &self,
         row: &Row<'_>,
         there: Option<&There>,
-    ) -> Result<std::result::Result<(), Refusal>> {
+    ) -> Result<std::result::Result<(), Refused>> {
         let (core, shared) = (self.core(), &self.writer.shared);
         let (record, at) = (row.record.clone(), row.stamp.0);
         let there = there.filter(|there| there.record_at(at).is_some());
@@ -112,7 +114,7 @@ impl WholePart<'_> {
                 Ok(_) => Ok(Ok(())),
                 // Which it is now is looked at.
                 Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Changed) => {
-                    Ok(Err(Refusal::Changed(None)))
+                    Ok(Err(Refusal::Changed(None).into()))
                 }
                 Err(error) => Err(stopped_unless_refused(error)),
             };

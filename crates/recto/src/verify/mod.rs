@@ -10,6 +10,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `buckets` | buckets, before the views |
+//! | `claims` | unique values, after the views |
 //! | `together` | views side by side |
 //! | `comparison` | one view |
 //! | `fingerprints` | what is compared |
@@ -18,6 +19,7 @@
 //! | `place` | how far it is, for whoever goes on |
 
 mod buckets;
+mod claims;
 mod comparison;
 mod fingerprints;
 mod place;
@@ -186,6 +188,10 @@ pub(crate) async fn verify(
         tells_places: true,
     };
     report.views = together.run().await?;
+    for core in &all {
+        let claims = claims::Claims::new(&how, core, progress);
+        report.views.extend(claims.compare(&mut report.left_out).await?);
+    }
     report.begun_seconds_ago =
         begun_at_seconds.map(|begun| shared.environment.now_seconds().saturating_sub(begun));
     Ok(report)

@@ -7,13 +7,15 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use recto_model::Cells;
 use recto_store::Cas;
+use recto_views::change::RowOf;
 use recto_views::write::Conditional;
 use recto_views::{
-    Action, Answer, Decision, Event, FieldCells, Here, KeyCells, Micros, Refusal, Request, Token, Version,
-    ViewedCollection, Write,
+    Action, Answer, Claim, Decision, EntryKey, Event, FieldCells, Here, KeyCells, Micros, Refusal, Refused,
+    Request, TakingStep, Token, Version, ViewedCollection, Write,
 };
 use tokio::sync::oneshot;
 
+use super::claims::Claiming;
 use super::common::{Deadline, Known};
 use super::record::{Record, UnderWay};
 use super::requests::{self, EntryWrite};
@@ -31,7 +33,7 @@ pub(crate) struct Changed {
 }
 
 /// What became of a change, or why it is refused.
-pub(crate) type Outcome = std::result::Result<Changed, Refusal>;
+pub(crate) type Outcome = std::result::Result<Changed, Refused>;
 
 /// Who waits, and for what.
 pub(super) struct Waiting {
@@ -44,8 +46,8 @@ pub(super) struct Waiting {
 
 /// How a change, or the resolving of an intent, ended.
 pub(super) enum End {
-    /// The intent is done with.
-    Settled,
+    /// The intent is done with. This is the row as it was resolved, if it was, and if that was asked for.
+    Settled(Option<Box<RowOf<ViewedCollection>>>),
     /// This process was found dead: whoever found it so resolves the intent. Nothing was written for who still waits.
     Lost(Option<Waiting>),
 }
@@ -64,6 +66,16 @@ pub(super) struct Drive {
     sent: Option<Sent>,
     /// The mark that is still to be set.
     mark: Option<Version>,
+    /// Who has the values that the record is to have, as it was asked last.
+    holder: Option<KeyCells>,
+    /// The claim that was sent last, and how often.
+    claim: Option<(Token, TakingStep<KeyCells>, u32)>,
+    /// How often a record was fenced since it had claimed them.
+    fenced: u32,
+    /// Claims that are not needed.
+    unneeded: Vec<(EntryKey<KeyCells>, Token)>,
+    /// The row that was sent last, where something is resolved.
+    row: Option<Box<RowOf<ViewedCollection>>>,
     is_settled: bool,
     is_lost: bool,
     /// Not the resolving of what is there.
@@ -90,8 +102,9 @@ impl Drive {
         Self::new(record, Write::change(request), under_way, Some(waiting))
     }
 
-    pub(super) fn resolve(record: Arc<Record>, under_way: UnderWay) -> Self {
-        Self::new(record, Write::resolve(), under_way, None)
+    /// The [resolving](Write::resolve) of what an intent is of, or the [fencing](Write::fencing) of a record.
+    pub(super) fn resolve(record: Arc<Record>, how: Write<ViewedCollection>, under_way: UnderWay) -> Self {
+        Self::new(record, how, under_way, None)
     }
 
     fn new(
@@ -109,6 +122,11 @@ impl Drive {
             waiting,
             sent: None,
             mark: None,
+            holder: None,
+            claim: None,
+            fenced: 0,
+            unneeded: Vec::new(),
+            row: None,
             is_settled: false,
             is_lost: false,
         }
@@ -145,7 +163,8 @@ impl Drive {
         if let (Some(version), Some(sent)) = (self.mark.take(), &self.sent) {
             record.mark(&sent.known, version, sent.ttl_seconds).await;
         }
-        End::Settled
+        record.release_unneeded(&self.unneeded).await;
+        End::Settled(self.row)
     }
 
     /// Tells the machine what happened, and begins what it says.
@@ -158,6 +177,7 @@ impl Drive {
             };
             let here = Here {
                 schema: &known.views,
+                owner: &self.record.owner,
                 now: self
                     .at
                     .unwrap_or_else(|| self.record.common.environment.now_micros()),
@@ -189,6 +209,16 @@ impl Drive {
             }
             Action::Reload => Some(record.reload().boxed()),
             Action::Cas(conditional) => Some(self.cas(&conditional, known)),
+            Action::Claim {
+                key,
+                own,
+                step,
+                until,
+            } => Some(self.claim(key, own, step, until)),
+            Action::Release(claims) => {
+                self.unneeded = claims;
+                None
+            }
             Action::Write(entries) => {
                 let writes = self.sent.as_ref().map(|sent| Arc::clone(&sent.entries));
                 let written = record.write(writes.unwrap_or_default(), entries);
@@ -212,9 +242,41 @@ impl Drive {
         }
     }
 
+    fn claim(
+        &mut self,
+        key: EntryKey<KeyCells>,
+        own: Claim<KeyCells>,
+        step: TakingStep<KeyCells>,
+        until: Option<Micros>,
+    ) -> Done {
+        let fenced = self.fenced;
+        match &step {
+            TakingStep::Look(holder) => self.holder = Some(holder.clone()),
+            TakingStep::Fence(_) => self.fenced += 1,
+            _ => {}
+        }
+        let repeats = match &self.claim {
+            Some((token, sent, repeats)) if *token == own.token && *sent == step => repeats + 1,
+            _ => 0,
+        };
+        self.claim = Some((own.token, step.clone(), repeats));
+        let claiming = Claiming {
+            key,
+            own,
+            step,
+            until,
+            repeats,
+            fenced,
+        };
+        Arc::clone(&self.record).claim(claiming).boxed()
+    }
+
     fn cas(&mut self, asked: &Conditional<ViewedCollection>, known: &Arc<Known>) -> Done {
         let token = asked.row.tokens.newest();
         let record = Arc::clone(&self.record);
+        if !self.is_change {
+            self.row = Some(Box::new(asked.row.clone()));
+        }
         let sent = match &mut self.sent {
             Some(sent) if sent.token == token => {
                 sent.repeats += 1;
@@ -260,7 +322,13 @@ impl Drive {
         match answer {
             Answer::Done(version) => changed(version, false),
             Answer::Pending(version) => changed(version, true),
-            Answer::Refused(refusal) => Ok(Err(refusal)),
+            Answer::Refused(refusal) => {
+                let holder = self.holder.as_ref();
+                let is_taken = matches!(refusal, Refusal::Taken(_));
+                let holder = holder.filter(|_| is_taken);
+                let holder = holder.map(|key| key.cells().map(Some).collect());
+                Ok(Err(Refused { refusal, holder }))
+            }
             Answer::NotWritten(why) => Err(self.record.not_written(why)),
             Answer::Unknown => Err(self.record.unknown()),
         }

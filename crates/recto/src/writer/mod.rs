@@ -8,6 +8,7 @@
 //! | `drive` | one change under way |
 //! | `record` | what it asks of the store |
 //! | `requests` | rows and entries as mutations |
+//! | `claims` | what taking and releasing unique values asks of it |
 //! | `plain` | plain writes, which are waited for |
 //! | `sweep` | who is dead, and what they left |
 //! | `stale` | entries that pages met and that are to go |
@@ -15,6 +16,7 @@
 //! | `tables` | `recto_writers` and `recto_intents` |
 //! | `common` | what all of them share |
 
+mod claims;
 mod common;
 mod drive;
 mod plain;
@@ -33,7 +35,10 @@ use std::time::Duration;
 use recto_model::schema::WriteMode;
 use recto_model::{Cells, Environment};
 use recto_store::{ConsistencyLevel, PartitionWrite, Store};
-use recto_views::{FieldCells, Generation, Incarnation, Micros, Request, Writer as Registered, barrier};
+use recto_views::{
+    EntryKey, FieldCells, Generation, Incarnation, KeyCells, Micros, Request, Token, Writer as Registered,
+    barrier,
+};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
@@ -167,6 +172,24 @@ impl Writer {
             drop(permit);
         });
         told.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Releases a claim, by its token, that a record of a collection has and whose values it has not; whether that is so.
+    ///
+    /// # Errors
+    /// The store cannot be read or written in time.
+    pub(crate) async fn release_unheld(
+        &self,
+        collection: &str,
+        key: Cells,
+        (claim, token): (&EntryKey<KeyCells>, Token),
+        time: Duration,
+    ) -> Result<bool> {
+        let common = &self.0.common;
+        let process = self.0.leased(common.deadline(time)).await?;
+        let record = Record::new(common, &process, collection, key);
+        let released = timeout(time, record.release_unheld(claim, token)).await;
+        released.unwrap_or_else(|_| Err(late()))
     }
 
     /// A plain write begins, which whoever adds a view waits for; none where nobody has to be waited for, and where this
@@ -336,7 +359,7 @@ impl Joining {
             let change = Drive::change(record, request.clone(), under_way, waiting);
             match change.run().await {
                 End::Lost(Some(unmade)) => waiting = unmade,
-                End::Lost(None) | End::Settled => return,
+                End::Lost(None) | End::Settled(_) => return,
             }
         }
     }

@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::join;
+use futures::future::{join, join_all};
 use futures::stream::{self, StreamExt};
 use recto_model::{Cells, Column, Table, cell};
-use recto_store::{Cas, CasOutcome, PointRead, StoreError, StoreErrorKind, WriteOptions, WriteOutcome};
+use recto_store::{Cas, CasOutcome, PointRead, StoreErrorKind, WriteOptions, WriteOutcome};
 use recto_views::stored::decode_tokens;
 use recto_views::write::NotWritten;
 use recto_views::{
-    Decision, Entries, Event, Found, Generation, Intent, IntentPlace, KeyCells, Token, Version,
+    ClaimsTable, Decision, Entries, Event, Found, Generation, Intent, IntentPlace, KeyCells, Token, Version,
 };
 
 use super::common::{Common, Known};
@@ -62,6 +62,8 @@ pub(super) struct Record {
     pub(super) collection: String,
     /// The cells of its key fields, in the schema's order, which is that of the base table's partition.
     pub(super) key: Cells,
+    /// The same, as claims say it.
+    pub(super) owner: KeyCells,
     /// Where the intent stands.
     place: Mutex<Option<IntentPlace>>,
     /// When the base row was begun to be read that it goes by, by the clock that never goes back.
@@ -70,7 +72,7 @@ pub(super) struct Record {
     failure: Mutex<Option<Error>>,
 }
 
-type Events = Vec<Event<Cells, KeyCells>>;
+pub(super) type Events = Vec<Event<Cells, KeyCells>>;
 
 impl Record {
     pub(super) fn new(
@@ -83,6 +85,7 @@ impl Record {
             common: Arc::clone(common),
             process: Arc::clone(process),
             collection: collection.to_owned(),
+            owner: ClaimsTable::owner_key(&key),
             key,
             place: Mutex::default(),
             looked_nanos: AtomicU64::new(0),
@@ -139,7 +142,7 @@ impl Record {
         Ok(())
     }
 
-    async fn read(&self) -> Result<Found<Cells, KeyCells>> {
+    pub(super) async fn read(&self) -> Result<Found<Cells, KeyCells>> {
         let known = self.known().ok_or_else(|| self.gone())?;
         let read = PointRead {
             table: Arc::clone(known.base.table()),
@@ -239,7 +242,7 @@ impl Record {
         }
     }
 
-    /// The entries, until all are written, or some came to lie in other buckets since the base row was read.
+    /// The entries, until all are written, and the releases, or some came to lie in other buckets since the base row was read.
     pub(super) async fn write(
         self: Arc<Self>,
         writes: Arc<[EntryWrite]>,
@@ -250,7 +253,11 @@ impl Record {
             written.push(self.write_entry(write, &entries));
         }
         let written = stream::iter(written).buffer_unordered(MAX_ENTRIES_IN_FLIGHT);
-        let written: Vec<bool> = written.collect().await;
+        let releases = entries
+            .releases
+            .iter()
+            .map(|(key, token)| self.release(key, *token));
+        let (written, _): (Vec<bool>, Vec<()>) = join(written.collect(), join_all(releases)).await;
         let has_moved = written.contains(&false);
         vec![if has_moved { Event::Moved } else { Event::Written }]
     }
@@ -270,7 +277,9 @@ impl Record {
                     Attempt::Known(false)
                 }
                 Ok(WriteOutcome::Unknown(error)) => Attempt::Unknown(error),
-                Ok(WriteOutcome::Refused(error)) | Err(error) if self.is_dropped(entry, &error).await => {
+                Ok(WriteOutcome::Refused(error)) | Err(error)
+                    if self.is_dropped(entry.view, &error).await =>
+                {
                     Attempt::Known(true)
                 }
                 Ok(WriteOutcome::Refused(error)) | Err(error) => Attempt::Failed(error),
@@ -282,15 +291,6 @@ impl Record {
         settled.unwrap_or(false)
     }
 
-    /// Whether a view is not written any more, by the catalog as it is now.
-    async fn is_dropped(&self, entry: &EntryWrite, error: &StoreError) -> bool {
-        if error.kind() != StoreErrorKind::Table || self.common.reload().await.is_err() {
-            return false;
-        }
-        let known = self.known();
-        known.is_none_or(|known| known.views.view(entry.view).is_none())
-    }
-
     /// Says that a version's entries are written; nobody waits, and one that does not come changes nothing.
     pub(super) async fn mark(&self, known: &Known, version: Version, ttl_seconds: Option<u32>) {
         let options = self.common.write_options();
@@ -299,14 +299,19 @@ impl Record {
     }
 
     /// Waits longer the more often it waited, by chance, so that those who met do not meet again.
-    async fn pause(&self, attempt: u32) {
+    pub(super) async fn pause(&self, attempt: u32) {
         let doubled = 1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX);
-        let due = FIRST_PAUSE.saturating_mul(doubled).min(MAX_PAUSE);
+        self.pause_about(FIRST_PAUSE.saturating_mul(doubled).min(MAX_PAUSE))
+            .await;
+    }
+
+    /// Waits about as long: between half of it and one and a half.
+    pub(super) async fn pause_about(&self, due: Duration) {
         let [drawn] = self.common.environment.random::<1>();
         tokio::time::sleep(due / 2 + due * u32::from(drawn) / 256).await;
     }
 
-    fn gone(&self) -> Error {
+    pub(super) fn gone(&self) -> Error {
         Error::new(
             ErrorKind::NotFound,
             format!("collection {} was removed meanwhile", self.collection),

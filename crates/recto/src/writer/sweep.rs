@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use recto_store::{Cas, CasOutcome, ConsistencyLevel, WriteOptions};
-use recto_views::{DeadSegment, Incarnation, Intent, Micros, Registration, Watch, Writer, dead_segment};
+use recto_views::{
+    DeadSegment, Incarnation, Intent, Micros, Registration, Watch, Write, Writer, dead_segment,
+};
 
 use super::common::Common;
 use super::drive::{Drive, End};
@@ -267,9 +269,9 @@ impl Sweeper {
             return false;
         };
         let record = Record::new(&self.common, &self.process, &intent.collection, intent.key);
-        let resolving = Drive::resolve(record, under_way).run();
+        let resolving = Drive::resolve(record, Write::resolve(), under_way).run();
         let resolved = tokio::time::timeout(RESOLVING_TIME, resolving).await;
-        let is_resolved = matches!(resolved, Ok(End::Settled));
+        let is_resolved = matches!(resolved, Ok(End::Settled(_)));
         if is_resolved {
             Common::count(&self.common.counts.resolved);
         }

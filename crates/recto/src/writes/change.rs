@@ -12,10 +12,11 @@ use recto_store::{
 use recto_views::change::{RowOf, TransactionOf};
 use recto_views::collection::MAX_VIEW_KEY_BYTES;
 use recto_views::{
-    Arranged, BaseTable, FieldCells, Refusal, Request, Version, ViewNumber, ViewedCollection, transaction,
+    Arranged, BaseTable, FieldCells, Refusal, Refused, Request, Version, ViewNumber, ViewedCollection,
+    transaction,
 };
 
-use super::claims::unique_fields;
+use super::claims::{taken, unique_fields};
 use super::{MAX_LOOKS, busy, invalid_key, pause, refused};
 use crate::catalog;
 use crate::core::CollectionCore;
@@ -107,7 +108,7 @@ async fn by_the_writer(core: &CollectionCore, key: &Cells, asked: &Asked) -> Res
         .writer
         .change(name, core.key_of(key), asked.clone(), time)
         .await?;
-    let changed = changed.map_err(|refusal| refusal_of(core, key, refusal))?;
+    let changed = changed.map_err(|refused| refused_by(core, key, &refused))?;
     Ok(Changed {
         version: changed.version.0,
         pending: changed.pending,
@@ -345,11 +346,21 @@ pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -
             format!("{} is of no version: it does not exist", record()),
         )
         .with_hint("it was deleted, or has expired: insert it if it should be there"),
+        Refusal::Taken(number) => taken(core, number, None),
         Refusal::Unfit(view) => unfit(core, view),
         Refusal::ExpiresTooLate => Error::new(
             ErrorKind::InvalidArgument,
             format!("{} would expire later than a store can keep it", record()),
         ),
+    }
+}
+
+/// Why the protocol refuses a change of the record with this key.
+#[cold]
+pub(crate) fn refused_by(core: &CollectionCore, key: &Cells, refused: &Refused) -> Error {
+    match refused.refusal {
+        Refusal::Taken(number) => taken(core, number, refused.holder.as_ref()),
+        refusal => refusal_of(core, key, refusal),
     }
 }
 

@@ -2,19 +2,23 @@
 
 use std::sync::Arc;
 
-use recto_model::Cells;
+use recto_model::{Cells, RowRef};
 use recto_store::{
     Cas, CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp, TransactionOutcome,
 };
 use recto_views::change::{RowOf, TransactionOf};
 use recto_views::collection::KeyCells;
-use recto_views::{After, Arranged, ClaimsTable, Entries, EntryKey, ViewNumber, ViewedCollection};
+use recto_views::{
+    After, Arranged, Change, ClaimsTable, Entries, EntryKey, Refusal, Request, Token, ViewNumber,
+    ViewedCollection, untaken,
+};
 
-use super::change::{Transacting, get};
+use super::change::{Transacting, get, refused_by};
 use super::{MAX_LOOKS, busy};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
+use crate::viewed::Written;
 
 /// What a change asks of claims, beside what it asks of its record.
 #[derive(Debug, Default)]
@@ -52,7 +56,7 @@ impl Transacting<'_> {
             let Some(claim) = self.claim(key) else { continue };
             if self.owner(&claim).await?.as_ref() == Some(self.key) {
                 claims.conditions.push(claim.is_of(Some(self.key)));
-                claims.writes.push(claim.release(change));
+                claims.writes.push(claim.release(Stamp(change.entries.version.0)));
             }
         }
         Ok(claims)
@@ -104,11 +108,12 @@ impl Transacting<'_> {
     fn take(&self, claim: &Claim<'_>, change: &TransactionOf<ViewedCollection>, now: i64) -> PartitionWrite {
         let put = Operation::Put {
             clustering: Cells::new(),
-            cells: ClaimsTable::cells(self.key, None),
+            cells: ClaimsTable::cells(&ClaimsTable::owner_key(self.key), None),
             replace: true,
         };
         // It lives as long as its record, by the one clock there is.
-        claim.write(put, change, change.entries.ttl_seconds(now))
+        let stamp = Stamp(change.entries.version.0);
+        claim.write(put, stamp, change.entries.ttl_seconds(now))
     }
 }
 
@@ -121,29 +126,24 @@ impl Claim<'_> {
             conditions: vec![CasCondition {
                 row: RowAddress::Row(Cells::new()),
                 column: ClaimsTable::OWNER,
-                expected: owner.map(ClaimsTable::owner_cell),
+                expected: owner.map(|owner| ClaimsTable::owner_key(owner).as_bytes().to_vec()),
             }],
             mutations: Vec::new(),
         }
     }
 
-    fn release(&self, change: &TransactionOf<ViewedCollection>) -> PartitionWrite {
+    fn release(&self, stamp: Stamp) -> PartitionWrite {
         let clustering = Cells::new();
-        self.write(Operation::DeleteRow { clustering }, change, None)
+        self.write(Operation::DeleteRow { clustering }, stamp, None)
     }
 
-    fn write(
-        &self,
-        operation: Operation,
-        change: &TransactionOf<ViewedCollection>,
-        ttl_seconds: Option<u32>,
-    ) -> PartitionWrite {
+    fn write(&self, operation: Operation, stamp: Stamp, ttl_seconds: Option<u32>) -> PartitionWrite {
         PartitionWrite {
             table: Arc::clone(self.table.table()),
             partition: self.partition.clone(),
             mutations: vec![Mutation {
                 operation,
-                stamp: Some(Stamp(change.entries.version.0)),
+                stamp: Some(stamp),
                 ttl_seconds,
             }],
         }
@@ -156,6 +156,9 @@ impl Claim<'_> {
 /// [`ErrorKind::Conflict`]: another record has such values.
 pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: &[ViewNumber]) -> Result<()> {
     let shared = &core.shared;
+    if !shared.store.limits().transactions {
+        return claim_by_the_writer(core, key).await;
+    }
     for _ in 0..MAX_LOOKS {
         let _writing = shared.writing().await;
         let viewed = core.viewed_now()?;
@@ -196,6 +199,123 @@ pub(crate) async fn claim_as_it_is(core: &CollectionCore, key: &Cells, numbers: 
     Err(busy(&core.definition.name))
 }
 
+/// The same as the protocol does it, for all constraints.
+async fn claim_by_the_writer(core: &CollectionCore, key: &Cells) -> Result<()> {
+    let (shared, name) = (&core.shared, &core.definition.name);
+    let request = Request {
+        change: Change::Claim,
+        if_version: None,
+    };
+    let time = shared.write_options().timeout;
+    match shared
+        .writer
+        .change(name, core.key_of(key), request, time)
+        .await?
+    {
+        Ok(_) => Ok(()),
+        Err(refused) if refused.refusal == Refusal::Absent => Ok(()),
+        Err(refused) => Err(refused_by(core, key, &refused)),
+    }
+}
+
+/// Whether a row says that it has its claims; where the store has transactions none says so.
+///
+/// # Errors
+/// It is damaged, or was written by a newer release.
+pub(crate) fn has_claims(core: &CollectionCore, row: RowRef<'_>) -> Result<bool> {
+    let Some(viewed) = core
+        .viewed
+        .as_deref()
+        .filter(|_| !core.shared.store.limits().transactions)
+    else {
+        return Ok(false);
+    };
+    let now = core.shared.environment.now_micros();
+    let row = viewed.row(row, Written::UNTOLD)?;
+    Ok(row.is_none_or(|row| untaken(&row, &viewed.views, now).is_empty()))
+}
+
+/// What the row of a record claims; nothing, if it has expired and that counts.
+///
+/// # Errors
+/// It is damaged, or was written by a newer release.
+pub(crate) fn claims_of(
+    core: &CollectionCore,
+    row: RowRef<'_>,
+    expires: bool,
+) -> Result<Vec<EntryKey<KeyCells>>> {
+    let Some(viewed) = core.viewed.as_deref() else {
+        return Ok(Vec::new());
+    };
+    let now = core.shared.environment.now_micros();
+    let row = viewed.row(row, Written::UNTOLD)?;
+    let record = row
+        .as_ref()
+        .filter(|row| !expires || !row.has_expired(now))
+        .and_then(|row| row.record.as_ref());
+    Ok(record
+        .map(|record| viewed.views.claims(record))
+        .unwrap_or_default())
+}
+
+/// Releases a claim that a record has and whose values it has not.
+///
+/// # Errors
+/// [`ErrorKind::Conflict`] or [`ErrorKind::Timeout`]: it has them by now, or another has the claim. The store cannot be read or written in time.
+pub(crate) async fn release_unheld(
+    core: &CollectionCore,
+    key: &Cells,
+    claimed: &EntryKey<KeyCells>,
+    token: Option<Token>,
+) -> Result<()> {
+    let (shared, time) = (&core.shared, core.shared.write_options().timeout);
+    let is_released = if let Some(token) = token {
+        let (name, key) = (&core.definition.name, core.key_of(key));
+        let release = shared.writer.release_unheld(name, key, (claimed, token), time);
+        release.await?
+    } else {
+        transact_release(core, key, claimed).await?
+    };
+    if is_released {
+        return Ok(());
+    }
+    Err(busy(&format!(
+        "the claim of {}",
+        core.key_text(key, &Cells::new())
+    )))
+}
+
+/// The same as a transaction; whether it is applied.
+async fn transact_release(core: &CollectionCore, key: &Cells, claimed: &EntryKey<KeyCells>) -> Result<bool> {
+    let shared = &core.shared;
+    let _writing = shared.writing().await;
+    let viewed = core.viewed_now()?;
+    let Some((viewed, base)) = viewed.as_deref().and_then(|one| Some((one, one.base.as_ref()?))) else {
+        return Ok(false);
+    };
+    let transacting = Transacting {
+        core,
+        viewed,
+        base,
+        key,
+    };
+    let Some(claim) = transacting.claim(claimed) else {
+        return Ok(false);
+    };
+    let now = shared.environment.now_micros();
+    let conditions = vec![
+        transacting.unheld(claimed, key, now).await?,
+        claim.is_of(Some(key)),
+    ];
+    let writes = vec![claim.release(shared.stamps.next())];
+    let sent = shared.store.transact(conditions, writes, shared.write_options());
+    match sent.await? {
+        TransactionOutcome::Applied => Ok(true),
+        TransactionOutcome::Unknown(error) | TransactionOutcome::Refused(error) => Err(error.into()),
+        TransactionOutcome::NotApplied { .. } | TransactionOutcome::Conflict(_) => Ok(false),
+    }
+}
+
 /// A change by which nothing changes.
 fn as_it_is(row: &RowOf<ViewedCollection>, record: Cells) -> TransactionOf<ViewedCollection> {
     TransactionOf::<ViewedCollection> {
@@ -209,6 +329,7 @@ fn as_it_is(row: &RowOf<ViewedCollection>, record: Cells) -> TransactionOf<Viewe
             version: row.version,
             removals: Vec::new(),
             puts: Vec::new(),
+            releases: Vec::new(),
             until: row.expires_at,
         },
         taken: Vec::new(),

@@ -21,8 +21,10 @@ use recto_store::{
 use recto_views::Arranged;
 
 pub use change::Changed;
-pub(crate) use change::{Transacting, change, exists_unseen, not_changed, refusal_of, transact, unfit};
-pub(crate) use claims::{claim_as_it_is, without_holder};
+pub(crate) use change::{
+    Transacting, change, exists_unseen, not_changed, refusal_of, refused_by, transact, unfit,
+};
+pub(crate) use claims::{claim_as_it_is, claims_of, has_claims, release_unheld, without_holder};
 use ground::Ground;
 use plain::{Gathering, Of, Plain};
 

@@ -176,6 +176,7 @@ on_both_stores! { crate::SCHEMA;
         a_value_goes_round,
         a_load_rejects_rows_whose_values_are_taken,
         a_copy_has_the_claims,
+        claims_are_compared_with_records,
         fields_of_records_that_are_there_become_unique,
         fields_are_unique_no_more,
         claims_go_with_their_collection,

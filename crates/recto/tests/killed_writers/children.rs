@@ -54,11 +54,16 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
             at: part(5).map(i32::from),
             note: part(3),
         };
+        // Fewer than records.
+        let handle = part(3);
         if id >= LEDGERS {
             let becomes = match turn % 3 {
                 0 => Becomes::Deleted,
                 1 => Becomes::Moved(place),
-                _ => Becomes::Put(Fields::at(place)),
+                _ => Becomes::Put(Fields {
+                    handle,
+                    ..Fields::at(place)
+                }),
             };
             match Asked::new(id, becomes).ask(recto).await {
                 Ok(changed) => println!("moved {id} 0 {}", changed.version),
@@ -73,7 +78,7 @@ async fn change(recto: &Recto, tables: &Tables, first: u64) {
         let found = found.row.and_then(|row| Some((row.version, row.record?)));
         let log = found.as_ref().map(|(_, record)| Fields::of(record).log);
         let log = log.unwrap_or_default() + &format!("{entry},");
-        let fields = Fields { place, log };
+        let fields = Fields { place, log, handle };
         let asked = match found {
             None => Asked::new(id, Becomes::Inserted(fields)),
             Some((version, _)) => Asked {

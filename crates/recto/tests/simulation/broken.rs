@@ -43,6 +43,8 @@ pub(crate) enum Broken {
     Records,
     /// A conditional write is applied if it is said to be.
     Decisions,
+    /// The same of the claim of a handle.
+    Claims,
 }
 
 impl Broken {
@@ -54,6 +56,7 @@ impl Broken {
             }
             Self::Acknowledgements | Self::Records => "is shown at",
             Self::Decisions => "is there 0 times",
+            Self::Claims => "is claimed by",
         }
     }
 }
@@ -149,12 +152,14 @@ impl StoreWrapper for BrokenStore {
     }
 
     async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
-        let is_record = cas.table.name() == self.base;
+        let is_broken = match self.broken {
+            Broken::Decisions => cas.table.name() == self.base,
+            Broken::Claims => self.is_view(&cas.table),
+            _ => false,
+        };
         let outcome = self.store.cas(cas, options).await?;
         Ok(match outcome {
-            CasOutcome::NotApplied { .. } if is_record && self.broken == Broken::Decisions => {
-                CasOutcome::Applied
-            }
+            CasOutcome::NotApplied { .. } if is_broken => CasOutcome::Applied,
             outcome => outcome,
         })
     }

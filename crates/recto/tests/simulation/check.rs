@@ -7,6 +7,7 @@ use recto::store::{ConsistencyLevel, ReadOptions, Store};
 use recto_model::{Cells, Table};
 use recto_views::{Arranged, Intent, KeyCells, Row, Seen, Version, ViewTable, Writer};
 
+use crate::handles;
 use crate::history::History;
 use crate::records::{ALL, Fields, LEDGERS, Tables};
 
@@ -83,6 +84,7 @@ impl Checked<'_> {
                 ));
             }
         }
+        handles::check(scanned, tables, &rows).await?;
         history.wrong()?;
         if history.applied() == 0 {
             return Err("nothing was applied".to_owned());
@@ -112,7 +114,7 @@ async fn seen(store: &dyn Store, view: &ViewTable) -> Vec<Seen<KeyCells, Cells>>
 }
 
 /// All rows of a table.
-async fn scan(store: &dyn Store, table: &Arc<Table>) -> Vec<Cells> {
+pub(crate) async fn scan(store: &dyn Store, table: &Arc<Table>) -> Vec<Cells> {
     let snapshot = store.snapshot().unwrap();
     let options = ReadOptions::default();
     let mut rows = Vec::new();

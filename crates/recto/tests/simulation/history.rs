@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use recto_views::Version;
 
+use crate::handles::Handles;
 use crate::records::Place;
 
 /// What was said of a change.
@@ -18,7 +19,10 @@ pub(crate) enum Said {
 
 /// What happened so far.
 #[derive(Default)]
-pub(crate) struct History(RefCell<Told>);
+pub(crate) struct History {
+    told: RefCell<Told>,
+    pub(crate) handles: Handles,
+}
 
 #[derive(Default)]
 struct Told {
@@ -41,12 +45,12 @@ struct Told {
 
 impl History {
     pub(crate) fn newest(&self, id: i32) -> Option<Version> {
-        self.0.borrow().newest.get(&id).copied()
+        self.told.borrow().newest.get(&id).copied()
     }
 
     /// The number of another entry of a log. Until something is said of it, it may be there.
     pub(crate) fn entry(&self, id: i32) -> u64 {
-        let mut told = self.0.borrow_mut();
+        let mut told = self.told.borrow_mut();
         told.next_entry += 1;
         let entry = told.next_entry;
         told.entries.insert((id, entry), Said::Unknown);
@@ -55,7 +59,7 @@ impl History {
 
     /// A change was answered, which began when `before` was the newest version that was known.
     pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: Said) {
-        let mut told = self.0.borrow_mut();
+        let mut told = self.told.borrow_mut();
         if let Said::Applied(version) = said {
             told.applied += 1;
             if Some(version) <= before {
@@ -73,12 +77,15 @@ impl History {
 
     /// A record is about to be changed.
     pub(crate) fn asks(&self, id: i32, place: Option<Place>) {
-        self.0.borrow_mut().asked.extend(place.map(|place| (id, place)));
+        self.told
+            .borrow_mut()
+            .asked
+            .extend(place.map(|place| (id, place)));
     }
 
     /// A version of a record was told: where the record stands, none if it is deleted.
     pub(crate) fn was(&self, id: i32, version: Version, place: Option<Place>, is_shown: bool) {
-        let mut told = self.0.borrow_mut();
+        let mut told = self.told.borrow_mut();
         let known = *told.was.entry((id, version)).or_insert(place);
         if known != place {
             let wrong = format!("record {id} at {version:?} was {known:?}, and is told to be {place:?}");
@@ -92,7 +99,7 @@ impl History {
 
     /// What a page that is asked for now may not be older than: what was acknowledged; if it is verified, whatever is known.
     pub(crate) fn known(&self, is_verified: bool) -> BTreeMap<i32, Version> {
-        let told = self.0.borrow();
+        let told = self.told.borrow();
         if is_verified {
             told.newest.clone()
         } else {
@@ -103,7 +110,7 @@ impl History {
     /// A page showed a record, of these versions when the page was asked for.
     pub(crate) fn shows(&self, id: i32, version: Version, place: Place, known: &BTreeMap<i32, Version>) {
         self.was(id, version, Some(place), false);
-        let mut told = self.0.borrow_mut();
+        let mut told = self.told.borrow_mut();
         told.rows += 1;
         if !told.asked.contains(&(id, place)) {
             let wrong = format!("record {id} is shown as {place:?}, which nobody asked for");
@@ -120,17 +127,17 @@ impl History {
 
     /// What a reader found wrong.
     pub(crate) fn is_wrong(&self, wrong: String) {
-        self.0.borrow_mut().wrong.get_or_insert(wrong);
+        self.told.borrow_mut().wrong.get_or_insert(wrong);
     }
 
     /// How many rows pages showed.
     pub(crate) fn rows(&self) -> u64 {
-        self.0.borrow().rows
+        self.told.borrow().rows
     }
 
     /// A record was read serially when `before` was the newest version that was known.
     pub(crate) fn reads(&self, id: i32, before: Option<Version>, version: Option<Version>) {
-        let mut told = self.0.borrow_mut();
+        let mut told = self.told.borrow_mut();
         if version < before {
             let wrong = format!("record {id}: {version:?} was read after {before:?} was known");
             told.wrong.get_or_insert(wrong);
@@ -143,7 +150,7 @@ impl History {
 
     /// Whether each log has what was acknowledged once, and nothing of what was refused.
     pub(crate) fn check_log(&self, id: i32, log: &str) -> Result<(), String> {
-        let told = self.0.borrow();
+        let told = self.told.borrow();
         let entries: Vec<u64> = log
             .split_terminator(',')
             .map(|entry| entry.parse().unwrap())
@@ -166,14 +173,14 @@ impl History {
 
     /// What was wrong first with what was told or shown, if anything was.
     pub(crate) fn wrong(&self) -> Result<(), String> {
-        self.0.borrow().wrong.clone().map_or(Ok(()), Err)
+        self.told.borrow().wrong.clone().map_or(Ok(()), Err)
     }
 
     pub(crate) fn applied(&self) -> u64 {
-        self.0.borrow().applied
+        self.told.borrow().applied
     }
 
     pub(crate) fn text(&self) -> String {
-        self.0.borrow().text.clone()
+        self.told.borrow().text.clone()
     }
 }

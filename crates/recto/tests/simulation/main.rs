@@ -2,7 +2,7 @@
 //! or are frozen and let go, on one store that has no transactions and that loses, delays and repeats requests, all
 //! drawn from a seed. When all is over, each view has exactly the current version's entries, every acknowledged write is
 //! there, and versions only rose. Pages that are read meanwhile, verified and not, show nothing older than what was
-//! acknowledged before, and each record that nothing happens to once. In every other run one process changes the schema.
+//! acknowledged before, and each record that nothing happens to once. No two records have one handle. In every other run one process changes the schema.
 //!
 //! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
 #![allow(clippy::unwrap_used, clippy::print_stdout, dead_code)]
@@ -13,6 +13,7 @@ mod check;
 mod clock;
 mod dropping;
 mod gate;
+mod handles;
 mod history;
 #[path = "../common/killing.rs"]
 mod killing;
@@ -130,6 +131,11 @@ fn entries_that_come_after_their_acknowledgement_are_noticed() {
 #[test]
 fn intents_that_are_lost_are_noticed() {
     notices(Broken::Intents);
+}
+
+#[test]
+fn claims_that_are_lost_are_noticed() {
+    notices(Broken::Claims);
 }
 
 #[test]

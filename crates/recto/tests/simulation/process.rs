@@ -21,6 +21,8 @@ const TIME: Duration = Duration::from_secs(3);
 const MAX_THINKING_MILLIS: u64 = 700;
 /// How many clients a process has.
 const CLIENTS: u64 = 3;
+/// How many handles there are: fewer than records that want one.
+const HANDLES: u64 = 8;
 
 /// A process that writes.
 pub(crate) struct Process {
@@ -139,7 +141,10 @@ impl Process {
     }
 
     fn fields(&self) -> Fields {
-        Fields::at(self.place())
+        Fields {
+            handle: self.random.one_in(2).then(|| self.random.below(HANDLES) as u8),
+            ..Fields::at(self.place())
+        }
     }
 
     fn maybe(&self, end: u64) -> Option<u8> {
@@ -185,6 +190,7 @@ impl Process {
         let (id, place) = (asked.id, asked.place());
         let before = self.history.newest(id);
         self.history.asks(id, place);
+        let begun = self.history.handles.begins(id);
         let said = match asked.ask(&self.engine).await {
             Ok(changed) => {
                 let version = Version(changed.version);
@@ -195,5 +201,8 @@ impl Process {
             Err(_) => Said::NotApplied,
         };
         self.history.says(id, entry, before, said);
+        if let Err(wrong) = self.history.handles.ends(begun, said, asked.handle()) {
+            self.history.is_wrong(wrong);
+        }
     }
 }

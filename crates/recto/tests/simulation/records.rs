@@ -12,8 +12,9 @@ use serde_json::json;
 
 pub(crate) const SCHEMA: &str = r#"
 [collection.records]
-fields = { id = "int", status = "text", at = "int", log = "text", note = "text" }
+fields = { id = "int", status = "text", at = "int", log = "text", note = "text", handle = "text" }
 key = ["id"]
+unique = ["handle"]
 
 [collection.records.view.by_status]
 partition = ["status"]
@@ -31,8 +32,9 @@ verify = false
 /// What the schema becomes: a view is added, one is changed, one is dropped.
 pub(crate) const CHANGED_SCHEMA: &str = r#"
 [collection.records]
-fields = { id = "int", status = "text", at = "int", log = "text", note = "text" }
+fields = { id = "int", status = "text", at = "int", log = "text", note = "text", handle = "text" }
 key = ["id"]
+unique = ["handle"]
 
 [collection.records.view.by_status]
 partition = ["status"]
@@ -87,6 +89,9 @@ const STATUS: usize = 1;
 const AT: usize = 2;
 const LOG: usize = 3;
 const NOTE: usize = 4;
+const HANDLE: usize = 5;
+/// The number of the table of claims.
+const UNIQUE: ViewNumber = ViewNumber(3);
 
 /// The collection's tables.
 pub(crate) struct Tables {
@@ -106,17 +111,21 @@ impl Tables {
         let collection = &schema.collections[0];
         let views = collection.views.iter();
         let views = views.map(|view| (ViewNumber(number_of(&view.name)), view));
+        let views = ViewedCollection::new(Generation(2), collection, views).unwrap();
+        let unique = [(UNIQUE, &*collection.unique[0])];
         Self {
             base: BaseTable::new(collection).unwrap(),
-            views: ViewedCollection::new(Generation(2), collection, views).unwrap(),
+            views: views.with_unique(collection, unique).unwrap(),
             schema: Arc::new(schema),
         }
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Table>> {
         let views = self.views.views().iter().map(|view| Arc::clone(view.table()));
+        let claims = self.views.claims_tables().iter();
         std::iter::once(Arc::clone(self.base.table()))
             .chain(views)
+            .chain(claims.map(|claims| Arc::clone(claims.table())))
             .collect()
     }
 
@@ -151,6 +160,8 @@ fn key(id: i32) -> Cells {
 pub(crate) struct Fields {
     pub(crate) place: Place,
     pub(crate) log: String,
+    /// Of which there is one each.
+    pub(crate) handle: Option<u8>,
 }
 
 /// Where a record stands in the views.
@@ -172,15 +183,18 @@ impl Place {
     }
 
     fn of(cells: &Cells, [status, at, note]: [usize; 3]) -> Self {
-        let letter = |field| cells.get(field).map(|cell| cell[0] - b'a');
         Self {
-            status: letter(status),
+            status: letter(cells, status),
             at: cells
                 .get(at)
                 .map(|cell| i32::from_be_bytes(cell.try_into().unwrap())),
-            note: letter(note),
+            note: letter(cells, note),
         }
     }
+}
+
+fn letter(cells: &Cells, field: usize) -> Option<u8> {
+    cells.get(field).map(|cell| cell[0] - b'a')
 }
 
 fn text(which: Option<u8>) -> Option<String> {
@@ -193,6 +207,7 @@ impl Fields {
         Self {
             place,
             log: String::new(),
+            handle: None,
         }
     }
 
@@ -200,13 +215,14 @@ impl Fields {
         Self {
             place: Place::of(record, [STATUS, AT, NOTE]),
             log: String::from_utf8(record.get(LOG).unwrap_or_default().to_vec()).unwrap(),
+            handle: letter(record, HANDLE),
         }
     }
 
     fn record(&self, id: i32, definition: Arc<Collection>) -> recto::Result<DynamicRecord> {
         let Place { status, at, note } = self.place;
         let json = json!({
-            "id": id, "status": text(status), "at": at, "log": self.log, "note": text(note),
+            "id": id, "status": text(status), "at": at, "log": self.log, "note": text(note), "handle": text(self.handle),
         });
         DynamicRecord::from_json(definition, json.as_object().unwrap())
     }
@@ -247,6 +263,14 @@ impl Asked {
             Becomes::Inserted(fields) | Becomes::Put(fields) => Some(fields.place),
             Becomes::Moved(place) => Some(*place),
             Becomes::Deleted => None,
+        }
+    }
+
+    /// The handle that the record has then for as long as it lives; none: that is not known.
+    pub(crate) fn handle(&self) -> Option<u8> {
+        match &self.becomes {
+            Becomes::Inserted(fields) | Becomes::Put(fields) if self.lives_for.is_none() => fields.handle,
+            _ => None,
         }
     }
 

@@ -56,4 +56,20 @@ pub(crate) async fn three_stages() {
     assert_eq!(cost(&recto, &gate, moves(1, 1, 1)).await, (7, 1, 3));
     // Within a partition: what goes and what comes is one request for each view.
     assert_eq!(cost(&recto, &gate, moves(1, 2, 1)).await, (5, 1, 3));
+    // Between two renewals of the registration.
+    sleep(Duration::from_secs(3)).await;
+    // A unique value is claimed before the conditional write; and it stays claimed.
+    let handle = Some(1);
+    let named = Becomes::Inserted(Fields {
+        handle,
+        ..Fields::at(place(0, 0, 0))
+    });
+    assert_eq!(cost(&recto, &gate, Asked::new(2, named)).await, (6, 1, 4));
+    assert_eq!(
+        cost(&recto, &gate, Asked::new(2, Becomes::Moved(place(0, 1, 0)))).await,
+        (5, 1, 3)
+    );
+    // It is released beside the entries.
+    let deletion = Asked::new(2, Becomes::Deleted);
+    assert_eq!(cost(&recto, &gate, deletion).await, (6, 1, 3));
 }

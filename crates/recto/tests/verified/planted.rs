@@ -107,6 +107,7 @@ impl Planted {
             record: (!deletes).then(|| record.clone()),
             expires_at,
             must_go: std::collections::BTreeSet::new(),
+            claims: recto_views::RowClaims::NONE,
         };
         let expected = before
             .as_ref()

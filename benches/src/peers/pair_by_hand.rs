@@ -1,0 +1,49 @@
+//! The driver alone: records of which one field is unique, as two conditional inserts.
+
+use scylla::client::session::Session;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
+
+use crate::peers::driver::session;
+
+/// A session with its tables and statements.
+pub(crate) struct PairByHand {
+    session: Session,
+    claim: PreparedStatement,
+    insert: PreparedStatement,
+}
+
+impl PairByHand {
+    /// Makes the tables in a keyspace that is there.
+    pub(crate) async fn connect(address: &str, keyspace: &str) -> Self {
+        let session = session(address, keyspace).await;
+        for table in [
+            "hand_emails (email text PRIMARY KEY, id int)",
+            "hand_users (id int PRIMARY KEY, email text, name text)",
+        ] {
+            let text = format!("CREATE TABLE IF NOT EXISTS {table}");
+            session.query_unpaged(text, ()).await.unwrap();
+        }
+        session.await_schema_agreement().await.unwrap();
+        let prepare = async |text: &str| {
+            let mut statement = session.prepare(text).await.unwrap();
+            statement.set_consistency(Consistency::LocalQuorum);
+            statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+            statement
+        };
+        Self {
+            claim: prepare("INSERT INTO hand_emails (email, id) VALUES (?, ?) IF NOT EXISTS").await,
+            insert: prepare("INSERT INTO hand_users (id, email, name) VALUES (?, ?, ?) IF NOT EXISTS").await,
+            session,
+        }
+    }
+
+    /// Claims an address, then inserts its record.
+    pub(crate) async fn insert(&self, id: i32) {
+        let email = format!("{id}@example.org");
+        let claim = self.session.execute_unpaged(&self.claim, (&email, id));
+        claim.await.unwrap();
+        let insert = self.session.execute_unpaged(&self.insert, (id, &email, "Ada"));
+        insert.await.unwrap();
+    }
+}

@@ -1,0 +1,156 @@
+//! The claims of a change, between the reading of its row and the conditional write: one [`Taking`] after the other.
+
+use super::{Action, Actions, Answer, Event, NotWritten, State, Write};
+use crate::arranged::Arranged;
+use crate::change::{FoundOf, Refusal, RowOf};
+use crate::claimed::untaken;
+use crate::row::{EntryKey, Token};
+use crate::rules::Rule;
+use crate::taking::{Claim, Taking, TakingStep};
+use crate::write::Here;
+
+/// The claims of a row that is to be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Claiming<A: Arranged> {
+    found: FoundOf<A>,
+    row: RowOf<A>,
+    /// The one that is being taken, and those that are to be taken after it.
+    key: EntryKey<A::Key>,
+    left: Vec<EntryKey<A::Key>>,
+    taking: Taking<A::Key>,
+}
+
+impl<A: Arranged> Claiming<A> {
+    /// The token of the claim that is being taken.
+    pub(super) fn token(&self) -> Token {
+        self.taking.own().token
+    }
+}
+
+impl<A: Arranged> Write<A> {
+    /// Takes what the row of the change claims and has not, and then sends it.
+    pub(super) fn claim(&mut self, found: FoundOf<A>, mut row: RowOf<A>, here: &Here<'_, A>) -> Actions<A> {
+        // What this machine took since another row was written is not by that row's token any more.
+        row.claims
+            .held
+            .retain(|number, _| !self.claimed.keys().any(|key| key.view == *number));
+        let mut left = untaken(&row, here.schema, here.now);
+        if !self.rules.keeps(Rule::ClaimBeforeRow) {
+            let token = row.tokens.newest();
+            row.claims
+                .held
+                .extend(left.drain(..).map(|key| (key.view, token)));
+        }
+        self.claim_next(found, row, left, here)
+    }
+
+    fn claim_next(
+        &mut self,
+        found: FoundOf<A>,
+        row: RowOf<A>,
+        mut left: Vec<EntryKey<A::Key>>,
+        here: &Here<'_, A>,
+    ) -> Actions<A> {
+        if left.is_empty() {
+            return self.send_claimed(found, row, here);
+        }
+        let key = left.remove(0);
+        let own = Claim {
+            owner: here.owner.clone(),
+            token: row.tokens.newest(),
+        };
+        self.claimed.insert(key.clone(), own.token);
+        let (taking, step) = Taking::begin_by(own, self.rules);
+        let claiming = Claiming {
+            found,
+            row,
+            key,
+            left,
+            taking,
+        };
+        self.act_on(claiming, step, here)
+    }
+
+    /// What was asked for the claim was done.
+    pub(super) fn go_on_claiming(
+        &mut self,
+        event: Event<A::Record, A::Key>,
+        here: &Here<'_, A>,
+    ) -> Actions<A> {
+        let state = std::mem::replace(&mut self.state, State::Waiting);
+        let State::Claiming(mut claiming) = state else {
+            self.state = state;
+            return Vec::new();
+        };
+        let own = claiming.token();
+        let step = match event {
+            Event::Claimed(token, decision) if token == own => claiming.taking.decided(decision),
+            Event::HolderLooked(token, has_values) if token == own => claiming.taking.looked(has_values),
+            Event::HolderFenced(token, had_values) if token == own => claiming.taking.fenced(had_values),
+            _ => {
+                self.state = State::Claiming(claiming);
+                return Vec::new();
+            }
+        };
+        self.act_on(claiming, step, here)
+    }
+
+    fn act_on(&mut self, claiming: Claiming<A>, step: TakingStep<A::Key>, here: &Here<'_, A>) -> Actions<A> {
+        match step {
+            TakingStep::Held => {
+                let Claiming { found, key, left, .. } = claiming;
+                let mut row = claiming.row;
+                row.claims.held.insert(key.view, row.tokens.newest());
+                self.claim_next(found, row, left, here)
+            }
+            TakingStep::Anew => self.look(here),
+            TakingStep::Taken(_) => {
+                self.claimed.remove(&claiming.key);
+                self.refuse(Refusal::Taken(claiming.key.view), here)
+            }
+            TakingStep::Send(_) | TakingStep::Look(_) | TakingStep::Fence(_) => {
+                let action = Action::Claim {
+                    key: claiming.key.clone(),
+                    own: claiming.taking.own().clone(),
+                    step,
+                    until: claiming.row.entries_until(),
+                };
+                self.state = State::Claiming(claiming);
+                vec![action]
+            }
+        }
+    }
+
+    /// That took its time: the lease may be over, and the schema another.
+    fn send_claimed(&mut self, found: FoundOf<A>, row: RowOf<A>, here: &Here<'_, A>) -> Actions<A> {
+        if row.generation != here.schema.generation() {
+            return self.look(here);
+        }
+        if !here.has_lease && self.rules.keeps(Rule::LeaseHolds) {
+            return self.give_up(NotWritten::NoLease);
+        }
+        self.send(found, row, true, here)
+    }
+
+    /// Refuses the change. What it claimed on the way another change of the record may have relied on since: the record is fenced
+    /// before that is released.
+    pub(super) fn refuse(&mut self, refusal: Refusal, here: &Here<'_, A>) -> Actions<A> {
+        if self.claimed.is_empty() || !here.has_lease {
+            return self.end(Answer::Refused(refusal));
+        }
+        let mut actions = self.answer(Answer::Refused(refusal));
+        self.request = None;
+        actions.extend(self.look(here));
+        actions
+    }
+
+    /// What it claimed on the way, and its record has not by this row, which it has put itself: nothing that was begun before it
+    /// comes any more.
+    pub(super) fn unneeded(&self, row: &RowOf<A>, here: &Here<'_, A>) -> Option<Action<A>> {
+        let needed = row.record.as_ref().map(|record| here.schema.claims(record));
+        let is_needed = |key: &EntryKey<A::Key>| needed.iter().flatten().any(|one| one == key);
+        let unneeded = self.claimed.iter().filter(|(key, _)| !is_needed(key));
+        let unneeded: Vec<_> = unneeded.map(|(key, token)| (key.clone(), *token)).collect();
+        (!unneeded.is_empty()).then_some(Action::Release(unneeded))
+    }
+}

@@ -1,0 +1,283 @@
+//! Claims of unique values, compared with their records: each record has its own, and there is no other.
+//!
+//! What seems wrong is read again after a while: a claim is there before its record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_model::{Cells, RowRef, RowSet, Table};
+use recto_store::{PointRead, ReadOptions};
+use recto_views::collection::KeyCells;
+use recto_views::{ClaimsTable, EntryKey, Token};
+
+use super::Verification;
+use crate::core::CollectionCore;
+use crate::error::{ErrorKind, Result};
+use crate::pace::Pace;
+use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
+use crate::writes::{claim_as_it_is, claims_of, release_unheld};
+
+/// Rows read at a time.
+const STEP_ROWS: u32 = 1_000;
+/// Rows that are looked up at a time.
+const READS_AT_ONCE: usize = 16;
+/// How long what seems wrong is left to whoever may be about to make it right.
+const DOUBT_PAUSE: Duration = Duration::from_millis(500);
+/// The most examples of what is wrong with the claims of a constraint.
+const MAX_EXAMPLES: usize = 20;
+
+/// What is said of what was mended.
+const MENDED: &str = "mended";
+
+/// The comparison of a collection's claims.
+pub(super) struct Claims<'a> {
+    how: &'a Verification,
+    core: &'a Arc<CollectionCore>,
+    progress: Progress<'a, ViewProgress>,
+}
+
+/// Which record should have which claim, or has.
+#[derive(Debug, Clone)]
+struct Pair {
+    record: Cells,
+    claim: EntryKey<KeyCells>,
+    token: Option<Token>,
+}
+
+/// Of which two tables each row of one is looked up in the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Records,
+    Claims,
+}
+
+impl<'a> Claims<'a> {
+    pub(super) fn new(
+        how: &'a Verification,
+        core: &'a Arc<CollectionCore>,
+        progress: Progress<'a, ViewProgress>,
+    ) -> Self {
+        Self { how, core, progress }
+    }
+
+    /// Compares those of each constraint that is ready; of others a line is left out.
+    ///
+    /// # Errors
+    /// The store cannot be read, or written; a row is damaged.
+    pub(super) async fn compare(&self, left_out: &mut Vec<String>) -> Result<Vec<VerifiedView>> {
+        let core = self.core;
+        let name = &core.definition.name;
+        let mut found = Vec::new();
+        for kept in core.recorded.views.unique_of(name) {
+            let view = format!("unique ({})", kept.fields.join(", "));
+            if kept.is_building {
+                left_out.push(format!("{view} of collection {name}: it is building"));
+                continue;
+            }
+            let tables = core.viewed.iter().flat_map(|viewed| viewed.views.claims_tables());
+            let table = tables.into_iter().find(|table| table.number().0 == kept.number);
+            let Some(table) = table else { continue };
+            let mut one = VerifiedView {
+                collection: name.clone(),
+                view,
+                ..VerifiedView::default()
+            };
+            self.side(table, Side::Records, &mut one).await?;
+            self.side(table, Side::Claims, &mut one).await?;
+            found.push(one);
+        }
+        Ok(found)
+    }
+
+    /// Looks at all records, or at all claims.
+    async fn side(&self, claims: &ClaimsTable, side: Side, found: &mut VerifiedView) -> Result<()> {
+        let shared = &self.core.shared;
+        let table = match side {
+            Side::Records => &self.core.base().table,
+            Side::Claims => claims.table(),
+        };
+        let mut pace = Pace::new(self.how.rows_per_second, &shared.environment);
+        let mut rows = 0;
+        for range in shared.store.snapshot()?.token_ranges(table, 1).await? {
+            let mut after = None;
+            loop {
+                let (step, options) = (pace.step_rows(STEP_ROWS), ReadOptions::default());
+                let snapshot = shared.store.snapshot()?;
+                let read = snapshot
+                    .scan(table, &range, after.as_ref(), step, &options)
+                    .await?;
+                drop(snapshot);
+                let pairs = read.rows.iter().map(|row| self.pair(claims, side, row));
+                let pairs: Vec<Pair> = pairs.filter_map(Result::transpose).collect::<Result<_>>()?;
+                match side {
+                    Side::Records => found.records += pairs.len() as u64,
+                    Side::Claims => found.entries += pairs.len() as u64,
+                }
+                self.judge(claims, side, pairs, found).await?;
+                rows += read.rows.len() as u64;
+                (self.progress)(ViewProgress {
+                    collection: found.collection.clone(),
+                    view: found.view.clone(),
+                    step: "verifying".to_owned(),
+                    rows,
+                    ..ViewProgress::default()
+                });
+                tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
+                after = read.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a row says, of either table; none if it claims nothing.
+    fn pair(&self, claims: &ClaimsTable, side: Side, row: RowRef<'_>) -> Result<Option<Pair>> {
+        if side == Side::Records {
+            return self.claimed(claims, side, row);
+        }
+        let pair = claims.owner(row).map(|record| Pair {
+            record,
+            claim: claims.key(row),
+            token: claims.token(row),
+        });
+        Ok(pair)
+    }
+
+    /// What the row of a record claims.
+    fn claimed(&self, claims: &ClaimsTable, side: Side, row: RowRef<'_>) -> Result<Option<Pair>> {
+        // On a store without transactions the claim of one that has expired stays for a while.
+        let claimed = claims_of(self.core, row, side == Side::Records)?;
+        let key = (0..self.core.base().table.partition().len()).map(|column| row.get(column));
+        Ok(claimed
+            .into_iter()
+            .find(|claim| claim.view == claims.number())
+            .map(|claim| Pair {
+                record: key.collect(),
+                claim,
+                token: None,
+            }))
+    }
+
+    /// Finds what is wrong, tells of it and mends it.
+    async fn judge(
+        &self,
+        claims: &ClaimsTable,
+        side: Side,
+        pairs: Vec<Pair>,
+        found: &mut VerifiedView,
+    ) -> Result<()> {
+        let seems = pairs
+            .into_iter()
+            .map(|pair| self.seems_wrong(claims, side, pair).boxed());
+        let seems: Vec<_> = seems.collect();
+        let seems = stream::iter(seems).buffer_unordered(READS_AT_ONCE);
+        let suspects: Vec<Option<Pair>> = seems.try_collect().await?;
+        let suspects: Vec<Pair> = suspects.into_iter().flatten().collect();
+        if !suspects.is_empty() {
+            tokio::time::sleep(DOUBT_PAUSE).await;
+        }
+        for pair in suspects {
+            // What has to have the other is read first.
+            let is_wrong = match side {
+                Side::Records => {
+                    self.has_values(claims, side, &pair).await? && !self.is_claimed(claims, &pair).await?
+                }
+                Side::Claims => {
+                    self.is_claimed(claims, &pair).await? && !self.has_values(claims, side, &pair).await?
+                }
+            };
+            if is_wrong {
+                self.note(side, &pair, found).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn seems_wrong(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<Pair>> {
+        let is_right = match side {
+            Side::Records => self.is_claimed(claims, &pair).await?,
+            Side::Claims => self.has_values(claims, side, &pair).await?,
+        };
+        Ok((!is_right).then_some(pair))
+    }
+
+    /// Whether the claim is the record's, by this token if it is known.
+    async fn is_claimed(&self, claims: &ClaimsTable, pair: &Pair) -> Result<bool> {
+        let Some((partition, _)) = pair.claim.key.in_table(claims.table()) else {
+            return Ok(false);
+        };
+        let rows = self.get(claims.table(), partition).await?;
+        let is_of = |row: RowRef<'_>| {
+            let is_of_token = pair.token.is_none() || claims.token(row) == pair.token;
+            is_of_token && claims.owner(row).as_ref() == Some(&pair.record)
+        };
+        Ok(rows.iter().next().is_some_and(is_of))
+    }
+
+    /// Whether the record has the values that the claim is of.
+    async fn has_values(&self, claims: &ClaimsTable, side: Side, pair: &Pair) -> Result<bool> {
+        let rows = self.get(&self.core.base().table, pair.record.clone()).await?;
+        let Some(row) = rows.iter().next() else {
+            return Ok(false);
+        };
+        let has = self.claimed(claims, side, row)?;
+        Ok(has.is_some_and(|has| has.claim == pair.claim))
+    }
+
+    async fn get(&self, table: &Arc<Table>, partition: Cells) -> Result<RowSet> {
+        let shared = &self.core.shared;
+        let read = PointRead {
+            table: Arc::clone(table),
+            partition,
+            clustering: Cells::new(),
+        };
+        let read = shared
+            .store
+            .snapshot()?
+            .get(&read, &shared.read_options())
+            .await?;
+        Ok(read.rows)
+    }
+
+    /// Tells of what is wrong, and mends it.
+    async fn note(&self, side: Side, pair: &Pair, found: &mut VerifiedView) -> Result<()> {
+        let (kind, count) = match side {
+            Side::Records => ("missing", &mut found.missing),
+            Side::Claims => ("orphan", &mut found.orphan),
+        };
+        *count += 1;
+        let outcome = if self.how.mends {
+            self.mend(side, pair).await?
+        } else {
+            String::new()
+        };
+        found.mended += u64::from(outcome == MENDED);
+        if found.examples.len() < MAX_EXAMPLES {
+            found.examples.push(Drift {
+                kind: kind.to_owned(),
+                key: self.core.key_text(&pair.record, &Cells::new()),
+                outcome,
+            });
+        }
+        Ok(())
+    }
+
+    /// Mends it; what became of that.
+    async fn mend(&self, side: Side, pair: &Pair) -> Result<String> {
+        let mended = match side {
+            Side::Records => claim_as_it_is(self.core, &pair.record, &[pair.claim.view]).await,
+            Side::Claims => release_unheld(self.core, &pair.record, &pair.claim, pair.token).await,
+        };
+        match mended {
+            Ok(()) => Ok(MENDED.to_owned()),
+            Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Timeout) => {
+                Ok(error.to_string())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
