@@ -171,8 +171,8 @@ fn check() -> Json {
 const COMPARED: &str = "It stops if its client goes away, who goes on by asking for the same with the `resume_token` that \
                         progress told last; if the schema was changed since, that is refused. The result has the `views` \
                         that were compared, each with its `records`, its `entries`, how many are `missing`, `orphan` or \
-                        `differing`, and `examples` of them, and those that were `left_out`, since they are not read yet \
-                        or any more; and before them `buckets`, what is kept in buckets: each with its `rows`, its `buckets`, \
+                        `differing`, and `examples` of them (claims of unique fields are told as views named `unique (FIELDS)`), \
+                        and those that were `left_out`, since they are not read yet or any more; and before them `buckets`, what is kept in buckets: each with its `rows`, its `buckets`, \
                         how much is wrong of each kind as `found`, how many are `too_large`, and `examples`. If it went on, `begun_seconds_ago`: what was found before is told as it was found.";
 
 fn compare(id: &str, summary: &str, about: &str) -> Json {

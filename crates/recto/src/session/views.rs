@@ -112,7 +112,8 @@ pub struct VerifyRequest {
 /// What comparing views with their records found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct VerifyReport {
-    /// The views that were compared.
+    /// The views that were compared; behind those of all collections the claims of unique fields, as views that are named
+    /// `unique (FIELDS)`.
     pub views: Vec<VerifiedView>,
     /// What is kept in buckets, which were looked at before.
     #[serde(default)]
