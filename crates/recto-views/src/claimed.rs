@@ -3,7 +3,7 @@
 
 use crate::arranged::Arranged;
 use crate::change::{After, FoundOf, RowOf};
-use crate::row::{EntryKey, Micros, RowClaims};
+use crate::row::{EntryKey, RowClaims};
 use crate::rules::Rules;
 
 /// The claims of the row that a change puts in the place of what was found, without those that are still to be taken.
@@ -40,9 +40,10 @@ pub(crate) fn next_claims<A: Arranged>(
     claims
 }
 
-/// What a row's record claims and has not taken, in the order in which everybody takes them.
-pub fn untaken<A: Arranged>(row: &RowOf<A>, schema: &A, now: Micros) -> Vec<EntryKey<A::Key>> {
-    let claims = row.record_at(now).map(|record| schema.claims(record));
+/// What a row's record claims and has not taken, in the order in which everybody takes them: also of one that has expired, which
+/// by other clocks may live.
+pub fn untaken<A: Arranged>(row: &RowOf<A>, schema: &A) -> Vec<EntryKey<A::Key>> {
+    let claims = row.record.as_ref().map(|record| schema.claims(record));
     let mut claims = claims.unwrap_or_default();
     claims.retain(|key| !row.claims.held.contains_key(&key.view));
     claims.sort();

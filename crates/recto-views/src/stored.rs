@@ -280,6 +280,9 @@ fn read_head(mut rest: &[u8], has_claims: bool) -> Result<Head, &'static str> {
         if claims.held.len() != count {
             return Err("it has two claims of one constraint");
         }
+        if claims.is_none() {
+            return Err("it is of the version with claims, and has none");
+        }
     }
     if !rest.is_empty() {
         return Err("something follows it");

@@ -124,14 +124,19 @@ fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCa
 
 #[test]
 fn other_versions_are_refused() {
+    let unknown = |column, version| StoredError::UnknownVersion {
+        column,
+        version: i32::from(version),
+    };
     for version in [2, 255] {
-        let unknown = |column| StoredError::UnknownVersion {
-            column,
-            version: i32::from(version),
-        };
-        assert_eq!(decode_tokens(&[version; 17]), Err(unknown("recto_tokens")));
+        assert_eq!(
+            decode_tokens(&[version; 17]),
+            Err(unknown("recto_tokens", version))
+        );
+    }
+    for version in [3, 255] {
         let error = Head::decode(&[version]).expect_err("another version");
-        assert_eq!(error, unknown("recto_head"));
+        assert_eq!(error, unknown("recto_head", version));
         assert!(error.hint().contains("newer Recto"));
     }
     let none = Head::decode(&[0; 14]);

@@ -34,7 +34,7 @@ impl<A: Arranged> Write<A> {
         row.claims
             .held
             .retain(|number, _| !self.claimed.keys().any(|key| key.view == *number));
-        let mut left = untaken(&row, here.schema, here.now);
+        let mut left = untaken(&row, here.schema);
         if !self.rules.keeps(Rule::ClaimBeforeRow) {
             let token = row.tokens.newest();
             row.claims

@@ -230,9 +230,8 @@ pub(crate) fn has_claims(core: &CollectionCore, row: RowRef<'_>) -> Result<bool>
     else {
         return Ok(false);
     };
-    let now = core.shared.environment.now_micros();
     let row = viewed.row(row, Written::UNTOLD)?;
-    Ok(row.is_none_or(|row| untaken(&row, &viewed.views, now).is_empty()))
+    Ok(row.is_none_or(|row| untaken(&row, &viewed.views).is_empty()))
 }
 
 /// What the row of a record claims; nothing, if it has expired and that counts.
