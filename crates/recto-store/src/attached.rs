@@ -45,9 +45,9 @@ impl AttachedStore {
         *reached = Arc::new(all);
     }
 
-    /// Whether tables of this keyspace can be read.
-    pub fn reaches(&self, keyspace: &str) -> bool {
-        self.reached().contains_key(keyspace)
+    /// What reaches this keyspace, if anything does.
+    pub fn reached_by(&self, keyspace: &str) -> Option<Arc<dyn Store>> {
+        self.reached().get(keyspace).cloned()
     }
 
     fn reached(&self) -> Reached {
@@ -243,18 +243,9 @@ impl Store for AttachedStore {
         Ok(states)
     }
 
+    /// Of its own tables: keyspaces that it reaches may be away, and are asked [each for itself](AttachedStore::reached_by).
     async fn tables_version(&self) -> Result<Option<String>, StoreError> {
-        let own = self.own.tables_version().await?;
-        let reached = self.reached();
-        if reached.is_empty() {
-            return Ok(own);
-        }
-        let mut version = own.unwrap_or_default();
-        for (keyspace, store) in reached.iter() {
-            let of_it = store.tables_version().await?.unwrap_or_default();
-            version.push_str(&format!(" {keyspace} {of_it}"));
-        }
-        Ok(Some(version))
+        self.own.tables_version().await
     }
 
     fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {

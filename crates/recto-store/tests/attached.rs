@@ -100,7 +100,7 @@ async fn reads_go_to_who_reaches_the_table() {
     );
 
     store.reach("other", Arc::clone(&other) as Arc<dyn Store>);
-    assert!(store.reaches("other") && !store.reaches("third"));
+    assert!(store.reached_by("other").is_some() && store.reached_by("third").is_none());
     let snapshot = store.snapshot().unwrap();
     for (table, there) in [
         (&mine, own.snapshot().unwrap()),

@@ -111,6 +111,7 @@ mod planned;
 mod present;
 mod query;
 pub mod queues;
+mod reach;
 mod record;
 mod recto;
 mod row_filter;

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use recto_model::schema::Schema;
+use recto_model::schema::{AttachedTable, Schema};
 use recto_model::table::{BucketBound, Buckets};
 use recto_model::{Environment, Table};
 use recto_store::{Store, StoreError};
@@ -27,6 +27,7 @@ use crate::catalog::queues::FoundQueues;
 use crate::catalog::tables::{self, FoundTables};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::OpenOptions;
+use crate::reach::{Reach, away_message};
 use crate::session::{
     ApplyOptions, CheckOutcome, CheckedCollection, Progress, SchemaPlan, ScrubPosition, ScrubStep,
     StoreProgress,
@@ -73,13 +74,11 @@ pub(crate) async fn reach(
 ) -> Result<Arc<recto_cassandra::CassandraStore>> {
     let config = cassandra_config(address)?;
     let connected = recto_cassandra::CassandraStore::connect(config, environment.clone()).await;
-    Ok(Arc::new(
-        connected.map_err(|error| not_reached(&address.keyspace, error))?,
-    ))
+    Ok(Arc::new(connected.map_err(|error| not_reached(address, error))?))
 }
 
 #[cfg(feature = "cassandra")]
-fn not_reached(keyspace: &str, error: StoreError) -> Error {
+fn not_reached(address: &CassandraAddress, error: StoreError) -> Error {
     let hint = error.hint().map(str::to_owned);
     let is_absent = error.kind() == recto_store::StoreErrorKind::Table;
     let error = Error::from(error);
@@ -96,10 +95,7 @@ fn not_reached(keyspace: &str, error: StoreError) -> Error {
         Some(hint) => hint,
         None => "see whether its nodes are up".to_owned(),
     };
-    let message = format!(
-        "keyspace {keyspace}, from which tables are attached, cannot be reached: {}",
-        error.message()
-    );
+    let message = away_message(&address.keyspace, &address.to_recorded(), error.message());
     Error::new(kind, message).with_hint(hint).with_source(error)
 }
 
@@ -532,6 +528,7 @@ pub(crate) async fn check(
     operations: &Operations,
     store: &Arc<dyn Store>,
     recorded: &Recorded,
+    reach: &Reach,
     progress: Progress<'_, StoreProgress>,
 ) -> Result<CheckOutcome> {
     match operations {
@@ -564,14 +561,23 @@ pub(crate) async fn check(
                 collections: ours,
                 internal_rows: internal.iter().map(|one| one.rows).sum(),
                 problems,
-                notes: views_to_verify(recorded),
+                notes: [views_to_verify(recorded), away(reach)].concat(),
                 ..CheckOutcome::default()
             })
         }
         #[cfg(feature = "cassandra")]
-        Operations::Cassandra { store: cassandra, .. } => check_cassandra(cassandra, store, recorded).await,
+        Operations::Cassandra { store: cassandra, .. } => {
+            check_cassandra(cassandra, store, recorded, reach).await
+        }
         Operations::None => Err(embedded_only("check")),
     }
+}
+
+/// What is attached and cannot be looked at.
+fn away(reach: &Reach) -> Vec<String> {
+    let away = reach.away().into_values();
+    away.map(|away| format!("what is attached is away: {}", away.message))
+        .collect()
 }
 
 /// What a check leaves to another command.
@@ -588,14 +594,16 @@ async fn check_cassandra(
     cassandra: &recto_cassandra::CassandraStore,
     store: &Arc<dyn Store>,
     recorded: &Recorded,
+    reach: &Reach,
 ) -> Result<CheckOutcome> {
-    let tables = recorded.tables();
+    let mut tables = recorded.tables();
+    tables.retain(|(_, table)| AttachedTable::keyspace_of(table.name()).is_none());
     let compared: Vec<Table> = tables.iter().map(|(_, table)| in_cassandra(table)).collect();
     let mut outcome = CheckOutcome {
         tables: compared.len() as u64,
         ..CheckOutcome::default()
     };
-    let problems = tables::problems(store, recorded).await?;
+    let problems = tables::problems(store, recorded, reach).await?;
     outcome.problems = problems.values().map(|one| one.error().to_string()).collect();
     let found = cassandra.check_keyspace(&compared).await?;
     outcome.problems.extend(found.problems);

@@ -1,11 +1,11 @@
 //! An open store.
 
-use std::collections::{BTreeSet, HashMap};
+mod reaching;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
 use recto_model::Environment;
 use recto_model::record::Record;
 use recto_model::schema::Schema;
@@ -29,6 +29,7 @@ use crate::keys::MAX_EARLIER_CURSOR_KEYS;
 use crate::open::{self, Opened, Operations};
 use crate::options::{GivenKeys, OpenOptions};
 use crate::queues::Queues;
+use crate::reach::Reach;
 use crate::record::DynamicRecord;
 use crate::runtime;
 use crate::session::Swept;
@@ -85,8 +86,8 @@ struct Own {
     /// What the store's tables were last looked at as.
     tables_version: tokio::sync::Mutex<Option<String>>,
     operations: Operations,
-    /// What reaches keyspaces of which tables are attached.
-    attached: Arc<AttachedStore>,
+    /// The keyspaces of which tables are attached.
+    reach: Reach,
     options: OpenOptions,
     /// Opened by whoever asks first.
     queues: tokio::sync::OnceCell<Queues>,
@@ -222,59 +223,38 @@ impl Recto {
                 applying: tokio::sync::Mutex::default(),
                 tables_version: tokio::sync::Mutex::default(),
                 operations: opened.operations,
-                attached,
+                reach: Reach::new(attached),
                 options,
                 queues: tokio::sync::OnceCell::new(),
             }),
         };
-        recto.reach_attached().await?;
         recto.look_at_tables(true).await?;
         Ok(recto)
     }
 
-    /// Reaches the keyspaces of which tables are attached, if it does not yet. A future of no type of its own: what it awaits is deep.
-    fn reach_attached(&self) -> BoxFuture<'_, Result<()>> {
-        self.reach_unreached().boxed()
-    }
-
-    async fn reach_unreached(&self) -> Result<()> {
-        let schema = self.schema();
-        let tables = schema.collections.iter().filter_map(|one| one.attached.as_ref());
-        let keyspaces = tables.map(|table| table.keyspace.as_str());
-        let unreached: BTreeSet<&str> = keyspaces
-            .filter(|keyspace| !self.own.attached.reaches(keyspace))
-            .collect();
-        if unreached.is_empty() {
-            return Ok(());
-        }
-        let addresses = self.catalog().attached().await?;
-        for keyspace in unreached {
-            if let Some(address) = addresses.get(keyspace) {
-                let (environment, options) = (&self.shared.environment, &self.own.options);
-                let store = open::reach_recorded(address, environment, options).await?;
-                self.own.attached.reach(keyspace, store);
-            }
-        }
-        Ok(())
-    }
-
-    /// The store with those that reach keyspaces of which tables are attached.
-    #[cfg(feature = "cassandra")]
-    pub(crate) fn attached(&self) -> &AttachedStore {
-        &self.own.attached
+    /// The keyspaces of which tables are attached.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.own.reach
     }
 
     /// Looks whether the tables of the schema are there and are what it says, if any was changed since they
     /// were last looked at; `again`: in any case.
     async fn look_at_tables(&self, again: bool) -> Result<()> {
+        self.reach_attached().await?;
         let mut looked = self.own.tables_version.lock().await;
         // Asked before: what changes meanwhile is looked at next time.
         let version = self.shared.store.tables_version().await?;
+        let attached = self.own.reach.versions().await;
+        let version = match (version, attached) {
+            (own, None) => own,
+            (own, Some(attached)) => Some(own.unwrap_or_default() + &attached),
+        };
         if again || version != *looked {
-            let problems = tables::problems(&self.shared.store, &self.recorded()).await?;
+            let problems = tables::problems(&self.shared.store, &self.recorded(), &self.own.reach).await?;
             self.shared.holding.hold_problems(problems);
             *looked = version;
         }
+        self.reach_beside();
         Ok(())
     }
 
@@ -295,6 +275,7 @@ impl Recto {
     /// # Errors
     /// The store could not be closed in time: another call closes it when what still uses it has ended.
     pub async fn close(&self) -> Result<()> {
+        self.own.reach.close();
         let time = self.shared.write_options().timeout;
         if let Some(queues) = self.own.queues.get() {
             // If there is no time for it, who waits elsewhere finds what was sent when it looks again.
@@ -429,8 +410,8 @@ impl Recto {
     /// Also finds tables that another program dropped or changed: their collections are
     /// [refused](Self::refused_collections) from then on, with those of handles opened before.
     ///
-    /// Three small reads, of what is known in this data centre: cheap enough for every second, and an
-    /// answer to whether the store is there.
+    /// Three small reads, of what is known in this data centre (and one of each keyspace of which tables are attached): cheap enough
+    /// for every second, and an answer to whether the store is there. A keyspace that is away refuses its collections, and is no error.
     ///
     /// # Errors
     /// The store cannot be read, or was changed by a newer release; nothing is taken over then.
@@ -456,9 +437,6 @@ impl Recto {
         let is_applying = self.own.applying.try_lock().is_err();
         let is_newer = recorded.is_some_and(|recorded| self.shared.holding.hold_newer(recorded));
         self.shared.holding.was_asked(asked_nanos);
-        if is_newer {
-            self.reach_attached().await?;
-        }
         self.look_at_tables(is_newer).await?;
         Ok(is_newer && !is_applying)
     }
@@ -476,6 +454,7 @@ impl Recto {
     /// # Errors
     /// As [`plan`](Self::plan).
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
+        self.check_reached(schema)?;
         let recorded = self.recorded();
         let found = FoundTables::look(&self.catalog(), &recorded, schema, options).await?;
         let show = |change: &_| self.own.operations.show(change);
@@ -529,6 +508,7 @@ impl Recto {
             }
             self.shared.holding.hold_newer(recorded);
         }
+        self.check_reached(schema)?;
         let store = &self.shared.store;
         let (applied, after) = apply::apply(store, &catalog, &self.recorded(), schema, options).await?;
         if first {

@@ -48,7 +48,7 @@ struct Shop {
     address: String,
     cql: PlainCql,
     folder: tempfile::TempDir,
-    _cluster: Cluster,
+    cluster: Cluster,
     _dir: tempfile::TempDir,
 }
 
@@ -76,7 +76,7 @@ impl Shop {
             address,
             cql,
             folder: tempfile::tempdir().unwrap(),
-            _cluster: cluster,
+            cluster,
             _dir: dir,
         };
         for text in TABLES {
@@ -224,12 +224,18 @@ async fn tables_that_are_there() {
     cursors_survive(&shop).await;
     tables_change(&shop).await;
     rights_are_missing(&shop).await;
+    the_cluster_is_away(&shop).await;
     forgotten(&shop).await;
-    assert_eq!(
-        shop.cql.first_column(tables).await.unwrap(),
-        before,
-        "nothing was made, nothing dropped"
-    );
+    // The test's own connections come back a little later.
+    let begun = Instant::now();
+    let after = loop {
+        match shop.cql.first_column(tables).await {
+            Ok(after) => break after,
+            Err(error) => assert!(begun.elapsed() < MADE, "{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert_eq!(after, before, "nothing was made, nothing dropped");
 }
 
 /// Both directions, from a value, around a row, merged partitions, ranges of tuples, with statics and sets.
@@ -529,14 +535,87 @@ async fn rights_are_missing(shop: &Shop) {
     );
     shop.send("GRANT SELECT ON KEYSPACE shop TO reader").await;
     store.close().await.unwrap();
-    // Without credentials the store says where they come from.
-    let folder = shop.folder.path().join("view");
-    let error = Recto::open_with(folder, OpenOptions::new()).await.unwrap_err();
+    // Without credentials the store is open, and what is attached says where they come from.
+    let store = Recto::open_with(shop.folder.path().join("view"), OpenOptions::new())
+        .await
+        .unwrap();
+    let error = of_timeline(&store).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unauthorized, "{error}");
     assert!(
         error.hint().unwrap().contains("RECTO_CASSANDRA_USERNAME"),
         "{error:?}"
     );
+    store.close().await.unwrap();
+}
+
+/// How many posts a page of the timeline has.
+async fn of_timeline(store: &Recto) -> recto::Result<usize> {
+    let timeline = store.dynamic("timeline")?;
+    let page = timeline.query().filter("user_id = 1").first(3).await?;
+    Ok(page.len())
+}
+
+/// A collection of the folder's own.
+const NOTES: &str = "[collection.notes]\nfields = { id = \"int\", text = \"text\" }\nkey = [\"id\"]\n";
+
+/// What is written and read of the folder's own, and how what is attached is refused.
+async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
+    let notes = store.dynamic("notes").unwrap();
+    let record = json!({ "id": id, "text": "mine" }).to_string();
+    let record = DynamicRecord::from_json_text(notes.definition(), &record).unwrap();
+    notes.put(&record).await.unwrap();
+    assert!(notes.get((id,)).await.unwrap().is_some());
+    store.refresh().await.unwrap();
+    let error = of_timeline(store).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.message().contains(&shop.address), "{error}");
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.contains("other collections are served")),
+        "{error:?}"
+    );
+    assert!(
+        store
+            .views()
+            .await
+            .unwrap()
+            .iter()
+            .any(|view| view.collection == "held")
+    );
+    assert_eq!(store.refused_collections().len(), 3);
+    let schema = recto::schema::Schema::parse(NOTES).unwrap();
+    assert!(store.apply(&schema).await.unwrap().changes.is_empty());
+}
+
+/// The cluster of what is attached goes away, while a store is open and before one is opened, and comes back.
+async fn the_cluster_is_away(shop: &Shop) {
+    let store = shop.open().await;
+    store
+        .apply(&recto::schema::Schema::parse(NOTES).unwrap())
+        .await
+        .unwrap();
+    assert!(store.refused_collections().is_empty());
+    shop.cluster.node(1).kill().unwrap();
+    let begun = Instant::now();
+    while store.refused_collections().is_empty() {
+        assert!(begun.elapsed() < KNOWN);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        store.refresh().await.unwrap();
+    }
+    own_is_served(shop, &store, 1).await;
+    store.close().await.unwrap();
+    let store = shop.open().await;
+    own_is_served(shop, &store, 2).await;
+    shop.cluster.node(1).start().unwrap();
+    // Nobody looks: it comes back by itself.
+    let begun = Instant::now();
+    while let Err(error) = of_timeline(&store).await {
+        assert!(begun.elapsed() < MADE, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(store.refused_collections().is_empty());
+    store.close().await.unwrap();
 }
 
 /// What is forgotten here stays there.
@@ -552,6 +631,6 @@ async fn forgotten(shop: &Shop) {
         "{plan:?}"
     );
     store.apply_with(&none, &options).await.unwrap();
-    assert!(store.schema().collections.is_empty());
+    assert_eq!(store.schema().collections.len(), 1, "the folder's own");
     store.close().await.unwrap();
 }

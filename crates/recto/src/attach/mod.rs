@@ -53,7 +53,7 @@ impl Recto {
         catalog
             .record_attached(&table.keyspace, &from.to_recorded())
             .await?;
-        self.attached().reach(&table.keyspace, there);
+        self.reach().reached(&table.keyspace, &from.to_recorded(), there);
         let applied = self.apply(&schema).await?;
         Ok(AttachReport {
             collection: schema.collections[0].clone(),

@@ -1,6 +1,7 @@
 //! The tables of a store beside the schema that is recorded: which are gone, which are others, which no
 //! schema names.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::queues::FoundQueues;
 use super::views::KeptUnique;
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
+use crate::reach::{Away, Reach};
 use crate::session::ApplyOptions;
 
 /// What the names of Recto's own tables begin with; no collection's does.
@@ -27,8 +29,9 @@ const COUNT_TIME: Duration = Duration::from_secs(5);
 /// Why a collection is refused: its table is gone, or is not what the schema says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
+    kind: ErrorKind,
     message: String,
-    hint: &'static str,
+    hint: Cow<'static, str>,
 }
 
 impl Problem {
@@ -37,27 +40,42 @@ impl Problem {
         if AttachedTable::keyspace_of(name).is_some() {
             return Self::of_attached(collection, name, state);
         }
-        match state {
-            TableState::AsAsked => None,
-            TableState::Missing if is_claims(table) => Some(Self {
-                message: format!(
-                    "table {name}, by which fields of collection {collection} are unique, is gone"
-                ),
-                hint: "applying the schema again makes it anew from the collection's records",
-            }),
-            TableState::Missing if name != collection => Some(Self {
-                message: format!("table {name}, a view of collection {collection}, is gone"),
-                hint: "applying the schema again fills it anew from the collection's records",
-            }),
-            TableState::Missing => Some(Self {
-                message: format!("table {name} is gone"),
-                hint: "applying the schema again makes it anew, empty; its rows are lost, unless a backup has them",
-            }),
-            TableState::Other(difference) => Some(Self {
-                message: format!("table {name} is not what the schema says: {difference}"),
-                hint: "another program changed it: undo that; or drop it and apply the schema again, which makes it \
-                       anew, empty. Other collections are served meanwhile",
-            }),
+        let (message, hint) = match state {
+            TableState::AsAsked => return None,
+            TableState::Missing if is_claims(table) => (
+                format!("table {name}, by which fields of collection {collection} are unique, is gone"),
+                "applying the schema again makes it anew from the collection's records",
+            ),
+            TableState::Missing if name != collection => (
+                format!("table {name}, a view of collection {collection}, is gone"),
+                "applying the schema again fills it anew from the collection's records",
+            ),
+            TableState::Missing => (
+                format!("table {name} is gone"),
+                "applying the schema again makes it anew, empty; its rows are lost, unless a backup has them",
+            ),
+            TableState::Other(difference) => (
+                format!("table {name} is not what the schema says: {difference}"),
+                "another program changed it: undo that; or drop it and apply the schema again, which makes it \
+                 anew, empty. Other collections are served meanwhile",
+            ),
+        };
+        Some(Self::of_schema(message, hint))
+    }
+
+    fn of_schema(message: String, hint: &'static str) -> Self {
+        Self {
+            kind: ErrorKind::SchemaMismatch,
+            message,
+            hint: Cow::Borrowed(hint),
+        }
+    }
+
+    fn of_away(collection: &str, away: &Away) -> Self {
+        Self {
+            kind: away.kind,
+            message: format!("collection {collection} is away: {}", away.message),
+            hint: Cow::Owned(away.hint.clone()),
         }
     }
 
@@ -67,35 +85,63 @@ impl Problem {
             TableState::Missing => "is gone".to_owned(),
             TableState::Other(difference) => format!("is not what it was: {difference}"),
         };
-        Some(Self {
-            message: format!("table {table}, from which collection {collection} is read, {difference}"),
-            hint: "`recto attach` again takes it as it is now; or undo that change; or `recto apply --remove COLLECTION` forgets the \
-                   collection. Others are served meanwhile",
-        })
+        Some(Self::of_schema(
+            format!("table {table}, from which collection {collection} is read, {difference}"),
+            "`recto attach` again takes it as it is now; or undo that change; or `recto apply --remove COLLECTION` forgets the \
+             collection. Others are served meanwhile",
+        ))
     }
 
     pub(crate) fn error(&self) -> Error {
-        Error::new(ErrorKind::SchemaMismatch, self.message.clone()).with_hint(self.hint)
+        Error::new(self.kind, self.message.clone()).with_hint(self.hint.clone())
     }
 }
 
-/// The collections recorded whose tables cannot serve them.
+/// The collections recorded whose tables cannot serve them. Keyspaces that are away refuse theirs, and those that do not answer are
+/// away.
 pub(crate) async fn problems(
     store: &Arc<dyn Store>,
     recorded: &Recorded,
+    reach: &Reach,
 ) -> Result<BTreeMap<String, Problem>> {
-    let (names, tables): (Vec<String>, Vec<Table>) = recorded.tables().into_iter().unzip();
-    if tables.is_empty() {
-        return Ok(BTreeMap::new());
+    let mut by_keyspace: BTreeMap<Option<String>, (Vec<String>, Vec<Table>)> = BTreeMap::new();
+    for (name, table) in recorded.tables() {
+        let keyspace = AttachedTable::keyspace_of(table.name()).map(str::to_owned);
+        let (names, tables) = by_keyspace.entry(keyspace).or_default();
+        names.push(name);
+        tables.push(table);
     }
-    let states = store.compare_tables(&tables).await?;
     let mut problems = BTreeMap::new();
-    for ((name, table), state) in names.into_iter().zip(&tables).zip(states) {
-        if let Some(problem) = Problem::of(&name, table, state) {
-            problems.entry(name).or_insert(problem);
+    for (keyspace, (names, tables)) in by_keyspace {
+        let away = |keyspace: &String| reach.away().remove(keyspace);
+        let mut gone = keyspace.as_ref().and_then(away);
+        if gone.is_none() {
+            match (store.compare_tables(&tables).await, &keyspace) {
+                (Ok(states), _) => note_states(&mut problems, names.iter().zip(&tables).zip(states)),
+                (Err(error), Some(keyspace)) => {
+                    reach.lost(keyspace, &error.into());
+                    gone = away(keyspace);
+                }
+                (Err(error), None) => return Err(error.into()),
+            }
+        }
+        for name in names {
+            let problem = gone.as_ref().map(|away| Problem::of_away(&name, away));
+            problems.extend(problem.map(|problem| (name, problem)));
         }
     }
     Ok(problems)
+}
+
+fn note_states<'t>(
+    problems: &mut BTreeMap<String, Problem>,
+    compared: impl Iterator<Item = ((&'t String, &'t Table), TableState)>,
+) {
+    for ((name, table), state) in compared {
+        if let Some(problem) = Problem::of(name, table, state) {
+            problems.entry(name.clone()).or_insert(problem);
+        }
+    }
 }
 
 /// What is known of the tables of a store; nothing where there is no store yet.

@@ -113,6 +113,7 @@ impl Tools for LocalTools {
             self.recto.operations(),
             self.recto.store(),
             &self.recto.recorded(),
+            self.recto.reach(),
             progress,
         )
         .await

@@ -1,0 +1,109 @@
+//! Reaching keyspaces of which tables are attached: at once when a store is opened, and beside all else when they were away.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use recto_model::schema::Schema;
+use recto_store::Store;
+
+use super::{Own, Recto};
+use crate::error::{Error, ErrorKind, Result};
+use crate::open;
+use crate::reach::{REACH_INTERVAL, away};
+use crate::shared::Shared;
+
+/// How long whoever opens a store waits for a keyspace. It is reached beside all else if that was not enough.
+const REACH_TIME: Duration = Duration::from_secs(5);
+
+impl Recto {
+    /// This store, for who does not keep it open.
+    fn downgrade(&self) -> WeakRecto {
+        (Arc::downgrade(&self.shared), Arc::downgrade(&self.own))
+    }
+
+    /// An open store that is still used.
+    fn upgrade((shared, own): &WeakRecto) -> Option<Self> {
+        Some(Self {
+            shared: shared.upgrade()?,
+            own: own.upgrade()?,
+        })
+    }
+
+    /// Looks at the tables anew, for who reached a keyspace. A future of no type of its own: looking begins such tasks.
+    fn look_at_tables_beside(&self) -> BoxFuture<'_, Result<()>> {
+        self.look_at_tables(true).boxed()
+    }
+
+    /// Refuses a schema that names what cannot be looked at.
+    pub(super) fn check_reached(&self, asked: &Schema) -> Result<()> {
+        let away = self.own.reach.away();
+        let mut tables = asked.collections.iter().filter_map(|one| one.attached.as_ref());
+        let found = tables.find_map(|table| away.get(&table.keyspace));
+        found.map_or(Ok(()), |away| {
+            Err(Error::new(away.kind, away.message.clone())
+                .with_hint("apply a schema without what is attached: it stays as it is"))
+        })
+    }
+
+    /// Reaches the keyspaces of which tables are attached and that nobody tried to reach yet, and begins to reach those that are to be
+    /// reached by another address, beside all else. A future of no type of its own: what it awaits is deep.
+    pub(super) fn reach_attached(&self) -> BoxFuture<'_, Result<()>> {
+        self.reach_unknown().boxed()
+    }
+
+    async fn reach_unknown(&self) -> Result<()> {
+        let schema = self.schema();
+        let tables = schema.collections.iter().filter_map(|one| one.attached.as_ref());
+        let keyspaces: BTreeSet<&str> = tables.map(|table| table.keyspace.as_str()).collect();
+        if keyspaces.is_empty() {
+            return Ok(());
+        }
+        let addresses = self.catalog().attached().await?;
+        let tries = self.reach().unknown(&keyspaces, &addresses).into_iter();
+        let tries = tries.map(async |(keyspace, address)| {
+            let reaching = open::reach_recorded(address, &self.shared.environment, &self.own.options);
+            let ended = tokio::time::timeout(REACH_TIME, reaching).await;
+            let late = || Error::new(ErrorKind::Unavailable, "its nodes have not answered yet");
+            let ended = ended.unwrap_or_else(|_| Err(away(keyspace, address, &late())));
+            self.reach().tried(keyspace, address, ended);
+        });
+        futures::future::join_all(tries).await;
+        Ok(())
+    }
+
+    /// Begins to reach what is away, if nobody does. The task keeps no store open.
+    pub(super) fn reach_beside(&self) {
+        if self.reach().takes_task() {
+            let (this, environment) = (self.downgrade(), self.shared.environment.clone());
+            let options = self.own.options.clone();
+            tokio::spawn(async move {
+                while let Some(wanted) = wanted(&this) {
+                    for (keyspace, address) in wanted {
+                        let ended = open::reach_recorded(&address, &environment, &options).await;
+                        took(&this, &keyspace, &address, ended).await;
+                    }
+                    tokio::time::sleep(REACH_INTERVAL).await;
+                }
+            });
+        }
+    }
+}
+
+/// An open store, by who does not keep it open.
+type WeakRecto = (Weak<Shared>, Weak<Own>);
+
+fn wanted(this: &WeakRecto) -> Option<Vec<(String, String)>> {
+    let wanted = Recto::upgrade(this)?.reach().wanted();
+    (!wanted.is_empty()).then_some(wanted)
+}
+
+async fn took(this: &WeakRecto, keyspace: &str, address: &str, ended: Result<Arc<dyn Store>>) {
+    if let Some(recto) = Recto::upgrade(this) {
+        recto.reach().tried(keyspace, address, ended);
+        // If the store's own tables cannot be looked at, whoever reads of them is told.
+        let _ = recto.look_at_tables_beside().await;
+    }
+}
