@@ -5,12 +5,17 @@ mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use recto::Environment;
 use recto_cassandra::{CassandraConfig, create_keyspace, drop_keyspace};
-use recto_testkit::rig::{Cluster, unique_keyspace};
+use recto_testkit::rig::{Cluster, Nodes, unique_keyspace};
 use serde_json::{Value as Json, json};
 use support::{Server, recto};
+
+/// How long it may take until a server knows that a cluster went away, or that it is back.
+const KNOWN: Duration = Duration::from_secs(90);
 
 const CARRIERS: [&str; 3] = ["AA", "B6", "UA"];
 
@@ -44,10 +49,11 @@ fn flights(carrier: &str) -> Vec<i64> {
 }
 
 fn keyspace() -> Keyspace {
-    let address = Cluster::shared()
-        .expect("tests need a Cassandra")
-        .address()
-        .to_owned();
+    let shared = Cluster::shared().expect("tests need a Cassandra");
+    keyspace_at(shared.address().to_owned())
+}
+
+fn keyspace_at(address: String) -> Keyspace {
     let keyspace = Keyspace {
         address,
         name: unique_keyspace("shop"),
@@ -172,4 +178,59 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
         html.contains("read only") && !html.contains("Add record"),
         "{html}"
     );
+}
+
+/// Asks for a page until it is answered with this status; the text of the answer.
+fn ask_until(server: &Server, path: &str, wanted: u16) -> String {
+    let begun = Instant::now();
+    loop {
+        let (status, body) = ask(server, "GET", path, "");
+        if status == wanted {
+            return body;
+        }
+        assert!(begun.elapsed() < KNOWN, "{status} {body}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(Nodes::One, dir.path()).unwrap();
+    let there = keyspace_at(cluster.addresses()[0].clone());
+    let folder = tempfile::tempdir().unwrap();
+    let table = format!("{}.flights", there.name);
+    recto(
+        folder.path(),
+        &["attach", &table, "--from", &there.from(), "--store", "view"],
+    )
+    .done();
+    let notes = "[collection.notes]\nfields = { id = \"int\", text = \"text\" }\nkey = [\"id\"]\n";
+    std::fs::write(folder.path().join("notes.toml"), notes).unwrap();
+    let apply = ["apply", "--schema", "notes.toml", "--store", "view", "--yes"];
+    recto(folder.path(), &apply).done();
+    recto(folder.path(), &["put", "notes", "--store", "view", r#"{"id":1}"#]).done();
+
+    let mut server = Server::start(folder.path(), &["--store", "view"]);
+    let (own, attached) = (
+        "/v1/collections/notes/records?filter=id%20%3D%201",
+        "/v1/collections/flights/records?filter=carrier%20%3D%20%22UA%22",
+    );
+    ask_until(&server, attached, 200);
+    cluster.node(1).kill().unwrap();
+    for is_opened_anew in [false, true] {
+        if is_opened_anew {
+            server.restart();
+        }
+        let body = ask_until(&server, attached, 503);
+        if is_opened_anew {
+            assert!(body.contains(&there.address), "{body}");
+        }
+        for path in [own, "/v1/collections", "/v1/collections/flights", "/", "/readyz"] {
+            let (status, body) = ask(&server, "GET", path, "");
+            assert_eq!(status, 200, "{path} {body}");
+        }
+    }
+    cluster.node(1).start().unwrap();
+    ask_until(&server, attached, 200);
 }
