@@ -4,18 +4,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod collector;
+mod exported;
+mod message;
 mod place;
 #[path = "../support/mod.rs"]
 mod support;
-
-#[cfg(feature = "opentelemetry")]
-mod collector;
-#[cfg(feature = "opentelemetry")]
-mod exported;
-#[cfg(feature = "opentelemetry")]
-mod message;
-#[cfg(feature = "opentelemetry")]
 mod unreachable;
-
-#[cfg(not(feature = "opentelemetry"))]
-mod absent;

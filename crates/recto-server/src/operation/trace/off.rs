@@ -24,11 +24,8 @@ pub(crate) struct PageSpan;
 impl Traces {
     /// Says so if the environment asks for what this build cannot do.
     pub(crate) fn start(_config: &Config) -> Self {
-        if settings::is_wanted(&settings::variable) {
-            tracing::warn!(
-                "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: this program was built \
-                 without the cargo feature `opentelemetry`"
-            );
+        if let Some(said) = settings::said_without(&settings::variable) {
+            tracing::warn!("{said}");
         }
         Self
     }

@@ -24,6 +24,15 @@ pub(super) fn is_wanted(variable: &impl Fn(&str) -> Option<String>) -> bool {
     !is_disabled && is_otlp && endpoint(variable).is_some()
 }
 
+/// What a build without traces says when the server starts: once, and only where they are asked for.
+#[cfg(any(test, not(feature = "opentelemetry")))]
+pub(super) fn said_without(variable: &impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    is_wanted(variable).then_some(
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but no traces are exported: this program was built without the cargo \
+         feature `opentelemetry`",
+    )
+}
+
 fn endpoint(variable: &impl Fn(&str) -> Option<String>) -> Option<String> {
     variable(TRACES_ENDPOINT).or_else(|| variable(ENDPOINT))
 }
@@ -201,6 +210,22 @@ mod tests {
         for no in [("OTEL_SDK_DISABLED", "TRUE"), ("OTEL_TRACES_EXPORTER", "none")] {
             assert!(!is_wanted(&of(&[endpoint, no])), "{no:?}");
         }
+    }
+
+    #[test]
+    fn a_build_without_traces_says_so_where_they_are_asked_for() {
+        let endpoint = (ENDPOINT, "http://user:secret@127.0.0.1:9");
+        let said = said_without(&of(&[endpoint])).unwrap();
+        assert!(
+            said.contains("built without the cargo feature `opentelemetry`"),
+            "{said}"
+        );
+        assert!(!said.contains("secret"), "{said}");
+        assert_eq!(said_without(&of(&[])), None);
+        assert_eq!(
+            said_without(&of(&[endpoint, ("OTEL_SDK_DISABLED", "true")])),
+            None
+        );
     }
 
     #[test]
