@@ -18,7 +18,7 @@ pub(crate) enum Guarantee {
     AfterAndBefore,
     /// 2: every row that is there throughout a traversal is returned exactly once, whatever comes and
     /// goes, forwards or backwards, in pages of changing sizes. (That a page is of one moment on the
-    /// embedded store, `tests/snapshot.rs` shows.)
+    /// embedded store, `tests/integration/snapshot.rs` shows.)
     EveryRowOnce,
     /// 3: a cursor is a position, not a row: it works after its row is deleted, and any row gives one.
     Position,

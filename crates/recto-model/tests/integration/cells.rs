@@ -1,7 +1,7 @@
 //! Cells are what CQL's native protocol says, and nothing else is taken for one.
 #![allow(clippy::unwrap_used)]
 
-mod values;
+use crate::values;
 
 use std::sync::Arc;
 

@@ -473,8 +473,8 @@ impl Source for Fixed {
 /// this code: they come from the description of the format run elsewhere.
 #[test]
 fn cursors_of_every_version_keep_opening() {
-    cursors_keep_opening(include_str!("golden/cursor-v1.txt"), false);
-    cursors_keep_opening(include_str!("golden/cursor-v2.txt"), true);
+    cursors_keep_opening(include_str!("../golden/cursor-v1.txt"), false);
+    cursors_keep_opening(include_str!("../golden/cursor-v2.txt"), true);
 }
 
 fn cursors_keep_opening(golden: &str, is_sealed_so: bool) {
@@ -538,8 +538,8 @@ fn cursors_keep_opening(golden: &str, is_sealed_so: bool) {
 #[test]
 fn stored_keys_of_every_version_keep_opening() {
     let files = [
-        include_str!("golden/cursor-keys-v1.txt"),
-        include_str!("golden/cursor-keys-v2.txt"),
+        include_str!("../golden/cursor-keys-v1.txt"),
+        include_str!("../golden/cursor-keys-v2.txt"),
     ];
     let made_at = [None, Some(1_767_225_600)];
     for (file, newest_made_at) in files.iter().zip(made_at) {
@@ -551,7 +551,7 @@ fn stored_keys_of_every_version_keep_opening() {
             .collect();
         assert_eq!(described, [(1, None, false), (0xA1B2_C3D4, newest_made_at, true)]);
         // The cursors of version 1 are sealed with these keys.
-        let golden = include_str!("golden/cursor-v1.txt");
+        let golden = include_str!("../golden/cursor-v1.txt");
         let identity = QueryIdentity {
             collection: Fingerprint::from_bytes([0x11; 16]),
             order: Fingerprint::from_bytes([0x22; 16]),

@@ -305,7 +305,7 @@ fn golden_progress(what: &str, text: &str) -> ScanProgress {
 /// Tokens of format 1, made by a program written from docs/format.md alone.
 #[test]
 fn tokens_of_every_version_open() {
-    let golden = include_str!("golden/scan-token-v1.txt");
+    let golden = include_str!("../golden/scan-token-v1.txt");
     let mut count = 0;
     for line in golden.lines().filter(|line| !line.starts_with('#')) {
         let [key, _nonce, what, progress, expires, text] = line.split(' ').collect::<Vec<_>>()[..] else {

@@ -8,8 +8,8 @@ use recto_model::golden::bytes_of_hex;
 use recto_model::key::KEY_FORMAT_VERSION;
 use recto_model::{Direction, Type, cell, json, key};
 
-const VERSION_1: &str = include_str!("golden/keys-v1.txt");
-const FORMATS: &str = include_str!("../../../docs/format.md");
+const VERSION_1: &str = include_str!("../golden/keys-v1.txt");
+const FORMATS: &str = include_str!("../../../../docs/format.md");
 
 struct Line<'a> {
     text: &'a str,

@@ -1,7 +1,7 @@
 //! The order of values and the order of their keys are one.
 #![allow(clippy::unwrap_used)]
 
-mod values;
+use crate::values;
 
 use std::cmp::Ordering;
 

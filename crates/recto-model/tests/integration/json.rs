@@ -1,7 +1,7 @@
 //! Record JSON: what each value looks like, what is accepted for it, and what is said otherwise.
 #![allow(clippy::unwrap_used)]
 
-mod values;
+use crate::values;
 
 use std::str::FromStr as _;
 

@@ -1,0 +1,13 @@
+//! What values, keys and schemas are, as those see it who use this crate.
+#![allow(clippy::unwrap_used)]
+
+mod cells;
+mod golden;
+mod json;
+mod keys;
+mod schema;
+mod schema_difference;
+mod schema_native;
+mod schema_random;
+#[path = "../values/mod.rs"]
+mod values;
