@@ -5,14 +5,12 @@ use recto::{ErrorKind, OpenOptions};
 
 use crate::TESTS;
 use crate::common::{Fresh, Kind, Scope, run};
-use crate::support::{ORDERS, apply, assert_is_copy, copy, fill, filled_and_empty, order};
+use crate::support::{ORDERS, assert_is_copy, copy, filled, filled_and_empty, order};
 
 /// A copy has all that its store had; what was begun there goes on here.
 async fn all_goes_over(from: Kind, to: Kind) {
     let _scope = Scope::new(&TESTS);
-    let (source, target) = (Fresh::new(from).open().await, Fresh::new(to));
-    apply(&source).await;
-    fill(&source).await;
+    let ((_, source), target) = (filled(from).await, Fresh::new(to));
     let queries = |recto: &recto::Recto| {
         let orders = recto.dynamic("orders").unwrap().query();
         let events = recto.dynamic("events").unwrap().query();

@@ -12,7 +12,7 @@ use crate::TESTS;
 use crate::common::children::{kill, spawn};
 use crate::common::killing::{Cut, Killing};
 use crate::common::{Fresh, Kind, Scope, run, stores};
-use crate::support::{apply, assert_is_copy, copy, fill};
+use crate::support::{apply, assert_is_copy, copy, fill, filled};
 
 const FROM: &str = "RECTO_TEST_COPY_FROM";
 const TO: &str = "RECTO_TEST_COPY_TO";
@@ -57,13 +57,10 @@ fn a_copy_that_gets_killed() {
 /// Killed in the middle of one collection, and again in the middle of the next.
 fn ends_as_if_it_had_not_been_killed(from: Kind, to: Kind) {
     let _scope = Scope::new(&TESTS);
-    let (from, to) = (Fresh::new(from), Fresh::new(to));
-    run(async {
-        let source = from.open().await;
-        apply(&source).await;
-        fill(&source).await;
-        source.close().await.unwrap();
-    });
+    let ((from, source), to) = (run(filled(from)), Fresh::new(to));
+    if from.kind == Kind::Embedded {
+        run(source.close()).unwrap();
+    }
     for (collection, rows) in KILLED_AT {
         let (lines, told) = mpsc::channel();
         let variables = [(FROM, text(&from.address)), (TO, text(&to.address))];

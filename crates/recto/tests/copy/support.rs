@@ -9,6 +9,7 @@ use recto::session::{CopyReport, CopyRequest, VerifyRequest};
 use recto::store::{ReadOptions, TokenRange};
 use recto::{Collection, DynamicRecord, Recto, Result};
 use serde_json::{Value as Json, json};
+use tokio::sync::OnceCell;
 
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
@@ -86,13 +87,26 @@ fn event(recto: &Recto, number: i32) -> DynamicRecord {
     record(&recto.dynamic("events").unwrap(), &json)
 }
 
+/// A store that has records of all collections: its own, or of Cassandra one for all tests, none of which changes it.
+pub(crate) async fn filled(kind: Kind) -> (Fresh, Recto) {
+    static ON_CASSANDRA: OnceCell<(Fresh, Recto)> = OnceCell::const_new();
+    let make = async || {
+        let fresh = Fresh::new(kind);
+        let recto = fresh.open().await;
+        apply(&recto).await;
+        fill(&recto).await;
+        (fresh, recto)
+    };
+    match kind {
+        Kind::Embedded => make().await,
+        Kind::Cassandra => ON_CASSANDRA.get_or_init(make).await.clone(),
+    }
+}
+
 /// An embedded store that has records of all collections, and one of another kind that has nothing.
 pub(crate) async fn filled_and_empty(kind: Kind) -> (Recto, Recto) {
-    let source = Fresh::new(Kind::Embedded).open().await;
-    let target = Fresh::new(kind).open().await;
-    apply(&source).await;
-    fill(&source).await;
-    (source, target)
+    let (_, source) = filled(Kind::Embedded).await;
+    (source, Fresh::new(kind).open().await)
 }
 
 /// Records of all kinds: changed and moved, deleted, with nulls, with a time to live, some of it over.
