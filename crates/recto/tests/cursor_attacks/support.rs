@@ -8,6 +8,7 @@ use recto::{DynamicRecord, Environment, ErrorKind, OpenOptions, Page, PageQuery,
 use recto_model::environment::Source;
 use recto_plan::cursor::CursorError;
 use serde_json::json;
+use tokio::sync::Mutex;
 
 pub(crate) use crate::common::stores::kind_of as kind;
 use crate::common::stores::parse;
@@ -62,13 +63,21 @@ pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
     }
 }
 
-/// A store with views in place of the collections of [`SCHEMA`], in their arrangements.
+/// A store with views in place of the collections of [`SCHEMA`], in their arrangements: one for all tests, as tables take long to
+/// make.
 pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
+    static STORES: Mutex<Vec<(Kind, &str, Recto)>> = Mutex::const_new(Vec::new());
+    let mut stores = STORES.lock().await;
+    let made = stores.iter().find(|one| (one.0, one.1) == (kind, view));
+    if let Some((.., recto)) = made {
+        return recto.clone();
+    }
     let recto = Fresh::new(kind).open().await;
     let schema = parse(SCHEMA);
     let declared = schema.collections.iter();
     let declared: String = declared.map(|one| Subject::declared(one, view, kind)).collect();
     recto.apply(&parse(&declared)).await.unwrap();
+    stores.push((kind, view, recto.clone()));
     recto
 }
 
