@@ -20,7 +20,7 @@ use crate::world::{Broken, run};
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// How many seeds are run, unless it is said otherwise.
-const SEEDS: u64 = 500;
+const SEEDS: u64 = 250;
 /// With how many of them it is noticed at the latest that a promise is broken.
 const MAX_SEEDS_TO_NOTICE: u64 = 100;
 

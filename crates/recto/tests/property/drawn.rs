@@ -36,13 +36,13 @@ struct Amount {
 }
 
 const EMBEDDED: Amount = Amount {
-    collections: 150,
+    collections: 75,
     rows: 80,
     questions: 12,
 };
 /// Where pages are of views.
 const VIEWED: Amount = Amount {
-    collections: 30,
+    collections: 15,
     rows: 40,
     questions: 10,
 };
