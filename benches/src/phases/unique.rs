@@ -113,7 +113,7 @@ fn measure(
         if let Some(hand) = measured.get(2) {
             row.extend([hand.median(), measured[1].over(hand)]);
         }
-        table.push(&format!("{at_once} at a time"), row.into_iter().map(Some));
+        table.push(format!("{at_once} at a time"), row.into_iter().map(Some));
     }
     section.tables.push(table);
 }

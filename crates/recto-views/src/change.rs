@@ -134,7 +134,7 @@ pub fn decide<A: Arranged>(
             let record = merged.unwrap_or_else(|| record.clone());
             (Some(record), within_a_life(*expires_at, now)?)
         }
-        (Change::Update(_), None) => return Err(Refusal::Absent),
+        (Change::Update(_) | Change::Claim, None) => return Err(Refusal::Absent),
         (Change::Update(patch), Some((row, record))) => (Some(schema.patched(record, patch)), row.expires_at),
         (Change::Delete, _) => (None, None),
         (Change::Raise(least), _) => {
@@ -142,7 +142,6 @@ pub fn decide<A: Arranged>(
             // Of one that has expired by this clock, too: by others it may live.
             row.map_or((None, None), |row| (row.record.clone(), row.expires_at))
         }
-        (Change::Claim, None) => return Err(Refusal::Absent),
         (Change::Claim, Some((row, record))) => (Some(record.clone()), row.expires_at),
     };
     let after = After {

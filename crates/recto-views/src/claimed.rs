@@ -19,7 +19,7 @@ pub(crate) fn next_claims<A: Arranged>(
     let mut claims = RowClaims::NONE;
     let Some(before) = &found.row else { return claims };
     if !found.is_done_by(rules) {
-        claims.must_release = before.claims.must_release.clone();
+        claims.must_release.clone_from(&before.claims.must_release);
     }
     let of = |record: &Option<A::Record>| record.as_ref().map(|record| schema.claims(record));
     let wanted = of(&after.record).unwrap_or_default();

@@ -16,6 +16,7 @@ pub(crate) type TinyKey = EntryKey<u8>;
 
 /// A request on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[allow(clippy::large_enum_variant, reason = "a model has few of them")]
 pub(crate) enum Request {
     /// The intent of a process.
     Note(super::world::Intent),

@@ -87,6 +87,8 @@ async fn restored_bodies_are_nothing(
     let is_free = |table: &TableView| table.number == *number && table.phase == Phase::Free;
     bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_free))
         .await;
+    // It is not emptied once more while its files are put back.
+    bed.queues.configure(slices_of(LONG_SLICE)).await.unwrap();
     for node in cluster.nodes() {
         let folder = kept.join(node.number().to_string());
         node.put_files_back(keyspace, name, &folder).unwrap();

@@ -12,8 +12,8 @@ use crate::nodes::{Lease, address};
 use crate::ring::{Bed, receive, send, slices_of, work_until_empty};
 use crate::scale;
 
-/// As many times as the scale says: with that of 33 as many as Cassandra reads over at all.
-const JOBS: usize = 3_000;
+/// As many times as the scale says: with that of 100 as many as Cassandra reads over at all.
+const JOBS: usize = 1_000;
 /// How many are there at a time.
 const BATCH: usize = 50;
 /// As Cassandra has it, if nobody says otherwise.

@@ -35,7 +35,7 @@ use crate::world::World;
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// How many seeds are run, unless it is said otherwise: more than all of what is broken on purpose is noticed with.
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 500;
 /// With how many of them it is noticed at the latest that a promise is broken.
 const MAX_SEEDS_TO_NOTICE: u64 = 200;
 
