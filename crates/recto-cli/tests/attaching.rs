@@ -178,6 +178,13 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
         html.contains("read only") && !html.contains("Add record"),
         "{html}"
     );
+    drop(server);
+    // Who forgets a table needs no schema file.
+    let forget = ["apply", "--remove", "flights", "--yes", "--store", "view"];
+    let told = recto(folder.path(), &forget).done();
+    assert!(told.contains("stays as it is"), "{told}");
+    let none = recto(folder.path(), &forget);
+    assert!(none.code != 0 && none.err.contains("flights"), "{}", none.err);
 }
 
 /// Asks for a page until it is answered with this status; the text of the answer.

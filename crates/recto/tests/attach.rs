@@ -2,9 +2,12 @@
 //! changes them. On a node of this test's own, which asks for credentials and has materialized views.
 #![allow(clippy::unwrap_used)]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use recto::session::{AttachReport, AttachRequest, VerifyRequest};
+use recto::store::Store;
+use recto::store::memory::MemoryStore;
 use recto::{
     ApplyOptions, CassandraAddress, Collection, DynamicRecord, Environment, ErrorKind, OpenOptions,
     PageQuery, Recto, Secret,
@@ -588,8 +591,26 @@ async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
     assert!(store.apply(&schema).await.unwrap().changes.is_empty());
 }
 
+/// A store that is open while another one, of the same tables, attaches the keyspace by another address.
+async fn by_another_address(shop: &Shop) -> Recto {
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
+    let open = || Recto::with_store(Arc::clone(&memory), Shop::options());
+    let [store, other] = [open().await.unwrap(), open().await.unwrap()];
+    let mut request = shop.request("shop.timeline");
+    store.attach(&request).await.unwrap();
+    assert_eq!(of_timeline(&store).await.unwrap(), 3);
+    request.from.hosts.push(shop.address.clone());
+    other.refresh().await.unwrap();
+    other.attach(&request).await.unwrap();
+    other.close().await.unwrap();
+    store.refresh().await.unwrap();
+    assert_eq!(of_timeline(&store).await.unwrap(), 3);
+    store
+}
+
 /// The cluster of what is attached goes away, while a store is open and before one is opened, and comes back.
 async fn the_cluster_is_away(shop: &Shop) {
+    let moved = by_another_address(shop).await;
     let store = shop.open().await;
     store
         .apply(&recto::schema::Schema::parse(NOTES).unwrap())
@@ -605,6 +626,14 @@ async fn the_cluster_is_away(shop: &Shop) {
     }
     own_is_served(shop, &store, 1).await;
     store.close().await.unwrap();
+    while moved.refused_collections().is_empty() {
+        assert!(begun.elapsed() < KNOWN);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        moved.refresh().await.unwrap();
+    }
+    let error = of_timeline(&moved).await.unwrap_err();
+    let both = format!("{0},{0}", shop.address);
+    assert!(error.message().contains(&both), "{error}");
     let store = shop.open().await;
     own_is_served(shop, &store, 2).await;
     shop.cluster.node(1).start().unwrap();
@@ -616,6 +645,11 @@ async fn the_cluster_is_away(shop: &Shop) {
     }
     assert!(store.refused_collections().is_empty());
     store.close().await.unwrap();
+    while let Err(error) = of_timeline(&moved).await {
+        assert!(begun.elapsed() < MADE, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    moved.close().await.unwrap();
 }
 
 /// What is forgotten here stays there.

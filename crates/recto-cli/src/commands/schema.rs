@@ -77,7 +77,7 @@ Examples:
   recto apply                                  shows what would change, asks, and does it
   recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
   recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
-  recto apply --remove orders                  removes a collection that the file does not name
+  recto apply --remove orders                  removes a collection that the file does not name; needs no file
   recto apply --rate 20000                     leaves room for others while new views are filled";
 
 /// Arguments of `recto apply`.
@@ -135,7 +135,7 @@ pub(crate) fn init(args: &InitArgs, console: &mut Console) -> Result<Exit> {
 
 /// Shows what applying the schema file would change.
 pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit> {
-    let schema = read_schema(&args.schema)?;
+    let schema = asked_schema(&args.schema, &args.remove)?;
     let place = Place {
         address: args.store.address(DEFAULT_STORE, environment())?,
         options: args.store.with_parameters(recto::OpenOptions::new())?,
@@ -148,7 +148,7 @@ pub(crate) async fn plan(args: &PlanArgs, console: &mut Console) -> Result<Exit>
 
 /// Makes the store hold the schema file's collections.
 pub(crate) async fn apply(args: &ApplyArgs, console: &mut Console) -> Result<Exit> {
-    let schema = read_schema(&args.schema)?;
+    let schema = asked_schema(&args.schema, &args.remove)?;
     let place = Place {
         address: args.store.address(DEFAULT_STORE, environment())?,
         options: args.store.with_parameters(recto::OpenOptions::new())?,
@@ -262,8 +262,11 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
     Ok(Exit::Done)
 }
 
-/// Reads and parses a schema file.
-fn read_schema(path: &Path) -> Result<Schema> {
+/// The schema that is asked for. Whoever removes something and has no file asks for nothing else: all that no file names stays.
+fn asked_schema(path: &Path, remove: &RemoveArgs) -> Result<Schema> {
+    if !remove.remove.is_empty() && path == Path::new(DEFAULT_FILE) && !path.exists() {
+        return parse_schema(path, "");
+    }
     parse_schema(path, &read_schema_text(path)?)
 }
 

@@ -10,6 +10,7 @@
 mod adding;
 mod broken;
 mod check;
+mod claimants;
 mod clock;
 mod dropping;
 mod gate;
@@ -20,6 +21,7 @@ mod killing;
 mod process;
 mod reader;
 mod records;
+mod stage;
 mod stages;
 mod sweepers;
 mod two;
@@ -69,6 +71,11 @@ fn a_change_takes_three_stages_one_after_the_other() {
 #[test]
 fn who_sweeps_is_killed_at_any_call() {
     in_virtual_time(sweepers::who_sweeps_is_killed_at_any_call());
+}
+
+#[test]
+fn who_changes_a_handle_is_killed_at_any_call() {
+    in_virtual_time(claimants::who_changes_a_handle_is_killed_at_any_call());
 }
 
 #[test]

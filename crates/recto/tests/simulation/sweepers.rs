@@ -4,17 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto::store::Store;
-use recto::store::memory::MemoryStore;
-use recto::{Environment, OpenOptions, Recto};
 use recto_views::Version;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use crate::check::Checked;
-use crate::clock::{Clock, Clocks};
-use crate::history::{History, Said};
+use crate::history::Said;
 use crate::killing::{Cut, Killing};
-use crate::records::{Asked, Becomes, Fields, Place, Tables};
-use crate::world::{LATER_MICROS, LIMITS, SWEEPING};
+use crate::records::{Asked, Becomes, Fields, Place};
+use crate::stage::Stage;
 
 const TIME: Duration = Duration::from_secs(10);
 /// The record that the first process leaves half changed.
@@ -24,79 +20,33 @@ const CALLS_BEFORE_ENTRIES: i64 = 2;
 /// More than sweeping takes.
 const MOST_CALLS: i64 = 200;
 
-/// One store, and one clock for all.
-struct Stage {
-    clock: Arc<Clock>,
-    memory: Arc<dyn Store>,
-    tables: Tables,
-    history: History,
-}
-
-impl Stage {
-    async fn new() -> Self {
-        let clock = Arc::new(Clock::new(Instant::now(), 0, 1));
-        let environment = Environment::new(Clocks(Arc::clone(&clock)));
-        let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment, LIMITS));
-        let stage = Self {
-            clock,
-            memory,
-            tables: Tables::new(false),
-            history: History::default(),
-        };
-        let first = stage.open(&stage.memory).await;
-        first.apply(&stage.tables.schema).await.unwrap();
-        first.close().await.unwrap();
-        stage
-    }
-
-    async fn open(&self, store: &Arc<dyn Store>) -> Recto {
-        let environment = Environment::new(Clocks(Arc::clone(&self.clock)));
-        let options = OpenOptions::new().environment(environment);
-        Recto::with_store(Arc::clone(store), options).await.unwrap()
-    }
-
-    /// A record is put, and moved by a process that dies before it wrote any entry.
-    async fn die_between_the_tables(&self) {
-        let killing = Killing::new(&self.memory, Cut::Before, |table| table != "recto_writers");
-        let recto = self.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
-        let place = |which: u8| Place {
-            status: Some(which),
-            at: Some(i32::from(which)),
-            note: Some(which),
-        };
-        let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
-        let inserted = inserts.ask(&recto).await.unwrap();
-        let version = Version(inserted.version);
-        self.history.says(ID, None, None, Said::Applied(version));
-        sleep(TIME).await;
-        killing.arm(CALLS_BEFORE_ENTRIES);
-        let moves = Asked::new(ID, Becomes::Moved(place(1)));
-        tokio::select! {
-            moved = moves.ask(&recto) => panic!("{moved:?}"),
-            () = killing.killed() => {}
-        }
-    }
-
-    /// Finds the dead, resolves what they left, and a day later once more, before it goes.
-    async fn sweep(&self, recto: &Recto) {
-        for _ in 0..2 {
-            recto.sweep(|swept| !swept.is_done()).await.unwrap();
-            self.clock.jump(LATER_MICROS);
-            sleep(SWEEPING).await;
-        }
+/// A record is put, and moved by a process that dies before it wrote any entry.
+async fn die_between_the_tables(stage: &Stage) {
+    let killing = Killing::new(&stage.memory, Cut::Before, |table| table != "recto_writers");
+    let recto = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    let place = |which: u8| Place {
+        status: Some(which),
+        at: Some(i32::from(which)),
+        note: Some(which),
+    };
+    let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
+    let inserted = inserts.ask(&recto).await.unwrap();
+    let version = Version(inserted.version);
+    stage.history.says(ID, None, None, Said::Applied(version));
+    sleep(TIME).await;
+    killing.arm(CALLS_BEFORE_ENTRIES);
+    let moves = Asked::new(ID, Becomes::Moved(place(1)));
+    tokio::select! {
+        moved = moves.ask(&recto) => panic!("{moved:?}"),
+        () = killing.killed() => {}
     }
 }
 
 /// Whether the one who dies after so many calls came to its end before.
 async fn dies_after(calls: i64, cut: Cut) -> bool {
     let stage = Stage::new().await;
-    stage.die_between_the_tables().await;
-    let checked = Checked {
-        scanned: &*stage.memory,
-        store: &*stage.memory,
-        tables: &stage.tables,
-        history: &stage.history,
-    };
+    die_between_the_tables(&stage).await;
+    let checked = stage.checked();
     assert!(checked.views().await.is_err(), "nothing is left to be done");
     let killing = Killing::new(&stage.memory, cut, |_| true);
     let sweeper = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
