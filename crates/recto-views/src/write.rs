@@ -24,7 +24,7 @@ use crate::change::{
     After, Change, EntriesOf, FoundOf, Refusal, Request, RowOf, decide, entries_of_by, fenced_row,
     must_resolve_first, next_row_by,
 };
-use crate::row::{EntryKey, Found, Generation, Micros, RowClaims, Token, Tokens, Version};
+use crate::row::{EntryKey, Found, Generation, Micros, Token, Tokens, Version};
 use crate::rules::{Rule, Rules};
 use crate::taking::{Claim, ClaimDecision, TakingStep};
 use claiming::Claiming;
@@ -365,10 +365,11 @@ impl<A: Arranged> Write<A> {
             Err(refusal) => return self.refuse(refusal, here),
         };
         let row = match request.change {
-            Change::Claim => RowOf::<A> {
-                claims: RowClaims::NONE,
-                ..fenced_row(&found, here.schema, here.token, here.now, self.rules)
-            },
+            Change::Claim => {
+                let mut row = fenced_row(&found, here.schema, here.token, here.now, self.rules);
+                row.claims.held.clear();
+                row
+            }
             _ => next_row_by(&found, after, here.schema, here.token, here.now, self.rules),
         };
         if matches!(request.change, Change::Raise(_)) {
