@@ -6,8 +6,8 @@ use futures::future::join_all;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::serialize::row::SerializeRow;
-use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency};
 use scylla::value::CqlTimestamp;
 
 use crate::flights::{CARRIER, CARRIERS, COLUMNS};
@@ -64,6 +64,14 @@ pub(crate) struct Driver {
     older: PreparedStatement,
     same_before: PreparedStatement,
     newer: PreparedStatement,
+}
+
+/// A statement that may be conditional, at the levels that Recto asks for.
+pub(super) async fn conditional(session: &Session, text: &str) -> PreparedStatement {
+    let mut statement = session.prepare(text).await.unwrap();
+    statement.set_consistency(Consistency::LocalQuorum);
+    statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+    statement
 }
 
 /// The driver's own, on a keyspace that is there.

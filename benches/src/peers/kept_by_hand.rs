@@ -3,11 +3,11 @@
 use futures::future::join_all;
 use scylla::client::session::Session;
 use scylla::serialize::row::SerializeRow;
+use scylla::statement::Consistency;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
-use scylla::statement::{Consistency, SerialConsistency};
 
-use crate::peers::driver::session;
+use crate::peers::driver::{conditional, session};
 
 /// The most attempts at one change that others came before.
 const MAX_ATTEMPTS: u32 = 10_000;
@@ -47,12 +47,7 @@ impl KeptByHand {
             session.query_unpaged(text, ()).await.unwrap();
         }
         session.await_schema_agreement().await.unwrap();
-        let prepare = async |text: &str| {
-            let mut statement = session.prepare(text).await.unwrap();
-            statement.set_consistency(Consistency::LocalQuorum);
-            statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
-            statement
-        };
+        let prepare = async |text: &str| conditional(&session, text).await;
         let mut append = Batch::new(BatchType::Logged);
         append.set_consistency(Consistency::LocalQuorum);
         for table in [

@@ -2,9 +2,8 @@
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
-use scylla::statement::{Consistency, SerialConsistency};
 
-use crate::peers::driver::session;
+use crate::peers::driver::{conditional, session};
 
 /// A session with its tables and statements.
 pub(crate) struct PairByHand {
@@ -25,12 +24,7 @@ impl PairByHand {
             session.query_unpaged(text, ()).await.unwrap();
         }
         session.await_schema_agreement().await.unwrap();
-        let prepare = async |text: &str| {
-            let mut statement = session.prepare(text).await.unwrap();
-            statement.set_consistency(Consistency::LocalQuorum);
-            statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
-            statement
-        };
+        let prepare = async |text: &str| conditional(&session, text).await;
         Self {
             claim: prepare("INSERT INTO hand_emails (email, id) VALUES (?, ?) IF NOT EXISTS").await,
             insert: prepare("INSERT INTO hand_users (id, email, name) VALUES (?, ?, ?) IF NOT EXISTS").await,

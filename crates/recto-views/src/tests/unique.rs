@@ -648,29 +648,27 @@ fn two_keep_a_records_value_and_another_wants_it() {
     config.holds("kept by two, wanted by another");
 }
 
-/// Two who put one record take the value for it, each from the other.
-#[test]
-fn two_give_a_record_a_value_that_another_wants() {
-    let config = Config {
+/// Two writers of one record that has no value yet, and one of another.
+fn given_by_two(inserts: bool) -> Config {
+    Config {
         first: None,
+        inserts,
         crashes: usually(0, 1),
         losses: usually(1, 2),
         ..beside(true, true)
-    };
-    config.holds("given by two, wanted by another");
+    }
+}
+
+/// Two who put one record take the value for it, each from the other.
+#[test]
+fn two_give_a_record_a_value_that_another_wants() {
+    given_by_two(false).holds("given by two, wanted by another");
 }
 
 /// The same, where one of them must not find it there.
 #[test]
 fn two_insert_a_record_with_a_value_that_another_wants() {
-    let config = Config {
-        first: None,
-        inserts: true,
-        crashes: usually(0, 1),
-        losses: usually(1, 2),
-        ..beside(true, true)
-    };
-    config.holds("inserted by two, wanted by another");
+    given_by_two(true).holds("inserted by two, wanted by another");
 }
 
 /// The records that are there get their claims while others are written.
