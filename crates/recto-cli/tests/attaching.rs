@@ -184,7 +184,7 @@ fn a_table_that_is_there_is_attached_served_and_paged() {
     let told = recto(folder.path(), &forget).done();
     assert!(told.contains("stays as it is"), "{told}");
     let none = recto(folder.path(), &forget);
-    assert!(none.code != 0 && none.err.contains("flights"), "{}", none.err);
+    assert!(none.code != 0 && none.out.contains("flights"), "{}", none.out);
 }
 
 /// Asks for a page until it is answered with this status; the text of the answer.

@@ -77,7 +77,7 @@ Examples:
   recto apply                                  shows what would change, asks, and does it
   recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
   recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
-  recto apply --remove orders                  removes a collection that the file does not name; needs no file
+  recto apply --remove orders                  removes a collection that no file names
   recto apply --rate 20000                     leaves room for others while new views are filled";
 
 /// Arguments of `recto apply`.
