@@ -2,11 +2,11 @@
 //! do next.
 //!
 //! ```text
-//!            ┌── lost, or of a newer schema ◄────────────────┐
-//!            ▼                                               │
+//!            ┌── lost, or of a newer schema ◄───────────────────┐
+//!            ▼                                                  │
 //!  Begin ► look (read ‖ intent) [► claims] ► conditional write ─┼─ applied ► entries, releases ► settled, answered
-//!                                                ▲     │     │
-//!                                                └─ unknown  └─ cannot be told, or out of time ► resolve
+//!                                                   ▲     │     │
+//!                                                   └─ unknown  └─ cannot be told, or out of time ► resolve
 //! ```
 //!
 //! Unique values that the record is to have and has not are claimed on the way (`write/claiming.rs`).

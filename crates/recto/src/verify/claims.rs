@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::{Cells, RowRef, RowSet, Table};
-use recto_store::{PointRead, ReadOptions};
+use recto_model::{Cells, RowRef};
 use recto_views::collection::KeyCells;
-use recto_views::{ClaimsTable, EntryKey, Token};
+use recto_views::{ClaimsTable, EntryKey, Token, ViewNumber};
 
-use super::Verification;
+use super::{Steps, Verification};
 use crate::core::CollectionCore;
 use crate::error::{ErrorKind, Result};
 use crate::pace::Pace;
 use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
-use crate::writes::{claim_as_it_is, claims_of, release_unheld};
+use crate::writes::{claim_as_it_is, claims_of, get, release_unheld};
 
 /// Rows read at a time.
 const STEP_ROWS: u32 = 1_000;
@@ -76,8 +75,8 @@ impl<'a> Claims<'a> {
                 left_out.push(format!("{view} of collection {name}: it is building"));
                 continue;
             }
-            let tables = core.viewed.iter().flat_map(|viewed| viewed.views.claims_tables());
-            let table = tables.into_iter().find(|table| table.number().0 == kept.number);
+            let viewed = core.viewed.as_deref();
+            let table = viewed.and_then(|viewed| viewed.views.claims_table(ViewNumber(kept.number)));
             let Some(table) = table else { continue };
             let mut one = VerifiedView {
                 collection: name.clone(),
@@ -100,36 +99,31 @@ impl<'a> Claims<'a> {
         };
         let mut pace = Pace::new(self.how.rows_per_second, &shared.environment);
         let mut rows = 0;
-        for range in shared.store.snapshot()?.token_ranges(table, 1).await? {
-            let mut after = None;
-            loop {
-                let (step, options) = (pace.step_rows(STEP_ROWS), ReadOptions::default());
-                let snapshot = shared.store.snapshot()?;
-                let read = snapshot
-                    .scan(table, &range, after.as_ref(), step, &options)
-                    .await?;
-                drop(snapshot);
-                let pairs = read.rows.iter().map(|row| self.pair(claims, side, row));
-                let pairs: Vec<Pair> = pairs.filter_map(Result::transpose).collect::<Result<_>>()?;
-                match side {
-                    Side::Records => found.records += pairs.len() as u64,
-                    Side::Claims => found.entries += pairs.len() as u64,
-                }
-                self.judge(claims, side, pairs, found).await?;
-                rows += read.rows.len() as u64;
-                (self.progress)(ViewProgress {
-                    collection: found.collection.clone(),
-                    view: found.view.clone(),
-                    step: "verifying".to_owned(),
-                    rows,
-                    ..ViewProgress::default()
-                });
-                tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
-                after = read.next;
-                if after.is_none() {
-                    break;
-                }
+        let steps = Steps {
+            snapshot: shared.store.snapshot()?,
+            table: Arc::clone(table),
+            options: shared.read_options(),
+            rows: pace.step_rows(STEP_ROWS),
+            is_remote: shared.store.limits().remote,
+        };
+        let mut steps = steps.all().await?;
+        while let Some((_, read)) = steps.try_next().await? {
+            let pairs = read.rows.iter().map(|row| self.pair(claims, side, row));
+            let pairs: Vec<Pair> = pairs.filter_map(Result::transpose).collect::<Result<_>>()?;
+            match side {
+                Side::Records => found.records += pairs.len() as u64,
+                Side::Claims => found.entries += pairs.len() as u64,
             }
+            self.judge(claims, side, pairs, found).await?;
+            rows += read.rows.len() as u64;
+            (self.progress)(ViewProgress {
+                collection: found.collection.clone(),
+                view: found.view.clone(),
+                step: "verifying".to_owned(),
+                rows,
+                ..ViewProgress::default()
+            });
+            tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
         }
         Ok(())
     }
@@ -210,7 +204,7 @@ impl<'a> Claims<'a> {
         let Some((partition, _)) = pair.claim.key.in_table(claims.table()) else {
             return Ok(false);
         };
-        let rows = self.get(claims.table(), partition).await?;
+        let rows = get(self.core, claims.table(), &partition).await?;
         let is_of = |row: RowRef<'_>| {
             let is_of_token = pair.token.is_none() || claims.token(row) == pair.token;
             is_of_token && claims.owner(row).as_ref() == Some(&pair.record)
@@ -220,27 +214,12 @@ impl<'a> Claims<'a> {
 
     /// Whether the record has the values that the claim is of.
     async fn has_values(&self, claims: &ClaimsTable, side: Side, pair: &Pair) -> Result<bool> {
-        let rows = self.get(&self.core.base().table, pair.record.clone()).await?;
+        let rows = get(self.core, &self.core.base().table, &pair.record).await?;
         let Some(row) = rows.iter().next() else {
             return Ok(false);
         };
         let has = self.claimed(claims, side, row)?;
         Ok(has.is_some_and(|has| has.claim == pair.claim))
-    }
-
-    async fn get(&self, table: &Arc<Table>, partition: Cells) -> Result<RowSet> {
-        let shared = &self.core.shared;
-        let read = PointRead {
-            table: Arc::clone(table),
-            partition,
-            clustering: Cells::new(),
-        };
-        let read = shared
-            .store
-            .snapshot()?
-            .get(&read, &shared.read_options())
-            .await?;
-        Ok(read.rows)
     }
 
     /// Tells of what is wrong, and mends it.

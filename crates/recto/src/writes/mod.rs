@@ -22,7 +22,7 @@ use recto_views::Arranged;
 
 pub use change::Changed;
 pub(crate) use change::{
-    Transacting, change, exists_unseen, not_changed, refusal_of, refused_by, transact, unfit,
+    Transacting, change, exists_unseen, get, not_changed, refusal_of, refused_by, transact, unfit,
 };
 pub(crate) use claims::{claim_as_it_is, claims_of, has_claims, release_unheld, without_holder};
 use ground::Ground;
