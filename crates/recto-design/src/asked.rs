@@ -43,13 +43,13 @@ struct File {
     query: Vec<Spanned<Entry>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
     name: Option<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     filter: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     order_by: String,
     per_day: Option<u64>,
 }
@@ -119,6 +119,26 @@ pub fn parse_queries(text: &str) -> Result<Vec<Asked>, DesignError> {
     Ok(queries)
 }
 
+/// Queries as a file of them, which [`parse_queries`] reads.
+pub fn queries_text(queries: &[Asked]) -> String {
+    #[derive(Serialize)]
+    struct Entries {
+        query: Vec<Entry>,
+    }
+    let entry = |asked: &Asked| Entry {
+        name: Some(asked.name.clone()),
+        filter: asked.filter.clone(),
+        order_by: asked.order_by.clone(),
+        per_day: asked.per_day,
+    };
+    let query: Vec<Entry> = queries.iter().map(entry).collect();
+    if query.is_empty() {
+        return String::new();
+    }
+    // Texts and numbers below 2^63, as counts are, always are TOML.
+    toml::to_string(&Entries { query }).unwrap_or_default()
+}
+
 /// The line of a text at this offset, 1-based.
 fn line_of(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().iter().take(offset);
@@ -126,7 +146,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 /// What was asked of one collection, as a log tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Log {
     /// The queries, those asked most often first; as many as were wanted at most.
     pub queries: Vec<Asked>,
@@ -143,13 +163,64 @@ struct Line {
     order_by: Option<String>,
 }
 
+/// How often each query was asked, up to a number of different ones.
+#[derive(Debug)]
+pub struct Tally {
+    counts: BTreeMap<(String, String), u64>,
+    most_counted: usize,
+    uncounted: usize,
+}
+
+impl Tally {
+    /// Counts at most so many different queries; those that come first.
+    pub fn new(most_counted: usize) -> Self {
+        Self {
+            counts: BTreeMap::new(),
+            most_counted,
+            uncounted: 0,
+        }
+    }
+
+    /// Counts a query: its filter without values, and its sort.
+    pub fn count(&mut self, filter: String, order_by: String) {
+        let key = (filter, order_by);
+        if let Some(count) = self.counts.get_mut(&key) {
+            *count += 1;
+        } else if self.counts.len() < self.most_counted {
+            self.counts.insert(key, 1);
+        } else {
+            self.uncounted += 1;
+        }
+    }
+
+    /// The queries, the `most` that were asked most often.
+    pub fn log(&self, most: usize) -> Log {
+        let mut counted: Vec<_> = self.counts.iter().collect();
+        // Those asked equally often stay in the order of their texts.
+        counted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let left_out = counted.len().saturating_sub(most) + self.uncounted;
+        counted.truncate(most);
+        let queries = counted.into_iter().enumerate();
+        let queries = queries.map(|(index, ((filter, order_by), count))| Asked {
+            name: format!("q{}", index + 1),
+            filter: filter.clone(),
+            order_by: order_by.clone(),
+            per_day: Some(*count),
+            line: None,
+        });
+        Log {
+            queries: queries.collect(),
+            left_out,
+        }
+    }
+}
+
 /// Counts what was asked of a collection, line by line of a server's log in JSON, of which those count that say
 /// [`LOG_MESSAGE`].
 #[derive(Debug)]
 pub struct LogReader {
     collection: String,
-    counts: BTreeMap<(String, String), u64>,
-    uncounted: usize,
+    tally: Tally,
     lines: u64,
     in_json: u64,
 }
@@ -159,8 +230,7 @@ impl LogReader {
     pub fn new(collection: impl Into<String>) -> Self {
         Self {
             collection: collection.into(),
-            counts: BTreeMap::new(),
-            uncounted: 0,
+            tally: Tally::new(MAX_COUNTED),
             lines: 0,
             in_json: 0,
         }
@@ -176,18 +246,11 @@ impl LogReader {
             return;
         };
         self.in_json += 1;
-        if line.message.as_deref() != Some(LOG_MESSAGE)
-            || line.collection.as_deref() != Some(&self.collection)
+        if line.message.as_deref() == Some(LOG_MESSAGE)
+            && line.collection.as_deref() == Some(&self.collection)
         {
-            return;
-        }
-        let key = (line.filter.unwrap_or_default(), line.order_by.unwrap_or_default());
-        if let Some(count) = self.counts.get_mut(&key) {
-            *count += 1;
-        } else if self.counts.len() < MAX_COUNTED {
-            self.counts.insert(key, 1);
-        } else {
-            self.uncounted += 1;
+            self.tally
+                .count(line.filter.unwrap_or_default(), line.order_by.unwrap_or_default());
         }
     }
 
@@ -196,32 +259,16 @@ impl LogReader {
     /// # Errors
     /// Nothing was, or it is no such log.
     pub fn end(self, most: usize) -> Result<Log, DesignError> {
-        let collection = &self.collection;
-        if self.counts.is_empty() {
-            let wrong = |message: String| DesignError::new(DesignErrorKind::File, message);
-            return Err(if self.in_json == 0 && self.lines > 0 {
-                wrong("it is no log in JSON".into()).with_hint("start the server with log_format = \"json\"")
-            } else {
-                wrong(format!("it does not say what was asked of {collection}"))
-                    .with_hint("a server logs that at log_level = \"debug\"")
-            });
+        let log = self.tally.log(most);
+        if !log.queries.is_empty() {
+            return Ok(log);
         }
-        let mut counted: Vec<_> = self.counts.into_iter().collect();
-        // Those asked equally often stay in the order of their texts.
-        counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let left_out = counted.len().saturating_sub(most) + self.uncounted;
-        counted.truncate(most);
-        let queries = counted.into_iter().enumerate();
-        let queries = queries.map(|(index, ((filter, order_by), count))| Asked {
-            name: format!("q{}", index + 1),
-            filter,
-            order_by,
-            per_day: Some(count),
-            line: None,
-        });
-        Ok(Log {
-            queries: queries.collect(),
-            left_out,
+        let wrong = |message: String| DesignError::new(DesignErrorKind::File, message);
+        Err(if self.in_json == 0 && self.lines > 0 {
+            wrong("it is no log in JSON".into()).with_hint("start the server with log_format = \"json\"")
+        } else {
+            wrong(format!("it does not say what was asked of {}", self.collection))
+                .with_hint("a server logs that at log_level = \"debug\"")
         })
     }
 }
@@ -257,6 +304,19 @@ mod tests {
         assert!(refused("[[query]\n").starts_with("line 1: "));
         let long = "#".repeat(MAX_QUERIES_BYTES + 1);
         assert!(refused(&long).contains("1048576 bytes at most"));
+    }
+
+    #[test]
+    fn queries_are_written_as_they_are_read() {
+        let text = "[[query]]\nname = 'o\"clock'\nfilter = 'a = ? AND b >= ?'\nper_day = 7\n[[query]]\norder_by = '-b'\n";
+        let asked = |queries: Vec<Asked>| -> Vec<Asked> {
+            let without_line = |asked| Asked { line: None, ..asked };
+            queries.into_iter().map(without_line).collect()
+        };
+        let queries = parse_queries(text).unwrap();
+        let again = parse_queries(&queries_text(&queries)).unwrap();
+        assert_eq!(asked(again), asked(queries));
+        assert_eq!(queries_text(&[]), "");
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! | `cover` | the fewest groups of queries with a view each |
 //! | [`design`](mod@design) | all of it together, and what else could be had |
 //! | `alternatives` | what becomes of queries without a view |
+//! | `words` | what is said of it |
 //! | [`schema_text`] | a schema's text with views added |
 
 mod alternatives;
@@ -28,8 +29,9 @@ mod needs;
 mod samples;
 pub mod schema_text;
 pub mod shape;
+mod words;
 
-pub use asked::{Asked, Log, parse_log, parse_queries};
+pub use asked::{Asked, Log, Tally, parse_log, parse_queries, queries_text};
 pub use design::{Design, Instead, MAX_SHAPES, ProposedView, ServedQuery, Without, WithoutQuery, design};
 pub use error::{DesignError, DesignErrorKind};
 pub use schema_text::with_views;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use recto::LocalSession;
 
+use crate::asked::AskedQueries;
 use crate::stopping::Stopping;
 use crate::work::Upkeep;
 
@@ -13,20 +14,27 @@ pub struct App {
     session: LocalSession,
     upkeep: Arc<Upkeep>,
     stopping: Arc<Stopping>,
+    asked: Arc<AskedQueries>,
 }
 
 impl App {
     /// The app over an open store.
     pub fn new(session: LocalSession) -> Self {
-        Self::of_server(session, Arc::default(), Arc::default())
+        Self::of_server(session, Arc::default(), Arc::default(), Arc::default())
     }
 
     /// The app of a server that has work done, and stops.
-    pub(crate) fn of_server(session: LocalSession, upkeep: Arc<Upkeep>, stopping: Arc<Stopping>) -> Self {
+    pub(crate) fn of_server(
+        session: LocalSession,
+        upkeep: Arc<Upkeep>,
+        stopping: Arc<Stopping>,
+        asked: Arc<AskedQueries>,
+    ) -> Self {
         Self {
             session,
             upkeep,
             stopping,
+            asked,
         }
     }
 
@@ -40,5 +48,10 @@ impl App {
 
     pub(crate) fn stopping(&self) -> &Stopping {
         &self.stopping
+    }
+
+    /// What was asked of each collection since the server was started.
+    pub(crate) fn asked(&self) -> &AskedQueries {
+        &self.asked
     }
 }

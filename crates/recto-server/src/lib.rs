@@ -9,6 +9,7 @@
 //! | `rights` | what may be done, and by whom |
 //! | `access` | the session of who asks, for what they may |
 //! | `work` | what is being done with the store |
+//! | `asked` | what was asked of each collection, without values |
 //! | `app` | what all requests share |
 //! | `routes` | the routes together |
 //! | `problem` | errors as problem+json (RFC 9457) |
@@ -24,6 +25,7 @@
 pub mod access;
 mod api;
 mod app;
+mod asked;
 pub mod auth;
 pub mod config;
 mod console;

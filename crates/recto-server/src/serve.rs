@@ -25,6 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::app::App;
+use crate::asked::AskedQueries;
 use crate::auth::{RELOAD_INTERVAL, Tokens};
 use crate::config::{Config, permits};
 use crate::guard::{Guard, NoteRoute};
@@ -84,16 +85,18 @@ impl Server {
         };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
+        let asked = Arc::new(AskedQueries::default());
         let observer = Arc::new(Observer {
             environment: environment.clone(),
             metrics: Metrics::default(),
             traces: Traces::start(config),
             audit,
+            asked: Arc::clone(&asked),
             slow_query: config.slow_query,
         });
         let upkeep = Arc::new(Upkeep::new(config));
         let stopping = Arc::new(Stopping::default());
-        let app = App::of_server(session.clone(), Arc::clone(&upkeep), Arc::clone(&stopping));
+        let app = App::of_server(session.clone(), Arc::clone(&upkeep), Arc::clone(&stopping), asked);
         let routes = router(app).route_layer(NoteRoute);
         let readiness = Readiness::new(
             session.clone(),

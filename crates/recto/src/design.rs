@@ -27,8 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use recto_design::asked::{LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES};
+pub use recto_design::asked::{LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, Tally};
 pub use recto_design::{
     Asked, Design, DesignError, DesignErrorKind, Instead, Log, MAX_SHAPES, ProposedView, ServedQuery,
-    Without, WithoutQuery, design, filter_shape, parse_log, parse_queries, with_views,
+    Without, WithoutQuery, design, filter_shape, parse_log, parse_queries, queries_text, with_views,
 };

@@ -9,6 +9,7 @@
 //! | `home` | the collections |
 //! | `buckets` | the buckets that partitions are kept in, drawn |
 //! | `views` | the views of a collection, with their states |
+//! | `design` | which views its queries need |
 //! | `health` | how the store is: views, and who writes them |
 //! | `queues` | the queues, and what is done there |
 //! | `browse` | a page of records, and what is shown where there is none |
@@ -28,6 +29,7 @@ mod assets;
 mod browse;
 mod buckets;
 mod controls;
+mod design;
 mod export;
 mod filter;
 mod form;
@@ -66,6 +68,7 @@ pub(crate) fn routes() -> Router<App> {
         .route("/health", get(health::get))
         .route(&format!("{record}/views"), get(views::get))
         .route(&format!("{record}/buckets"), get(buckets::get))
+        .route(&format!("{record}/design"), get(design::get).post(design::ask))
         .route(&format!("{record}/export"), get(export::get))
         .route(&format!("{record}/record"), get(record::get))
         .route(&format!("{record}/new"), get(form::ask_new).post(form::new))

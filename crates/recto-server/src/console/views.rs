@@ -69,7 +69,12 @@ pub(super) async fn get(
             }
         }
         (list(collection, &views, &url))
-        p.ways { a.button data-key="u" href=(url.href()) { "← Back to the records" } }
+        p.ways {
+            a.button data-key="u" href=(url.href()) { "← Back to the records" }
+            @if access.reads_all_of(&url.collection) && collection.attached.is_none() {
+                a.button href=(url.action("design")) title="The fewest views for what is asked of it" { "Design" }
+            }
+        }
     };
     let layout = Layout {
         title: "Views",

@@ -23,8 +23,12 @@ pub(crate) use queues::QueueFigures;
 pub(crate) use request_id::{REQUEST_ID, RequestIds};
 pub(crate) use trace::{PageSpan, Parent, Traces};
 
-use recto::Environment;
+use std::sync::Arc;
 use std::time::Duration;
+
+use recto::Environment;
+
+use crate::asked::AskedQueries;
 
 /// Where what is seen goes.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(crate) struct Observer {
     pub(crate) metrics: Metrics,
     pub(crate) traces: Traces,
     pub(crate) audit: Audit,
+    /// What was asked of each collection.
+    pub(crate) asked: Arc<AskedQueries>,
     /// From when on a page is logged with its plan.
     pub(crate) slow_query: Duration,
 }

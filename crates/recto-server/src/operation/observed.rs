@@ -116,7 +116,7 @@ impl<S: Session> Observed<S> {
         if let Some(span) = span {
             span.end(collection, page.as_ref().map(told));
         }
-        self.log_asked(collection, request, page.as_ref().err());
+        self.note_asked(collection, request, page.as_ref().err());
         let page = page?;
         let (reply, rows) = told(&page);
         self.note(collection, request, reply, rows, started).await;
@@ -145,18 +145,19 @@ impl<S: Session> Observed<S> {
         }
     }
 
-    /// Logs the shape of a query that was answered, or that no view serves: filter and sort without values, for
+    /// Counts the shape of a query that was answered, or that no view serves, and logs it: filter and sort without values, for
     /// `recto design`.
-    fn log_asked(&self, collection: &str, request: &PageRequest, error: Option<&recto::Error>) {
+    fn note_asked(&self, collection: &str, request: &PageRequest, error: Option<&recto::Error>) {
         let is_told = error.is_none_or(|error| error.kind() == ErrorKind::NoPlan);
-        if !is_told || !tracing::enabled!(tracing::Level::DEBUG) {
+        let Some(context) = self.context.as_ref().filter(|_| is_told) else {
             return;
-        }
+        };
         let rows = self.rows.get(collection);
         let filters = rows.into_iter().chain([&request.filter]).map(String::as_str);
         // What was answered, or is not served, is filter text.
         let filter = filter_shape(filters).unwrap_or_default();
         let (order_by, is_served) = (&*request.order_by, error.is_none());
+        context.observer().asked.count(collection, &filter, order_by);
         tracing::debug!(collection, filter, order_by, is_served, "{LOG_MESSAGE}");
     }
 

@@ -5,6 +5,7 @@ mod access;
 mod browser;
 mod cassandra;
 mod changes;
+mod design;
 mod fixture;
 mod pages;
 mod queues;

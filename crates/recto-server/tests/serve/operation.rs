@@ -41,6 +41,40 @@ async fn metrics_say_what_was_done_and_hold_no_values() {
     assert!(!reply.body.contains("acme") && !reply.body.contains("absent"));
 }
 
+/// The console designs for what was asked, answered or not, of whoever asked and without values.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_is_designed_for() {
+    let served = serve(|_| {}).await;
+    let design = "/collections/orders/design";
+    assert!(served.get(design).await.body.contains("Nothing was asked of it"));
+    let records = "/v1/collections/orders/records?filter=";
+    for _ in 0..3 {
+        assert_eq!(
+            served
+                .get(&format!("{records}tenant%20%3D%20%22acme%22"))
+                .await
+                .status,
+            200
+        );
+    }
+    let unserved = format!("{records}total%20%3D%204.5&order_by=note");
+    assert_eq!(served.get(&unserved).await.status, 400);
+    assert_eq!(served.get(&format!("{records}shoe%20%3D%203")).await.status, 400);
+    let page = served.get(design).await;
+    assert_eq!(
+        page.status, 400,
+        "records that are overwritten have views by their key only"
+    );
+    for shown in [
+        "filter = &quot;tenant = ?&quot;",
+        "per_day = 3",
+        "filter = &quot;total = ?&quot;",
+    ] {
+        assert!(page.body.contains(shown), "{shown}\n{}", page.body);
+    }
+    assert!(!page.body.contains("acme") && !page.body.contains("shoe"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_for_who_sees_everything() {
     let grants = [

@@ -1,6 +1,6 @@
 //! What is said of a design.
 
-use recto::design::{Design, Instead, ProposedView, ServedQuery};
+use recto::design::{Design, ProposedView, ServedQuery};
 use serde_json::{Value as Json, json};
 
 use crate::console::{Console, Tone};
@@ -27,7 +27,7 @@ impl Report<'_> {
         let title = console.paint(Tone::Strong, &printable(&design.collection));
         console.line(format_args!(
             "{title}  {}",
-            console.paint(Tone::Hint, &self.summary())
+            console.paint(Tone::Hint, &design.summary())
         ))?;
         if let Some(left_out) = self.left_out.filter(|number| *number > 0) {
             let left_out = counted(left_out as u64, "query", "queries");
@@ -54,29 +54,10 @@ impl Report<'_> {
         self.write_remarks(console)
     }
 
-    /// How many queries there are, and how many views they want.
-    fn summary(&self) -> String {
-        let design = self.design;
-        let queries = counted(design.queries.len() as u64, "query", "queries");
-        let views = counted(design.views.len() as u64, "view", "views");
-        match (design.views.is_empty(), design.is_minimal) {
-            (true, _) => format!("{queries}, all served as it is"),
-            (false, true) => format!("{queries}, {views} to add; fewer do not serve them all"),
-            (false, false) => {
-                format!("{queries}, {views} to add; there may be fewer that do, which were not found")
-            }
-        }
-    }
-
     /// Write amplification.
     fn written(&self) -> String {
         let (before, after) = (self.design.tables_before as u64, self.design.tables_after as u64);
-        let tables = |number| counted(number, "table", "tables");
-        let written = if before == after {
-            format!("{}, as before", tables(after))
-        } else {
-            format!("{} instead of {}", tables(after), grouped(before))
-        };
+        let written = self.design.written();
         match self.row_bytes {
             Some(row) if before == after => format!("{written}: {}", bytes(after.saturating_mul(row))),
             Some(row) => {
@@ -148,7 +129,7 @@ fn queries(queries: &[ServedQuery], of_log: bool) -> Columns {
             false,
             column(|query| if query.is_new { "new" } else { "" }.to_owned()),
         ),
-        ("how", false, column(how)),
+        ("how", false, column(ServedQuery::how)),
     ];
     if queries.iter().any(|query| query.asked.per_day.is_some()) {
         let header = if of_log { "asked" } else { "a day" };
@@ -161,17 +142,6 @@ fn queries(queries: &[ServedQuery], of_log: bool) -> Columns {
     columns.push(("filter", false, column(|query| query.asked.filter.clone())));
     columns.push(("order_by", false, column(|query| query.asked.order_by.clone())));
     columns
-}
-
-fn how(query: &ServedQuery) -> String {
-    let mut how = query.shape.clone();
-    if query.sources > 1 {
-        how.push_str(&format!(" of {}", query.sources));
-    }
-    if !query.looked_up.is_empty() {
-        how.push_str(&format!(", {} looked up", query.looked_up.join(", ")));
-    }
-    how
 }
 
 fn views(views: &[ProposedView]) -> Columns {
@@ -190,26 +160,11 @@ fn alternatives(design: &Design) -> Columns {
     for (view, one) in rows {
         views.push(view.clone());
         names.push(one.query.clone());
-        then.push(shown(&one.instead));
+        then.push(one.instead.to_string());
     }
     vec![
         ("without", false, views),
         ("query", false, names),
         ("then", false, then),
     ]
-}
-
-fn shown(instead: &Instead) -> String {
-    match instead {
-        Instead::Served { view } => format!("served by {view}"),
-        Instead::Intersect { views } => format!("served by {} together", views.join(" and ")),
-        Instead::Residual { view, fields } => {
-            format!("{} row by row in {view}", fields.join(", "))
-        }
-        Instead::Merge { view, fields } => {
-            format!("merge over {} of {view}", fields.join(", "))
-        }
-        Instead::Refused => "refused".to_owned(),
-        _ => "something else".to_owned(),
-    }
 }

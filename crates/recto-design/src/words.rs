@@ -1,0 +1,62 @@
+//! What is said of a design, wherever it is shown.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::design::{Design, Instead, ServedQuery};
+
+impl Design {
+    /// How many queries there are and how many views they want, in one line.
+    pub fn summary(&self) -> String {
+        let queries = counted(self.queries.len(), "query", "queries");
+        let views = counted(self.views.len(), "view", "views");
+        match (self.views.is_empty(), self.is_minimal) {
+            (true, _) => format!("{queries}, all served as it is"),
+            (false, true) => format!("{queries}, {views} to add; fewer do not serve them all"),
+            (false, false) => {
+                format!("{queries}, {views} to add; there may be fewer that do, which were not found")
+            }
+        }
+    }
+
+    /// How many tables a record is written to, before and after.
+    pub fn written(&self) -> String {
+        let after = counted(self.tables_after, "table", "tables");
+        if self.tables_before == self.tables_after {
+            format!("{after}, as before")
+        } else {
+            format!("{after} instead of {}", self.tables_before)
+        }
+    }
+}
+
+impl ServedQuery {
+    /// How its pages are found: `merge of 2, price looked up`.
+    pub fn how(&self) -> String {
+        let mut how = self.shape.clone();
+        if self.sources > 1 {
+            how.push_str(&format!(" of {}", self.sources));
+        }
+        if !self.looked_up.is_empty() {
+            how.push_str(&format!(", {} looked up", self.looked_up.join(", ")));
+        }
+        how
+    }
+}
+
+impl Display for Instead {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Served { view } => write!(out, "served by {view}"),
+            Self::Intersect { views } => write!(out, "served by {} together", views.join(" and ")),
+            Self::Residual { view, fields } => write!(out, "{} row by row in {view}", fields.join(", ")),
+            Self::Merge { view, fields } => write!(out, "merge over {} of {view}", fields.join(", ")),
+            Self::Refused => out.write_str("refused"),
+        }
+    }
+}
+
+/// A number of things: `1 view`, `2 views`. Designs have few of each.
+fn counted(number: usize, singular: &str, plural: &str) -> String {
+    let noun = if number == 1 { singular } else { plural };
+    format!("{number} {noun}")
+}

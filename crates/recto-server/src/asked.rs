@@ -1,0 +1,40 @@
+//! The shapes of what was asked of each collection since the server was started, for the console's page of views.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use recto::design::{Log, MAX_SHAPES, Tally};
+
+/// The most different queries of a collection that are counted.
+const MAX_TALLIED: usize = 256;
+/// The longest shape that is counted, filter and sort, in bytes: no people's list asks for more.
+const MAX_TALLIED_BYTES: usize = 1 << 10;
+
+/// How often each query was asked, by collection.
+#[derive(Debug, Default)]
+pub(crate) struct AskedQueries {
+    by_collection: Mutex<BTreeMap<String, Tally>>,
+}
+
+impl AskedQueries {
+    /// Counts a query of a collection that there is.
+    pub(crate) fn count(&self, collection: &str, filter: &str, order_by: &str) {
+        if filter.len() + order_by.len() > MAX_TALLIED_BYTES {
+            return;
+        }
+        let mut tallies = self.by_collection.lock().unwrap_or_else(PoisonError::into_inner);
+        if !tallies.contains_key(collection) {
+            tallies.insert(collection.to_owned(), Tally::new(MAX_TALLIED));
+        }
+        if let Some(tally) = tallies.get_mut(collection) {
+            tally.count(filter.to_owned(), order_by.to_owned());
+        }
+    }
+
+    /// What was asked of a collection most often.
+    pub(crate) fn of(&self, collection: &str) -> Log {
+        let tallies = self.by_collection.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = tallies.get(collection).map(|tally| tally.log(MAX_SHAPES));
+        log.unwrap_or_default()
+    }
+}

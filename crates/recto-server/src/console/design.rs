@@ -1,0 +1,258 @@
+//! `/collections/{collection}/design`: which views a collection needs for the queries that it is asked: what this server was asked since it was
+//! started, or queries that are typed in.
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use maud::{Markup, html};
+use recto::design::{
+    Asked, Design, DesignError, ProposedView, ServedQuery, design, parse_queries, queries_text,
+};
+use recto::schema::Collection;
+use recto::{Error, ErrorKind};
+
+use super::layout::{Failure, Layout, page, problem_panel};
+use super::page_url::{PageUrl, first, parameters};
+use super::text::{counted, grouped, is_plain, lines};
+use crate::access::{Access, Operation};
+use crate::app::App;
+use crate::problem::Problem;
+
+/// What the form names its text by.
+const QUERIES: &str = "queries";
+/// How high its text is, in lines.
+const MIN_LINES: usize = 8;
+const MAX_LINES: usize = 24;
+
+/// The views for what was asked.
+pub(super) async fn get(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+) -> Result<Response, Failure> {
+    let log = app.asked().of(&name);
+    answer(&app, &access, &name, &queries_text(&log.queries), log.left_out).await
+}
+
+/// The views for what was typed in.
+pub(super) async fn ask(
+    State(app): State<App>,
+    Extension(access): Extension<Access>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Response, Failure> {
+    let sent = parameters(&body);
+    let text = lines(first(&sent, QUERIES).unwrap_or_default());
+    answer(&app, &access, &name, &text, 0).await
+}
+
+async fn answer(
+    app: &App,
+    access: &Access,
+    name: &str,
+    text: &str,
+    left_out: usize,
+) -> Result<Response, Failure> {
+    access.granted_operation(name, Operation::Read)?;
+    // Others' queries, and what their tokens add to these, are for who may read all there is.
+    if !access.reads_all_of(name) {
+        return Err(Problem::forbidden(name, Operation::Read).into());
+    }
+    let schema = access.session_over(app.session(), [])?.schema().await?;
+    let collection = schema
+        .collection(name)
+        .ok_or_else(|| Problem::no_collection(name))?;
+    if let Some(table) = &collection.attached {
+        let message = format!("collection {name} has no views: it is attached to table {table}");
+        let error = Error::new(ErrorKind::NotOffered, message);
+        return Err(error
+            .with_hint("copy it into a collection of its own, which may have views")
+            .into());
+    }
+    let designed = if text.trim().is_empty() {
+        None
+    } else {
+        Some(designed(collection.as_ref().clone(), text.to_owned()).await)
+    };
+    let url = PageUrl {
+        collection: name.to_owned(),
+        ..PageUrl::default()
+    };
+    let content = content(&url, text, left_out, designed.as_ref());
+    let layout = Layout {
+        title: "Design",
+        trail: vec![
+            (name.to_owned(), Some(url.href())),
+            ("Views".to_owned(), Some(url.action("views"))),
+            ("Design".to_owned(), None),
+        ],
+        fills_window: false,
+    };
+    let status = match &designed {
+        Some(Err(problem)) => problem.status,
+        _ => StatusCode::OK,
+    };
+    Ok(page(status, &layout, &content))
+}
+
+/// The search takes up to seconds, of a thread that answers nobody meanwhile.
+async fn designed(collection: Collection, text: String) -> Result<Design, Problem> {
+    let work = move || design(&collection, &parse_queries(&text)?);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(designed) => designed.map_err(problem),
+        Err(error) => Err(Problem::internal(format!("the design broke off: {error}"))),
+    }
+}
+
+fn problem(error: DesignError) -> Problem {
+    let problem = Problem::new(
+        StatusCode::BAD_REQUEST,
+        "invalid-queries",
+        "There are no views for these queries",
+        error.to_string(),
+    );
+    match error.hint {
+        Some(hint) => problem.with_hint(hint),
+        None => problem,
+    }
+}
+
+fn content(url: &PageUrl, text: &str, left_out: usize, designed: Option<&Result<Design, Problem>>) -> Markup {
+    html! {
+        div.heading {
+            div {
+                h1 { "Views for the queries of " (url.collection) }
+                p.arrangement {
+                    @match designed {
+                        Some(Ok(design)) => (design.summary()),
+                        _ => "The fewest views with which each query is served without checking rows one by one.",
+                    }
+                }
+            }
+        }
+        @match designed {
+            Some(Ok(design)) => (report(design, left_out)),
+            Some(Err(problem)) => (problem_panel(problem)),
+            None => p.notice role="status" { "Nothing was asked of it since this server was started. Type in what will be." },
+        }
+        (form(url, text))
+        p.ways { a.button data-key="u" href=(url.action("views")) { "← Back to the views" } }
+    }
+}
+
+fn report(design: &Design, left_out: usize) -> Markup {
+    html! {
+        section.health {
+            h2 { "Queries" }
+            (queries(&design.queries))
+            @if left_out > 0 {
+                p.dim { (counted(left_out as u64, "more query", "more queries")) ", asked seldomer, not designed for" }
+            }
+        }
+        @if !design.views.is_empty() {
+            section.health {
+                h2 { "Views to add" }
+                (views(&design.views))
+                p.dim { "Put them into the schema and run " code { "recto apply" } ": they are built while the collection is in use." }
+            }
+        }
+        section.health {
+            h2 { "What a record is written to" }
+            p { (design.written()) }
+        }
+        @if !design.alternatives.is_empty() {
+            section.health {
+                h2 { "What becomes of queries without one of them" }
+                (alternatives(design))
+                p.dim { "Row by row: with allow_residual. Merge over a field: if the filter lists its values, as an OR of equalities." }
+            }
+        }
+        @if !design.unused.is_empty() {
+            section.health {
+                h2 { "Views that serve none of these queries" }
+                p { (design.unused.join(", ")) }
+            }
+        }
+        @if let Some(instead) = &design.from_nothing {
+            section.health {
+                h2 { "Begun anew, " (counted(instead.len() as u64, "view", "views")) " would do in the place of all" }
+                (views(instead))
+            }
+        }
+    }
+}
+
+fn queries(queries: &[ServedQuery]) -> Markup {
+    let is_counted = queries.iter().any(|query| query.asked.per_day.is_some());
+    html! {
+        div.rows tabindex="0" role="region" aria-label="Queries" {
+            table {
+                thead { tr {
+                    th scope="col" { "Query" } th scope="col" { "Filter" } th scope="col" { "Sort" }
+                    @if is_counted { th.number scope="col" { "Asked" } }
+                    th scope="col" { "Served by" } th scope="col" { "How" }
+                } }
+                tbody {
+                    @for query in queries {
+                        @let Asked { name, filter, order_by, per_day, .. } = &query.asked;
+                        tr {
+                            td { (name) }
+                            td { @if filter.is_empty() { span.dim { "all" } } @else { code { (filter) } } }
+                            td.sort { code { (order_by) } }
+                            @if is_counted { td.number { @if let Some(asked) = per_day { (grouped(*asked)) } } }
+                            td { (query.view) @if query.is_new { span.mark { "new" } } }
+                            td { (query.how()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn views(views: &[ProposedView]) -> Markup {
+    html! {
+        ul.collections {
+            @for view in views {
+                li {
+                    h3 { (view.name) }
+                    p.arrangement { (view.arrangement) span.dim { " · serves " (view.serves.join(", ")) } }
+                    pre.declaration tabindex="0" { code { (view.declaration.trim_end()) } }
+                }
+            }
+        }
+    }
+}
+
+fn alternatives(design: &Design) -> Markup {
+    html! {
+        div.rows tabindex="0" role="region" aria-label="Alternatives" {
+            table {
+                thead { tr { th scope="col" { "Without" } th scope="col" { "Query" } th scope="col" { "Then" } } }
+                tbody {
+                    @for without in &design.alternatives {
+                        @for query in &without.queries {
+                            tr { td { (without.view) } td { (query.query) } td { (query.instead) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn form(url: &PageUrl, text: &str) -> Markup {
+    let height = (text.lines().count() + 1).clamp(MIN_LINES, MAX_LINES);
+    let shown = if is_plain(text) { text } else { "" };
+    html! {
+        form.queries method="post" action=(url.action("design")) {
+            h2 { label for="queries" { "Ask for others" } }
+            textarea #queries name=(QUERIES) rows=(height) spellcheck="false" autocapitalize="off"
+                    placeholder="[[query]]\nfilter = 'status = ? AND created >= ?'\norder_by = \"-created\"" { (shown) }
+            p.dim { "In the words of HTTP, with ? for any value." }
+            p.ways { button.primary type="submit" { "Design" } }
+        }
+    }
+}
