@@ -82,7 +82,7 @@ impl Plans {
     fn add_intersecting(&mut self, plans: Vec<Plan>, is_sorted: bool) {
         for plan in plans {
             // Without a sort it takes nobody's place but that of one in its own order.
-            let is_worse = |other: &Arc<Plan>| other.rejects_many() && other.identity == plan.identity;
+            let is_worse = |other: &Arc<Plan>| rank(other) > rank(&plan) && other.identity == plan.identity;
             let place = self.plans.iter().position(is_worse).filter(|_| !is_sorted);
             let place = place.unwrap_or(self.plans.len());
             self.plans.insert(place, Arc::new(plan));
@@ -155,12 +155,14 @@ pub fn plan(
     })
 }
 
-/// How much a plan reads in vain: nothing, rows at the edges of what it reads, rows of one view that are not in another, or any.
+/// How much a plan reads in vain: nothing, rows at the edges of what it reads, rows of one view that are not in another, or any; of
+/// several views fewer than of one.
 fn rank(plan: &Plan) -> u8 {
     match (plan.rejects_many(), plan.views.is_empty()) {
         (false, true) => u8::from(!plan.residual.is_empty()),
         (false, false) => 2,
-        (true, _) => 3,
+        (true, false) => 3,
+        (true, true) => 4,
     }
 }
 
@@ -384,30 +386,33 @@ pub fn serves(
     }
     check_records(collection, arrangement, query, wishes).ok()?;
     let laid_out = lay_out(collection, arrangement, query, wishes.allow_residual).ok()?;
-    let residual = laid_out.residual.iter().filter(|one| !one.is_of_edges());
-    let residual = residual.flat_map(Residual::fields);
-    Some(Serves {
-        order: laid_out
-            .order
-            .iter()
-            .filter_map(|term| arrangement.field_of(term.column))
-            .collect(),
-        residual: residual.copied().collect(),
-    })
+    Some(Serves::new(arrangement, &laid_out.order, &laid_out.residual))
 }
 
-/// What several arrangements serve of a query together, if they do and none does alone: all its conditions.
+/// What several arrangements serve of a query together, if they do and none does alone.
 pub fn serve_together(
     collection: &Collection,
     arrangements: &[Arc<Arrangement>],
     query: &Query,
     wishes: &Wishes<'_>,
 ) -> Option<Serves> {
-    let order = intersecting::serve(collection, arrangements, query, wishes)?;
-    Some(Serves {
-        order,
-        residual: Vec::new(),
-    })
+    let query = Arc::new(query.clone());
+    let plans = intersecting::plans(collection, arrangements, &query, wishes);
+    let plan = plans.first()?;
+    Some(Serves::new(&plan.arrangement, &plan.order, &plan.residual))
+}
+
+impl Serves {
+    fn new(arrangement: &Arrangement, order: &[OrderTerm], residual: &[Residual]) -> Self {
+        let residual = residual.iter().filter(|one| !one.is_of_edges());
+        Self {
+            order: order
+                .iter()
+                .filter_map(|term| arrangement.field_of(term.column))
+                .collect(),
+            residual: residual.flat_map(Residual::fields).copied().collect(),
+        }
+    }
 }
 
 /// The columns of an arrangement's partition that a query does not pin.
@@ -1259,6 +1264,12 @@ order = ["at"]
         // Without a sort the first decides the order, though it checks rows.
         let first = together(0, "size = 1 AND team = 2", "", &FREELY).expect("plans");
         assert_eq!(first[0], "by_team & by_size_at");
+        // What none of them serves is checked on the rows that they have in common.
+        let more = format!("{filter} AND note = \"n\"");
+        for sort in ["at desc", ""] {
+            let plans = together(0, &more, sort, &FREELY).expect("plans");
+            assert_eq!(plans, ["by_team & by_color", "by_team", "by_color"], "{sort}");
+        }
         let contradiction = together(
             0,
             "team = 1 AND color = \"red\" AND at > 2 AND at < 1",

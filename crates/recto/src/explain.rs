@@ -47,7 +47,7 @@ pub(crate) fn explain(
     };
     let store = &core.shared.store;
     let limit = if plan.shape == Shape::Intersect {
-        first_chunk_rows(spec.size + 1, core.is_remote())
+        first_chunk_rows(spec.size + 1, plan.views.len(), core.is_remote())
     } else {
         rows_at_once(plan, spec)
     };

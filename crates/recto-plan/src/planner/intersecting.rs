@@ -1,4 +1,5 @@
-//! Views that serve a query together, where none does alone: the records that are in the pieces of all of them.
+//! Views that serve a query together, where none does alone: the records that are in the pieces of all of them. What none of them serves
+//! is checked row by row, if that is allowed.
 //!
 //! What a view's leading columns pin is the same in all its rows; behind them rows stand in the order of the columns that
 //! follow. Where those are the same in several views, or exact reverses, a record stands at one position in all of them,
@@ -32,35 +33,10 @@ pub(super) fn plans(
     let members = members.filter_map(|one| Member::new(collection, one, query, wishes));
     let groups = groups(collection, query, members).into_iter();
     let plans = groups.filter_map(|group| {
-        let taken = cover(group.members, conditions.clone())?;
-        Some(plan(
-            collection,
-            group.identity,
-            lead_first(taken, wishes),
-            query,
-            wishes,
-        ))
+        let cover = cover(group.members, conditions.clone(), wishes.allow_residual)?;
+        Some(plan(collection, group.identity, cover, query, wishes))
     });
     plans.collect()
-}
-
-/// Whether some arrangements serve a query together, and none alone, as [`plans`] finds them; and the fields of their order.
-pub(super) fn serve(
-    collection: &Collection,
-    arrangements: &[Arc<Arrangement>],
-    query: &Query,
-    wishes: &Wishes<'_>,
-) -> Option<Vec<usize>> {
-    let query = Arc::new(query.clone());
-    let plan = plans(collection, arrangements, &query, wishes)
-        .into_iter()
-        .next()?;
-    let fields = plan.order.iter();
-    Some(
-        fields
-            .filter_map(|term| plan.arrangement.field_of(term.column))
-            .collect(),
-    )
 }
 
 /// All conditions of a query.
@@ -191,31 +167,39 @@ fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = 
     groups
 }
 
+/// Members that serve a query together.
+struct Cover {
+    taken: Vec<Member>,
+    /// The conditions that none of them serves.
+    left: Vec<Residual>,
+}
+
 /// The fewest members, about, that serve all conditions among them, two at least: each is the one that serves the most of
-/// those left, the first of such. Rounded conditions count as served.
-fn cover(mut members: Vec<Member>, mut left: Vec<Residual>) -> Option<Vec<Member>> {
+/// those left, the first of such. Rounded conditions count as served. Where some `may_be_left`, those that serve as many as there are.
+fn cover(mut members: Vec<Member>, mut left: Vec<Residual>, may_be_left: bool) -> Option<Cover> {
     let mut taken = Vec::new();
-    while !left.is_empty() {
+    while !left.is_empty() && taken.len() < MAX_INTERSECTED {
         let leaves = |member: &Member| left.iter().filter(|one| member.leaves(one)).count();
-        let best = (0..members.len()).min_by_key(|index| leaves(&members[*index]))?;
-        if leaves(&members[best]) == left.len() || taken.len() == MAX_INTERSECTED {
-            return None;
-        }
+        let best = (0..members.len()).min_by_key(|index| leaves(&members[*index]));
+        let Some(best) = best.filter(|best| leaves(&members[*best]) < left.len()) else {
+            break;
+        };
         let member = members.remove(best);
         left.retain(|one| member.leaves(one));
         taken.push(member);
     }
-    (taken.len() > 1).then_some(taken)
+    let is_served = left.is_empty() || may_be_left;
+    (is_served && taken.len() > 1).then_some(Cover { taken, left })
 }
 
 /// The member whose rows are the page's first: one that is verified, so that its base row says whether the record is to be
 /// shown; else one that has all fields.
-fn lead_first(mut members: Vec<Member>, wishes: &Wishes<'_>) -> Vec<Member> {
+fn lead_first(mut members: Vec<Member>, left: &[Residual], wishes: &Wishes<'_>) -> Vec<Member> {
     let is_worse = |index: &usize| {
         let arrangement = &members[*index].view.arrangement;
         (
             !arrangement.is_verified,
-            !lacked(arrangement, &[], wishes).is_empty(),
+            !lacked(arrangement, left, wishes).is_empty(),
         )
     };
     if let Some(lead) = (0..members.len()).min_by_key(is_worse) {
@@ -269,11 +253,13 @@ fn as_first(view: &Intersected, first: &Arrangement) -> Option<Vec<usize>> {
 fn plan(
     collection: &Collection,
     identity: QueryIdentity,
-    members: Vec<Member>,
+    cover: Cover,
     query: &Arc<Query>,
     wishes: &Wishes<'_>,
 ) -> Plan {
-    let residual = rounded(&members);
+    let members = lead_first(cover.taken, &cover.left, wishes);
+    let mut residual = rounded(&members);
+    residual.extend(cover.left);
     let lead = &members[0];
     let mut plan = Plan {
         arrangement: Arc::clone(&lead.view.arrangement),

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 
 use futures::future::try_join_all;
 use recto_model::{RowRef, RowSet};
+use recto_plan::plan::MAX_INTERSECTED;
 use recto_plan::{Position, Side, Travel};
 use recto_store::{ReadOptions, RowsRead};
 
@@ -145,7 +146,7 @@ pub(super) async fn read(
 pub(super) fn begin(reader: &Reader<'_>, want: u32, meter: &Meter) -> Vec<Walk> {
     let count = reader.plan.sources.len();
     let most = stage_rows(meter, count);
-    let chunk = first_chunk_rows(want, reader.remote).min(most);
+    let chunk = first_chunk_rows(want, count, reader.remote).min(most);
     let walk = |source| Walk {
         source,
         rows: no_rows(reader, source),
@@ -161,13 +162,14 @@ fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
     RowSet::new(reader.plan.views[source].arrangement.table.columns().len())
 }
 
-/// How many rows of each view are read at first, if so many are wanted.
-pub(crate) fn first_chunk_rows(want: u32, remote: bool) -> u32 {
-    if remote {
-        want.clamp(MIN_REMOTE_CHUNK_ROWS, MAX_CHUNK_ROWS)
-    } else {
-        FIRST_CHUNK_ROWS
+/// How many rows of each of so many views are read at first, if so many are wanted. Of a remote store a stage costs as much as some
+/// hundred rows: so as many as have the records that are wanted where each view has half of the rows of each other one.
+pub(crate) fn first_chunk_rows(want: u32, views: usize, remote: bool) -> u32 {
+    if !remote {
+        return FIRST_CHUNK_ROWS;
     }
+    let halved = views.clamp(1, MAX_INTERSECTED) - 1;
+    (want << halved).clamp(MIN_REMOTE_CHUNK_ROWS, MAX_CHUNK_ROWS)
 }
 
 fn least_rows(remote: bool) -> u32 {

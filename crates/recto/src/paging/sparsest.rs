@@ -107,8 +107,9 @@ impl Way<'_> {
             self.rows += walk[0].rows.len() as u32;
             return Ok(is_filled);
         }
+        let views = self.walks.len();
         for walk in &mut self.walks {
-            walk.chunk = first_chunk_rows(self.want, self.reader.remote);
+            walk.chunk = first_chunk_rows(self.want, views, self.reader.remote);
             walk.forget();
         }
         if !fill(self.reader, &mut self.walks, from, meter).await? {
@@ -178,7 +179,13 @@ impl Way<'_> {
         let missing = self.want.saturating_sub(self.found);
         let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
         let likely = u32::try_from(likely).unwrap_or(MAX_CHUNK_ROWS);
-        likely.clamp(first_chunk_rows(missing, self.reader.remote), MAX_CHUNK_ROWS)
+        // Where one more time is a round trip, half as many again, for that it is seldom just so many.
+        let likely = if self.reader.remote {
+            likely.saturating_add(likely / 2)
+        } else {
+            likely
+        };
+        likely.clamp(first_chunk_rows(missing, 1, self.reader.remote), MAX_CHUNK_ROWS)
     }
 
     /// Whether nothing lies beyond what was judged.

@@ -260,6 +260,7 @@ on_both_stores! { crate::SCHEMA;
         every_combination_is_served_by_views_of_a_field_each,
         key_fields_that_other_views_pin_are_no_part_of_the_order,
         a_cursor_goes_on_in_a_view_of_all_fields,
+        what_no_view_serves_is_checked_on_rows_that_all_have,
         what_matches_nothing_reads_little,
         a_budget_ends_it_at_what_is_decided,
         it_is_explained,
