@@ -114,6 +114,7 @@ pub mod queues;
 mod reach;
 mod record;
 mod recto;
+mod room;
 mod row_filter;
 mod runtime;
 mod scan;

@@ -7,11 +7,13 @@
 //! |---|---|
 //! | `begin` | what is copied, and whether the other store takes it |
 //! | `record` | records as they are read |
+//! | `room` | the room they take in buckets |
 //! | `write` | the same as they are written |
 //! | `sum` | what they add up to |
 
 mod begin;
 mod record;
+mod room;
 mod sum;
 mod write;
 
@@ -191,12 +193,14 @@ impl Copying<'_> {
         let rows_resumed = rows(&pieces);
         self.telling.lock().await.progress = CopyProgress {
             collection: self.source.definition.name.clone(),
-            step: "copying".to_owned(),
+            step: "looking".to_owned(),
             rows: rows_resumed,
             rows_resumed,
             done: pieces.iter().filter(|piece| piece.is_done).count() as u64,
             total: pieces.len() as u64,
         };
+        self.make_room(&pieces).await?;
+        "copying".clone_into(&mut self.telling.lock().await.progress.step);
         let left = pieces.into_iter().filter(|piece| !piece.is_done);
         let copied: Vec<BoxFuture<'_, Result<()>>> = left.map(|piece| self.copy(piece).boxed()).collect();
         stream::iter(copied)

@@ -24,6 +24,7 @@ use crate::beside::{Beside, Sent, send_if};
 use crate::catalog;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::room::{MAX_ROOM_TIME, ROOM_EACH, RoomMaking};
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Written;
 use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of, refused_by};
@@ -32,10 +33,6 @@ use crate::writes::{MAX_LOOKS, Transacting, busy, mutation, refusal_of, refused_
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most records of a step that are inserted side by side, where each is a change of its own.
 const MAX_CHANGES: usize = 64;
-/// Of so many rows one is told to the store, so that it makes room in buckets.
-const ROOM_EACH: u32 = 16;
-/// How long it is waited for that room; past that it is done with what there is.
-const MAX_ROOM_TIME: Duration = Duration::from_secs(60);
 /// The stamp of a row whose own is not known: any that is known is newer.
 const LEAST_STAMP: i64 = 1;
 
@@ -56,6 +53,10 @@ impl Target<'_> {
         if let Some(newest) = newest {
             // What is written there next is newer, whatever the clock says.
             self.0.shared.stamps.skip_to(Stamp(newest));
+        }
+        if RoomMaking::of(std::slice::from_ref(self.0)) == RoomMaking::Steps {
+            let some = records.0.iter().step_by(ROOM_EACH as usize).cloned();
+            self.make_room(&some.collect::<Vec<_>>(), ROOM_EACH).await?;
         }
         match (
             self.0.definition.writes,
@@ -88,7 +89,6 @@ impl Target<'_> {
             let mut writing = shared.writing_plainly(WRITE_TIMEOUT).await?;
             self.check_current()?;
             let writes = self.puts(records)?;
-            self.make_room(&writes).await;
             let options = WriteOptions {
                 row_by_row: false,
                 ..shared.load_options(WRITE_TIMEOUT, true)
@@ -145,16 +145,22 @@ impl Target<'_> {
         }
     }
 
-    /// Has the store make room for rows of tables that are kept in buckets. Where it fails they are written all the same, and cut later.
-    async fn make_room(self, writes: &[PartitionWrite]) {
-        let in_buckets = writes
-            .iter()
-            .filter(|write| write.table.options().buckets.is_some());
-        let sample: Vec<PartitionWrite> = in_buckets.step_by(ROOM_EACH as usize).cloned().collect();
-        if !sample.is_empty() {
-            let store = &self.0.shared.store;
-            drop(store.make_room(sample, ROOM_EACH, MAX_ROOM_TIME).await);
+    /// Has the store make room for records of which these are some, each for so many, in tables that are kept in buckets. Where it fails they are
+    /// written all the same, and cut later.
+    ///
+    /// # Errors
+    /// What is written of them cannot be made.
+    pub(super) async fn make_room(self, sample: &[Record], each: u32) -> Result<()> {
+        let mut writes = match self.0.definition.writes {
+            WriteMode::Update => self.transaction_of(sample)?.1,
+            WriteMode::Append | WriteMode::Overwrite => self.puts(sample)?,
+        };
+        writes.retain(|write| write.table.options().buckets.is_some());
+        if !writes.is_empty() {
+            let made = self.0.shared.store.make_room(writes, each, MAX_ROOM_TIME);
+            drop(made.await);
         }
+        Ok(())
     }
 
     #[cold]

@@ -62,13 +62,14 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::bucketed;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::room::RoomMaking;
 use crate::session::{LoadProgress, LoadReport, LoadRequest, Progress};
 use buffer::{Buffer, RefusedRow, WriteSizes};
 use checkpoint::{Checkpoint, State, Tally};
 use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
 use plan::LoadPlan;
 use rejects::RejectFile;
-use room::{RoomMaking, Rooms};
+use room::Rooms;
 use source::{Format, Source};
 pub use source::{check_load_file, check_load_name};
 use survey::Survey;
@@ -159,7 +160,7 @@ pub(crate) async fn load(
     let sizes = Sizes::of(buffer_bytes, limits);
     let (rooms, coming) = mpsc::channel(1);
     let making = RoomMaking::of(collections);
-    let survey = matches!(making, RoomMaking::File).then(|| Survey {
+    let survey = matches!(making, RoomMaking::Once).then(|| Survey {
         source: Arc::clone(&source),
         plan: Arc::clone(&plan),
         limits,
@@ -186,7 +187,7 @@ pub(crate) async fn load(
         stamp: state.stamp,
     });
     // If nobody takes what is coming, nobody waits for room.
-    let _rooms = matches!(making, RoomMaking::Buffers).then(|| Rooms::begin(Arc::clone(&writer), coming));
+    let _rooms = matches!(making, RoomMaking::Steps).then(|| Rooms::begin(Arc::clone(&writer), coming));
     let rows_resumed = state.rows;
     let mut load = Load {
         telling: Telling::new(progress, counters, source.bytes_total()),

@@ -1,10 +1,7 @@
-//! Room in buckets for rows that are about to be loaded: on Cassandra a cut that begins when a bucket is full takes longer than it takes to load
-//! the next one, and in the embedded store calls would wait for it one after the other.
-//!
-//! In the embedded store it is made for each buffer, by rows that are there anyway. Elsewhere it is made once, for the whole file ([`survey`](super::survey)).
+//! Room in buckets for rows that are about to be loaded: for each buffer, by rows that are there anyway, or once for the whole file
+//! ([`survey`](super::survey)).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use recto_store::{PartitionWrite, Stamp};
 use tokio::sync::mpsc;
@@ -16,16 +13,9 @@ use super::plan::LoadPlan;
 use super::whole::Writing;
 use super::write::ChunkWriter;
 use crate::catalog::Recorded;
-use crate::core::CollectionCore;
 use crate::error::Result;
+use crate::room::{MAX_ROOM_TIME, ROOM_EACH};
 use crate::viewed::Viewed;
-
-/// Of so many rows one is told to the store.
-pub(super) const ROOM_EACH: u32 = 16;
-
-/// How long a load waits for room; past that it makes do with what there is. A cut takes 20 s, and twice that before it where one is gone on with that
-/// somebody left half done.
-const MAX_ROOM_TIME: Duration = Duration::from_secs(180);
 
 /// Some of the rows that are about to be loaded.
 pub(super) struct Sampled {
@@ -35,29 +25,6 @@ pub(super) struct Sampled {
     pub(super) step: usize,
     /// For how many rows each of these stands.
     pub(super) each: u32,
-}
-
-/// How room is made for what a load writes.
-pub(super) enum RoomMaking {
-    /// Nothing is kept in buckets.
-    No,
-    /// For each buffer.
-    Buffers,
-    /// For the whole file, as cuts are waited for.
-    File,
-}
-
-impl RoomMaking {
-    pub(super) fn of(collections: &[Arc<CollectionCore>]) -> Self {
-        let mut arrangements = collections.iter().flat_map(|core| &core.arrangements);
-        let are_in_buckets = arrangements.any(|one| one.table.options().buckets.is_some());
-        let store = collections.first().and_then(|core| core.shared.buckets.as_ref());
-        match store.filter(|_| are_in_buckets) {
-            None => Self::No,
-            Some(store) if store.counts() => Self::Buffers,
-            Some(_) => Self::File,
-        }
-    }
 }
 
 /// Makes room for buffers, one after the other, until it is dropped: for one while that before it is written.

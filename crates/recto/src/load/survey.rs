@@ -9,16 +9,11 @@ use super::buffer::Buffer;
 use super::pipeline::{CancelOnDrop, Cancelled, blocking};
 use super::plan::LoadPlan;
 use super::records::{RecordBatch, Splitter};
-use super::room::{ROOM_EACH, Sampled};
+use super::room::Sampled;
 use super::rows::Converter;
 use super::source::{Format, Source};
 use crate::error::Result;
-
-/// Of how many times as many rows one is drawn when there are too many.
-const FEWER: u32 = 4;
-
-/// The most rows that are drawn, all collections together.
-const MAX_DRAWN_ROWS: u64 = 65_536;
+use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, is_drawn};
 
 /// The most memory of rows that are drawn, as a share of a buffer's.
 const DRAWN_SHARE: usize = 4;
@@ -54,7 +49,7 @@ impl Survey {
                         each,
                     });
                 }
-                each = each.saturating_mul(FEWER);
+                each = each.saturating_mul(ROOM_FEWER);
             }
         })
         .await
@@ -109,15 +104,7 @@ impl Drawing<'_> {
     }
 
     fn has_room(&self) -> bool {
-        self.buffer.entries() <= MAX_DRAWN_ROWS
+        self.buffer.entries() <= MAX_ROOM_ROWS
             && self.buffer.byte_len() <= self.survey.full_bytes / DRAWN_SHARE
     }
-}
-
-/// Whether a row is drawn: one of each so many that follow each other, not always the same of them, as what is in a file may take turns.
-fn is_drawn(row: u64, each: u32) -> bool {
-    let each = u64::from(each);
-    // The golden ratio's bits: multiples of it are spread evenly.
-    let drawn = (row / each).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    row % each == drawn % each
 }

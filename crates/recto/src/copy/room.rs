@@ -1,0 +1,105 @@
+//! A look at all that is to be copied, where cuts of buckets are waited for: so it is waited once, and not for what each step needs.
+
+use recto_store::ReadOptions;
+
+use super::record::{Record, Records};
+use super::write::Target;
+use super::{Copying, STEP_BYTES, STEP_ROWS};
+use crate::covered::Piece;
+use crate::error::Result;
+use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, RoomMaking, is_drawn};
+
+/// The most memory of records that are drawn.
+const MAX_DRAWN_BYTES: usize = 64 << 20;
+
+/// Some of the records.
+struct Drawn {
+    records: Vec<Record>,
+    bytes: usize,
+    /// For how many each of them stands.
+    each: u32,
+    /// How many were looked at.
+    seen: u64,
+}
+
+impl Copying<'_> {
+    /// Makes room for what is left of the collection, as much as can be.
+    ///
+    /// # Errors
+    /// The store that is copied from cannot be read.
+    pub(super) async fn make_room(&self, pieces: &[Piece]) -> Result<()> {
+        if RoomMaking::of(std::slice::from_ref(&self.target)) != RoomMaking::Once {
+            return Ok(());
+        }
+        let mut drawn = Drawn {
+            records: Vec::new(),
+            bytes: 0,
+            each: ROOM_EACH,
+            seen: 0,
+        };
+        for piece in pieces.iter().filter(|piece| !piece.is_done) {
+            self.draw(piece, &mut drawn).await?;
+        }
+        let Drawn { records, each, .. } = drawn;
+        Target(&self.target).make_room(&records, each).await
+    }
+
+    async fn draw(&self, piece: &Piece, drawn: &mut Drawn) -> Result<()> {
+        let shared = &self.source.shared;
+        let options = ReadOptions {
+            stamps: true,
+            max_bytes: STEP_BYTES,
+            ..shared.read_options()
+        };
+        let snapshot = shared.store.snapshot()?;
+        let table = &self.source.base().table;
+        let mut after = piece.after.clone();
+        loop {
+            let rows = self.telling.lock().await.pace.step_rows(STEP_ROWS);
+            let read = snapshot
+                .scan(table, &piece.range, after.as_ref(), rows, &options)
+                .await?;
+            drawn.draw(Records::of(&self.source, &read)?);
+            let wait = {
+                let mut telling = self.telling.lock().await;
+                (self.progress)(telling.progress.clone());
+                telling.pace.after(read.rows.len() as u64, &shared.environment)
+            };
+            tokio::time::sleep(wait).await;
+            after = read.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drawn {
+    fn draw(&mut self, read: Records) {
+        for record in read.0 {
+            let is_drawn = is_drawn(self.seen, self.each);
+            self.seen += 1;
+            if is_drawn {
+                self.bytes += record.cells.as_row().byte_len();
+                self.records.push(record);
+                if self.records.len() as u64 > MAX_ROOM_ROWS || self.bytes > MAX_DRAWN_BYTES {
+                    self.leave_fewer();
+                }
+            }
+        }
+    }
+
+    fn leave_fewer(&mut self) {
+        let mut number = 0;
+        self.records.retain(|_| {
+            number += 1;
+            is_drawn(number - 1, ROOM_FEWER)
+        });
+        self.bytes = self
+            .records
+            .iter()
+            .map(|record| record.cells.as_row().byte_len())
+            .sum();
+        self.each = self.each.saturating_mul(ROOM_FEWER);
+    }
+}
