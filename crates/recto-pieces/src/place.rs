@@ -1,5 +1,6 @@
 //! The store of pieces, and one partition of it as a query names it.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,7 +31,11 @@ pub type Stamps = Arc<dyn Fn() -> Stamp + Send + Sync>;
 /// A store whose partitions are kept in pieces: what is known of their directories, and what is noticed of them. Clones
 /// share it.
 #[derive(Clone)]
-pub struct PieceStore {
+pub struct PieceStore(Arc<Kept>);
+
+/// What clones of a [`PieceStore`] share: each row on its way has one, so that they are made of one counter.
+#[derive(Clone)]
+pub struct Kept {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
     pub(crate) stamps: Stamps,
@@ -82,6 +87,14 @@ pub(crate) struct Undone {
     pub(crate) may_be_done: bool,
 }
 
+impl Deref for PieceStore {
+    type Target = Kept;
+
+    fn deref(&self) -> &Kept {
+        &self.0
+    }
+}
+
 impl PieceStore {
     /// Takes a store, whose conditional writes decide, and makes the tables of directories, samples and sums if they are not there.
     /// Rows get their `stamps` when they are sent.
@@ -95,7 +108,7 @@ impl PieceStore {
             return Err(PiecesError::new(PiecesErrorKind::InvalidArgument, message));
         }
         store.check_decisions()?;
-        let open = Self {
+        let open = Self(Arc::new(Kept {
             store,
             environment,
             stamps,
@@ -109,7 +122,7 @@ impl PieceStore {
             reading: Arc::new(Semaphore::new(MAX_DIRECTORIES_AT_ONCE)),
             counters: Arc::default(),
             copying: Arc::new(Semaphore::new(MAX_COPIES_AT_ONCE)),
-        };
+        }));
         let tables = [
             &open.tables.directories,
             &open.tables.samples,
@@ -137,7 +150,8 @@ impl PieceStore {
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_protocol(self, protocol: Protocol) -> Self {
-        Self { protocol, ..self }
+        let kept = Kept::clone(&self);
+        Self(Arc::new(Kept { protocol, ..kept }))
     }
 
     /// A partition of a table, by the cells of its key without the bucket.
@@ -213,18 +227,35 @@ impl PieceStore {
         (atomicity, options): (Atomicity, WriteOptions),
         deadline: Deadline,
     ) -> std::result::Result<(), Undone> {
+        self.write_again(deadline, |timeout| {
+            let options = WriteOptions { timeout, ..options };
+            let writes = writes.as_slice();
+            async move {
+                match writes {
+                    [one] => self.store.write(one.clone(), options).await,
+                    _ => self.store.write_many(writes.to_vec(), atomicity, options).await,
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sends a write, which has its stamps, until it is done. Each time it is told how long it may take.
+    pub(crate) async fn write_again<F>(
+        &self,
+        deadline: Deadline,
+        send: impl Fn(Duration) -> F,
+    ) -> std::result::Result<(), Undone>
+    where
+        F: Future<Output = std::result::Result<WriteOutcome, StoreError>>,
+    {
         let (mut attempt, mut may_be_done, mut last) = (1, false, None);
         loop {
             let Some(timeout) = self.request_time(deadline) else {
                 let error = PiecesError::out_of_time(last);
                 return Err(Undone { error, may_be_done });
             };
-            let options = WriteOptions { timeout, ..options };
-            let sent = match writes.as_slice() {
-                [one] => self.store.write(one.clone(), options).await,
-                _ => self.store.write_many(writes.clone(), atomicity, options).await,
-            };
-            let error: PiecesError = match sent {
+            let error: PiecesError = match send(timeout).await {
                 Ok(WriteOutcome::Done | WriteOutcome::Counted(_)) => return Ok(()),
                 Ok(WriteOutcome::Unknown(error)) => {
                     may_be_done = true;
@@ -350,6 +381,17 @@ impl Deadline {
     pub(crate) fn request_time(self, environment: &Environment) -> Option<Duration> {
         let left = self.left(environment).min(MAX_REQUEST_TIME);
         (!left.is_zero()).then_some(left)
+    }
+}
+
+impl Undone {
+    /// To who asked for the write.
+    pub(crate) fn told(self) -> PiecesError {
+        if self.may_be_done {
+            self.error.in_doubt()
+        } else {
+            self.error
+        }
     }
 }
 

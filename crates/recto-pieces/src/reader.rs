@@ -315,10 +315,15 @@ fn nothing(pieced: &PiecedTable) -> RowsRead {
 /// Adds what was read behind it, as many rows as `limit` leaves room for.
 fn append(read: &mut RowsRead, more: RowsRead, limit: u32) {
     let room = (limit as usize).saturating_sub(read.rows.len());
-    for row in more.rows.iter().take(room) {
-        read.rows.push_row(row);
+    let fits = more.rows.len() <= room;
+    read.exhausted &= more.exhausted && fits;
+    if fits && read.rows.is_empty() {
+        // Most pages have one answer.
+        read.rows = more.rows;
+    } else {
+        let rows = more.rows.iter().take(room);
+        rows.for_each(|row| read.rows.push_row(row));
     }
-    read.exhausted &= more.exhausted && more.rows.len() <= room;
     read.bytes += more.bytes;
     read.round_trips += more.round_trips;
     read.statements += more.statements;

@@ -50,6 +50,18 @@ pub(crate) fn sampling_in(piece: &Piece, bucket: Bucket) -> Option<Sampling> {
     }
 }
 
+/// Whether anything is written to the samples of a bucket when that becomes of a row.
+pub(crate) fn is_changed(key: &[u8], became: Became, sampling: Sampling) -> bool {
+    let hash = hash(key);
+    let is_sampled = match became {
+        Became::Put(bytes) => sampling.is_sampled(hash, bytes),
+        // How large it was is not known.
+        Became::Gone => sampling.marks_gone(hash),
+    };
+    // A longer key is none that pieces could begin at.
+    is_sampled && key.len() <= MAX_EDGE_BYTES
+}
+
 /// What is written to the samples of a bucket when that becomes of a row; none: it is not sampled.
 pub(crate) fn change(
     key: &[u8],
@@ -58,20 +70,16 @@ pub(crate) fn change(
     stamp: Stamp,
     ttl_seconds: Option<u32>,
 ) -> Option<Mutation> {
-    let hash = hash(key);
-    let (is_sampled, columns, cells) = match became {
-        Became::Put(bytes) => {
-            let stored = i32::try_from(bytes).unwrap_or(i32::MAX).to_be_bytes().to_vec();
-            let is_sampled = sampling.is_sampled(hash, bytes);
-            (is_sampled, vec![0, 1], vec![stored, vec![0]])
-        }
-        // How large it was is not known.
-        Became::Gone => (sampling.marks_gone(hash), vec![1], vec![vec![1]]),
-    };
-    // A longer key is none that pieces could begin at.
-    if !is_sampled || key.len() > MAX_EDGE_BYTES {
+    if !is_changed(key, became, sampling) {
         return None;
     }
+    let (columns, cells) = match became {
+        Became::Put(bytes) => {
+            let stored = i32::try_from(bytes).unwrap_or(i32::MAX).to_be_bytes().to_vec();
+            (vec![0, 1], vec![stored, vec![0]])
+        }
+        Became::Gone => (vec![1], vec![vec![1]]),
+    };
     let patch = Operation::Patch {
         clustering: std::iter::once(Some(key)).collect(),
         columns,

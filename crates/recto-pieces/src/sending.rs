@@ -23,29 +23,31 @@ impl PieceStore {
     /// # Errors
     /// The store refuses it; it was not done in time, or is of unknown outcome, as the kind says.
     pub(crate) async fn write_group(&self, group: &Group, deadline: Deadline) -> Result<Ended> {
+        let living = self.living(&group.rows);
+        let way = Way {
+            pieces: self,
+            group,
+            guesses: &[],
+            living: &living,
+            deadline,
+        };
+        if let Some(straight) = way.straight() {
+            return way.go_straight(straight).await;
+        }
         let alone = group.rows.len() == 1 && group.others.is_empty();
         // Of what stands or falls together no part goes where it may not belong: nobody would begin it again who ends.
         let may_guess = alone || group.atomicity == Atomicity::Each;
-        let living = self.living(&group.rows);
         let guess = |(row, living): (&RowWrite, &Option<Taken>)| {
             let is_unknown = may_guess && living.is_none();
             is_unknown.then(|| row.guess(group.since)).flatten()
         };
         let guesses: Vec<_> = group.rows.iter().zip(&living).map(guess).collect();
-        let machine = |(row, guess): (&RowWrite, &Option<Guess>)| {
-            let guess = guess.map(|guess| guess.bucket);
-            Writing::new(row.key.clone(), row.kind(), guess, self.protocol)
-        };
-        let machines = group.rows.iter().zip(&guesses).map(machine).collect();
         let way = Way {
-            pieces: self,
-            group,
             guesses: &guesses,
-            living: &living,
-            deadline,
+            ..way
         };
-        let mut state = State::new(group.rows.len());
-        way.drive(machines, &mut state).await
+        // It is large, and most rows go straight.
+        way.drive().boxed().await
     }
 
     /// The copies that rows may go by at once. Of rows that lie side by side one is looked for.
@@ -68,7 +70,16 @@ impl PieceStore {
     }
 }
 
+/// A row that goes to one bucket and nothing beside it, by a copy that lives.
+struct Straight<'g> {
+    row: &'g RowWrite,
+    taken: &'g Taken,
+    machine: Writing,
+    bucket: Bucket,
+}
+
 /// A group on its way.
+#[derive(Clone, Copy)]
 struct Way<'g> {
     pieces: &'g PieceStore,
     group: &'g Group,
@@ -153,16 +164,93 @@ struct Sending {
     gone: BTreeMap<(PlaceId, Bucket), PartitionWrite>,
 }
 
-impl Way<'_> {
-    async fn drive(&self, mut machines: Vec<Writing>, state: &mut State) -> Result<Ended> {
+impl<'g> Way<'g> {
+    /// As most rows go; none: it is more than that, or something is in the way.
+    fn straight(&self) -> Option<Straight<'g>> {
+        let ([row], [], [Some(taken)]) = (&self.group.rows[..], &self.group.others[..], self.living) else {
+            return None;
+        };
+        let now = self.pieces.clock();
+        let mut machine = Writing::new(row.key.clone(), row.kind(), None, self.pieces.protocol);
+        let takes = machine.step(WriteEvent::Begin, now);
+        let goes = machine.step(WriteEvent::Copy(taken.copy.clone()), now);
+        let is_plain = takes == [WriteAction::Take] && goes == [WriteAction::Stamp];
+        if !is_plain || !self.group.since.allows(taken, row) {
+            return None;
+        }
+        let writes = machine.step(WriteEvent::Stamped(row.stamp.0), now);
+        let [WriteAction::Write { buckets, .. }] = &writes[..] else {
+            return None;
+        };
+        let bucket = *buckets.first().filter(|_| buckets.len() == 1)?;
+        let sampling = samples::sampling_in(taken.directory().piece_of(&row.key)?, bucket);
+        let is_sampled = sampling.is_some_and(|sampling| samples::is_changed(&row.key, row.became, sampling));
+        let has_more = is_sampled || self.pieces.roots.is_to_be_marked(now.boot_ms, row, bucket);
+        (!has_more).then_some(Straight {
+            row,
+            taken,
+            machine,
+            bucket,
+        })
+    }
+
+    /// Writes it; where the copy is over by then, it goes on as others do.
+    async fn go_straight(&self, straight: Straight<'g>) -> Result<Ended> {
+        let Straight { row, bucket, .. } = straight;
+        let mut machine = straight.machine;
+        let send = |timeout| {
+            let options = WriteOptions {
+                timeout,
+                ..self.group.options
+            };
+            self.pieces
+                .store
+                .write(row.write_to(bucket, row.mutation()), options)
+        };
+        let sent = self.pieces.write_again(self.deadline, send).await;
+        sent.map_err(Undone::told)?;
+        let actions = machine.step(WriteEvent::Written, self.pieces.clock());
+        if matches!(actions[..], [WriteAction::Acknowledge(_)]) {
+            return Ok(Ended::Done);
+        }
+        let mut state = State {
+            actions: actions.into_iter().map(|action| (0, action)).collect(),
+            copies: vec![Some(straight.taken.clone())],
+            is_on_its_way: true,
+            is_sent: true,
+            ..State::new(1)
+        };
+        self.go_on(vec![machine], &mut state, FuturesUnordered::new())
+            .boxed()
+            .await
+    }
+
+    async fn drive(&self) -> Result<Ended> {
         let rows = &self.group.rows;
-        let mut asked: Asked<'_> = FuturesUnordered::new();
+        let machine = |(row, guess): (&RowWrite, &Option<Guess>)| {
+            let guess = guess.map(|guess| guess.bucket);
+            Writing::new(row.key.clone(), row.kind(), guess, self.pieces.protocol)
+        };
+        let mut machines: Vec<_> = rows.iter().zip(self.guesses).map(machine).collect();
+        let mut state = State::new(rows.len());
+        let asked: Asked<'_> = FuturesUnordered::new();
         if rows.is_empty() {
             asked.push(self.send(Sending::default()).map(Heard::Written).boxed());
         }
         for row in 0..rows.len() {
-            self.step(&mut machines, state, row, WriteEvent::Begin);
+            self.step(&mut machines, &mut state, row, WriteEvent::Begin);
         }
+        self.go_on(machines, &mut state, asked).await
+    }
+
+    /// Does what is to be done until it is known of each row how it ends.
+    async fn go_on<'s>(
+        &'s self,
+        mut machines: Vec<Writing>,
+        state: &mut State,
+        mut asked: Asked<'s>,
+    ) -> Result<Ended> {
+        let rows = &self.group.rows;
         loop {
             while let Some((row, action)) = state.actions.pop_front() {
                 if let Some(event) = self.act(state, row, action)? {
@@ -196,10 +284,7 @@ impl Way<'_> {
                 }
                 Some(Heard::Copy(_, _, Err(error))) if state.is_on_its_way => return Err(error.in_doubt()),
                 Some(Heard::Copy(_, _, Err(error))) => return Err(error),
-                Some(Heard::Written(Err(undone))) if undone.may_be_done => {
-                    return Err(undone.error.in_doubt());
-                }
-                Some(Heard::Written(Err(undone))) => return Err(undone.error),
+                Some(Heard::Written(Err(undone))) => return Err(undone.told()),
                 None => return Err(PiecesError::out_of_time(None)),
             }
         }

@@ -124,6 +124,10 @@ impl BucketedStore {
             let message = "this store moves rows by transactions, and samples none";
             return Err(StoreError::new(StoreErrorKind::Other, message));
         };
+        // Who opened it began the work.
+        if let Some(open) = pieces.get() {
+            return Ok(open);
+        }
         let open = || {
             PieceStore::open(
                 Arc::clone(&self.inner),

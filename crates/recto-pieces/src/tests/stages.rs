@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use futures::future::join;
 use recto_buckets::Roles;
 use recto_model::table::Direction;
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
@@ -10,6 +11,7 @@ use recto_store::{Atomicity, PartitionWrite, Snapshot, StoreError, WriteOptions,
 
 use super::*;
 use crate::limits::MAX_DIRECTORIES_AT_ONCE;
+use crate::samples;
 use crate::writer::{Ended, Group, RowWrite, Since};
 
 /// How long each request takes.
@@ -114,18 +116,7 @@ impl Stream {
 
     async fn put_together(&self, rows: &[(&Partition, i64)], atomicity: Atomicity) -> Ended {
         let options = WriteOptions::default();
-        let rows = rows.iter().map(|(partition, at)| {
-            let change = RowChange {
-                clustering: clustering(*at, "a"),
-                change: Change::Put {
-                    cells: cells(&[None, None, Some(&[b'x'; 200])]),
-                    replace: true,
-                    ttl_seconds: None,
-                },
-            };
-            let stamp = (self.pieces.stamps)();
-            RowWrite::new(Partition::clone(partition), change, stamp).expect("it is one")
-        });
+        let rows = rows.iter().map(|(partition, at)| self.row(partition, *at));
         let group = Group {
             rows: rows.collect(),
             others: Vec::new(),
@@ -138,6 +129,31 @@ impl Stream {
             .write_group(&group, deadline)
             .await
             .expect("it is sent")
+    }
+
+    fn row(&self, partition: &Partition, at: i64) -> RowWrite {
+        let change = RowChange {
+            clustering: clustering(at, "a"),
+            change: Change::Put {
+                cells: cells(&[None, None, Some(&[b'x'; 200])]),
+                replace: true,
+                ttl_seconds: None,
+            },
+        };
+        let stamp = (self.pieces.stamps)();
+        RowWrite::new(Partition::clone(partition), change, stamp).expect("it is one")
+    }
+
+    /// Writes a row that is not sampled, as most are not: how that ended, how long it took, and what was asked.
+    async fn put_alone(&self, asked: &Asked, at: &mut i64) -> (Ended, u128, usize) {
+        let sampled = |row: RowWrite| samples::is_changed(&row.key, row.became, self.pieced.sampling);
+        while sampled(self.row(&self.partition, *at)) {
+            *at += 1;
+        }
+        asked.take();
+        let (ended, took) = stages(self.put_together(&[(&self.partition, *at)], Atomicity::Each)).await;
+        *at += 1;
+        (ended, took, asked.take().values().sum())
     }
 
     fn partitions(&self, count: u16) -> Vec<Partition> {
@@ -182,6 +198,35 @@ async fn rows_of_a_partition_are_written_by_one_reading_of_its_directory() {
         }
     }
     assert_eq!(stream.all().await.len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_goes_straight_by_a_copy_that_lives() {
+    let (stream, asked) = slow(Direction::Ascending).await;
+    let (begun, mut at) = (tokio::time::Instant::now(), 0);
+    let life = Duration::from_millis(stream.pieces.protocol.short_life_ms);
+    assert!(stream.all().await.is_empty(), "this reads the directory");
+    // One write, of one partition.
+    assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 1, 2));
+    tokio::time::sleep_until(begun + life - 2 * STAGE).await;
+    assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 1, 2));
+    assert_eq!(stream.in_bucket(0).await.len(), 2);
+    // When it is written the copy is over, so that the directory is read once more.
+    let begun = tokio::time::Instant::now();
+    assert_eq!(stream.all().await.len(), 2, "this reads it again");
+    tokio::time::sleep_until(begun + life - STAGE / 2).await;
+    assert_eq!(stream.put_alone(&asked, &mut at).await, (Ended::Done, 2, 3));
+    assert_eq!(stream.in_bucket(0).await.len(), 3);
+    // And is another one by then: the row goes.
+    let begun = tokio::time::Instant::now() - 2 * STAGE;
+    tokio::time::sleep_until(begun + life - STAGE / 2).await;
+    let (written, _) = join(
+        stream.put_alone(&asked, &mut at),
+        stream.is_kept_in(&[(0, of(1))]),
+    )
+    .await;
+    assert_eq!(written.0, Ended::Moved { is_sent: true });
+    assert_eq!(stream.in_bucket(0).await.len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
