@@ -27,8 +27,8 @@ pub(crate) struct Flow {
     pub(crate) target: u64,
     /// In the order in which they come.
     pub(crate) rows: Vec<Coming>,
-    /// Times right after a burst, in milliseconds since the flow began.
-    pub(crate) bursts: Vec<i64>,
+    /// When each burst ends, in milliseconds since the flow began, and how many rows it has.
+    pub(crate) bursts: Vec<(i64, usize)>,
     /// The widths that buckets by time are compared with, in milliseconds, by their names.
     pub(crate) widths: &'static [(&'static str, i64)],
 }
@@ -59,6 +59,83 @@ impl Random {
     }
 }
 
+/// In which order the rows of a burst come.
+enum Order {
+    OfKeys,
+    /// The last one first.
+    Reversed,
+    /// And anywhere among all other rows.
+    None,
+}
+
+struct Burst {
+    name: &'static str,
+    rows: usize,
+    a_second: i64,
+    order: Order,
+}
+
+const fn burst(name: &'static str, rows: usize, a_second: i64, order: Order) -> Burst {
+    Burst {
+        name,
+        rows,
+        a_second,
+        order,
+    }
+}
+
+const BURSTS: [Burst; 9] = [
+    burst(
+        "bursts of 60,000 rows, 500/s, in order",
+        60_000,
+        500,
+        Order::OfKeys,
+    ),
+    burst(
+        "bursts of 60,000 rows, 500/s, in reverse",
+        60_000,
+        500,
+        Order::Reversed,
+    ),
+    burst(
+        "bursts of 60,000 rows, 500/s, in no order",
+        60_000,
+        500,
+        Order::None,
+    ),
+    burst(
+        "bursts of 60,000 rows, 5,000/s, in order",
+        60_000,
+        5_000,
+        Order::OfKeys,
+    ),
+    burst(
+        "bursts of 60,000 rows, 5,000/s, in reverse",
+        60_000,
+        5_000,
+        Order::Reversed,
+    ),
+    burst(
+        "bursts of 5,000 rows at once, in order",
+        5_000,
+        50_000,
+        Order::OfKeys,
+    ),
+    burst(
+        "bursts of 5,000 rows at once, in reverse",
+        5_000,
+        50_000,
+        Order::Reversed,
+    ),
+    burst("bursts of 500 rows at once, in order", 500, 50_000, Order::OfKeys),
+    burst(
+        "bursts of 500 rows at once, in reverse",
+        500,
+        50_000,
+        Order::Reversed,
+    ),
+];
+
 const WIDTHS: &[(&str, i64)] = &[("1 hour", HOUR_MS), ("1 day", DAY_MS), ("30 days", 30 * DAY_MS)];
 
 impl Flow {
@@ -73,10 +150,8 @@ impl Flow {
                     .powf((day * std::f64::consts::TAU).sin() + 0.0)
                     .clamp(0.2, 20.0)
             }),
-            Self::bursty("bursts of 500 rows/s for 2 minutes, every 6 hours", 500.0, false),
-            Self::bursty("the same in no order of keys", 500.0, true),
-            Self::bursty("bursts of 5,000 rows/s for 12 s, every 6 hours", 5_000.0, false),
         ];
+        all.extend(BURSTS.iter().map(Self::bursty));
         if let Some(path) = flights {
             all.push(Self::flights(path, "tailnum"));
             all.push(Self::flights(path, "origin,dest"));
@@ -104,28 +179,36 @@ impl Flow {
         }
     }
 
-    /// A row a second, and 60,000 rows at once every now and then.
-    fn bursty(name: &str, rate: f64, is_shuffled: bool) -> Self {
+    /// A row a second, and a burst of rows every six hours.
+    fn bursty(burst: &Burst) -> Self {
         const EVERY_MS: i64 = 6 * HOUR_MS;
-        const OF_A_BURST: f64 = 60_000.0;
-        let lasts_ms = (OF_A_BURST / rate * 1_000.0) as i64;
-        let of = |ms: i64| {
-            if ms % EVERY_MS > EVERY_MS - lasts_ms {
-                rate
-            } else {
-                1.0
-            }
-        };
-        let mut flow = Self::drawn(name, 480_000, of);
-        if is_shuffled {
-            let mut random = Random::new(7);
-            flow.rows
-                .iter_mut()
-                .for_each(|row| row.order = (random.bits() >> 20) as i64);
-        }
+        let mut flow = Self::drawn("a row a second", 172_800, |_| 1.0);
         let last = flow.rows.last().map_or(0, |row| row.after_ms);
-        flow.bursts = (1..=last / EVERY_MS).map(|number| number * EVERY_MS).collect();
-        flow
+        let mut random = Random::new(7);
+        for number in 1..=last / EVERY_MS {
+            let end = number * EVERY_MS;
+            let times = (0..burst.rows).map(|row| end - 1 - row as i64 * 1_000 / burst.a_second);
+            let mut times: Vec<i64> = times.collect();
+            let mut orders = times.clone();
+            times.reverse();
+            match burst.order {
+                Order::OfKeys => orders.reverse(),
+                Order::Reversed => {}
+                Order::None => orders.fill_with(|| random.below(last.cast_unsigned()) as i64),
+            }
+            let rows = times.into_iter().zip(orders).map(|(after_ms, order)| Coming {
+                order,
+                ..row(after_ms, &mut random)
+            });
+            flow.rows.extend(rows);
+            flow.bursts.push((end, burst.rows));
+        }
+        // Of one time they stay in the order of the burst.
+        flow.rows.sort_by_key(|row| row.after_ms);
+        Self {
+            name: burst.name.to_owned(),
+            ..flow
+        }
     }
 
     /// The flights, each when it was to depart, in the order of that.

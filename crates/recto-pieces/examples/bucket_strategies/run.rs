@@ -23,9 +23,9 @@ const PROCESSES: usize = 8;
 const TIME: Duration = Duration::from_secs(30);
 /// Rows of a page, and one more that says whether there are others.
 const PAGE_ROWS: u32 = 51;
-/// Pages that are read while rows come, and right after each burst.
+/// Pages that are read while rows come, and right after each burst: one in ten the newest, the others where rows of the burst are.
 const PAGES: usize = 3_000;
-const PAGES_AFTER_A_BURST: usize = 100;
+const PAGES_AFTER_A_BURST: usize = 400;
 /// How often it is looked how large buckets are.
 const LOOKS: usize = 40;
 /// For how long all is calm in the end: until what a burst made too wide is cut.
@@ -38,7 +38,6 @@ const ROW_PART: u64 = 160;
 type Keys = Vec<(Vec<u8>, u64)>;
 
 struct All {
-    flow: Rc<Flow>,
     store: Arc<dyn Store>,
     pieced: Arc<PiecedTable>,
     table: Arc<Table>,
@@ -60,11 +59,12 @@ pub(crate) async fn run(flow: &Rc<Flow>) -> Measured {
     let (mut measured, mut bursts) = (Measured::new(flow), flow.bursts.iter().peekable());
     let mut written = Vec::new();
     for (number, row) in flow.rows.iter().enumerate() {
-        while let Some(burst) = bursts.next_if(|burst| **burst <= row.after_ms) {
-            tokio::time::sleep_until(start + Duration::from_millis(*burst as u64)).await;
+        while let Some((end, rows)) = bursts.next_if(|(end, _)| *end <= row.after_ms) {
+            tokio::time::sleep_until(start + Duration::from_millis(*end as u64)).await;
             all.look(&mut measured).await;
-            for _ in 0..PAGES_AFTER_A_BURST {
-                all.page(row.partition, &mut random, true, &mut measured.after_bursts)
+            for page in 0..PAGES_AFTER_A_BURST {
+                let from = (page % 10 > 0).then(|| &flow.rows[number - rows..number]);
+                all.page(row.partition, &mut random, from, &mut measured.after_bursts)
                     .await;
             }
         }
@@ -80,8 +80,8 @@ pub(crate) async fn run(flow: &Rc<Flow>) -> Measured {
             }
         }
         if number % (flow.rows.len() / PAGES).max(1) == 0 {
-            let is_newest = random.below(2) == 0;
-            all.page(row.partition, &mut random, is_newest, &mut measured.pages)
+            let from = (random.below(2) > 0).then(|| &flow.rows[..=number]);
+            all.page(row.partition, &mut random, from, &mut measured.pages)
                 .await;
         }
         if number % (flow.rows.len() / LOOKS).max(1) == 0 {
@@ -145,7 +145,6 @@ impl All {
             );
         }
         Self {
-            flow: Rc::clone(flow),
             store,
             pieced: Arc::new(PiecedTable::new(Arc::clone(&table), sizing).unwrap()),
             table,
@@ -183,15 +182,15 @@ impl All {
         }
     }
 
-    /// Reads a page of a partition: the newest rows, or those from one of them on, in either direction.
-    async fn page(&self, partition: u32, random: &mut Random, is_newest: bool, pages: &mut Pages) {
+    /// Reads a page of a partition: the newest rows, or those from one of some rows on, in either direction.
+    async fn page(&self, partition: u32, random: &mut Random, some: Option<&[Coming]>, pages: &mut Pages) {
         let process = random.below(PROCESSES as u64) as usize;
         let cells = std::iter::once(Some(&partition.to_be_bytes()[..])).collect();
         let mut slice = Slice::from_start(&self.table, cells, PAGE_ROWS);
-        if !is_newest {
-            let came = self.rows.borrow().get(&partition).map_or(0, Vec::len) as u64;
-            let row = self.flow.rows.iter().filter(|row| row.partition == partition);
-            let Some(row) = row.take(came as usize).nth(random.below(came) as usize) else {
+        if let Some(rows) = some {
+            let of_it = || rows.iter().filter(|row| row.partition == partition);
+            let count = of_it().count() as u64;
+            let Some(row) = of_it().nth(random.below(count) as usize) else {
                 return;
             };
             if random.below(2) == 0 {
