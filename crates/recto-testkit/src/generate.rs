@@ -6,12 +6,11 @@
 //! printed as a Rust test.
 
 mod case;
+mod collated;
 mod print;
 mod question;
 mod shrink;
 mod value;
-
-use std::sync::Arc;
 
 use recto_model::schema::{Collection, Declaration, Field, WriteMode};
 use recto_model::{Type, Value};
@@ -19,6 +18,7 @@ use recto_model::{Type, Value};
 use crate::oracle::{Oracle, Row};
 
 pub use case::{Case, Change, Move, Place, moves};
+pub use collated::collations;
 pub use fastrand::Rng;
 pub use question::{from_values, question};
 pub use value::{neighbour, value};
@@ -101,15 +101,12 @@ pub struct Data {
     pub pools: Vec<Vec<Value>>,
 }
 
-/// About `count` rows of a collection, no two of one key.
-pub fn data(rng: &mut Rng, collection: &Arc<Collection>, count: usize) -> Data {
-    let pools: Vec<Vec<Value>> = collection
-        .fields
-        .iter()
-        .map(|field| pool(rng, collection, field))
-        .collect();
+/// About `count` rows of the collection of an oracle that has none, no two of one key.
+pub fn data(rng: &mut Rng, oracle: &Oracle, count: usize) -> Data {
+    let fields = oracle.collection().fields.iter();
+    let pools = fields.map(|field| pool(rng, oracle, field)).collect();
     let mut data = Data {
-        oracle: Oracle::new(Arc::clone(collection)),
+        oracle: oracle.clone(),
         pools,
     };
     let mut repeats = 0;
@@ -146,7 +143,9 @@ impl Data {
 
 /// Few values for partition columns, so that partitions have rows; a few more for order columns, with
 /// neighbours among them.
-fn pool(rng: &mut Rng, collection: &Collection, field: &Field) -> Vec<Value> {
+fn pool(rng: &mut Rng, oracle: &Oracle, field: &Field) -> Vec<Value> {
+    let collection = oracle.collection();
+    let is_collated = oracle.collations().contains_key(&field.name);
     if !field.ty.is_orderable() {
         return Vec::new();
     }
@@ -160,6 +159,7 @@ fn pool(rng: &mut Rng, collection: &Collection, field: &Field) -> Vec<Value> {
     for _ in 0..size {
         let next = match pool.last() {
             Some(last) if rng.u8(0..3) == 0 => neighbour(rng, last),
+            _ if is_collated => collated::text(rng),
             _ => value(rng, &field.ty),
         };
         if !(is_partition && is_empty(&next)) {

@@ -2,8 +2,10 @@
 //!
 //! It keeps a list of rows. A question is answered by trying every condition on every row, sorting
 //! what is left by the question's total order, and cutting the page out of the result. It uses
-//! neither planner nor cursor nor key codec, and compares by an [order] of its own.
+//! neither planner nor cursor nor key codec, and compares by an [order] of its own, and by ICU where a field sorts as
+//! people of a language do.
 
+mod collated;
 pub mod order;
 mod question;
 
@@ -14,6 +16,9 @@ use recto_model::schema::Collection;
 use recto_model::table::Direction;
 use recto_model::{Value, json};
 
+use collated::Collated;
+
+pub use collated::Collations;
 pub use question::{Comparison, Condition, Question};
 
 /// A record: a value or null for each field of its collection, in the collection's order.
@@ -23,16 +28,41 @@ pub type Row = Vec<Option<Value>>;
 #[derive(Debug, Clone)]
 pub struct Oracle {
     collection: Arc<Collection>,
+    collations: Collations,
+    collated: Arc<Collated>,
     rows: Vec<Row>,
 }
 
 impl Oracle {
     /// A collection without rows.
     pub fn new(collection: Arc<Collection>) -> Self {
+        Self::collated(collection, Collations::new())
+    }
+
+    /// A collection without rows, some of whose fields sort as people of a language do.
+    ///
+    /// # Panics
+    /// If ICU does not take a locale.
+    pub fn collated(collection: Arc<Collection>, collations: Collations) -> Self {
         Self {
+            collated: Arc::new(Collated::new(&collection, &collations)),
             collection,
+            collations,
             rows: Vec::new(),
         }
+    }
+
+    /// By which locales fields sort.
+    pub fn collations(&self) -> &Collations {
+        &self.collations
+    }
+
+    /// Compares two values of a field, ascending.
+    ///
+    /// # Panics
+    /// If it is of a type without order.
+    pub fn compare(&self, field: usize, left: &Value, right: &Value) -> Ordering {
+        self.collated.compare(field, left, right)
     }
 
     /// The collection.
@@ -65,7 +95,9 @@ impl Oracle {
     fn same_key(&self, left: &Row, right: &Row) -> bool {
         self.collection.key.iter().all(|name| {
             let (field, _) = self.collection.field(name).expect("a key names fields");
-            compare_nullable(left[field].as_ref(), right[field].as_ref()).is_eq()
+            self.collated
+                .compare_nullable(field, left[field].as_ref(), right[field].as_ref())
+                .is_eq()
         })
     }
 
@@ -104,12 +136,17 @@ impl Oracle {
             question
                 .conditions
                 .iter()
-                .all(|condition| condition.holds(&self.collection, row))
+                .all(|condition| condition.holds(self, row))
         };
         let order = self.total_order(question);
         let mut rows: Vec<Row> = self.rows.iter().filter(holds).cloned().collect();
-        rows.sort_by(|left, right| compare_rows(&order, left, right));
-        Sequence { order, rows }
+        let collated = Arc::clone(&self.collated);
+        rows.sort_by(|left, right| compare_rows(&collated, &order, left, right));
+        Sequence {
+            order,
+            collated,
+            rows,
+        }
     }
 
     /// Whether the conditions on a field leave none of the values they list for it: there is no row, and
@@ -194,16 +231,18 @@ impl Oracle {
             .conditions
             .iter()
             .find_map(|condition| condition.listed(field))?;
-        listed.sort_by(order::compare);
-        listed.dedup_by(|left, right| order::compare(left, right).is_eq());
+        listed.sort_by(|left, right| self.compare(field, left, right));
+        listed.dedup_by(|left, right| self.compare(field, left, right).is_eq());
         let mut row: Row = vec![None; self.collection.fields.len()];
         listed.retain(|value| {
             row[field] = Some(value.clone());
             question.conditions.iter().all(|condition| {
-                let excluded_by_list = condition
-                    .listed(field)
-                    .is_some_and(|values| !values.iter().any(|other| order::compare(other, value).is_eq()));
-                let excluded = condition.is_only_on(field) && !condition.holds(&self.collection, &row);
+                let excluded_by_list = condition.listed(field).is_some_and(|values| {
+                    !values
+                        .iter()
+                        .any(|other| self.compare(field, other, value).is_eq())
+                });
+                let excluded = condition.is_only_on(field) && !condition.holds(self, &row);
                 !excluded_by_list && !excluded
             })
         });
@@ -215,6 +254,7 @@ impl Oracle {
 #[derive(Debug, Clone)]
 pub struct Sequence {
     order: Vec<(usize, Direction)>,
+    collated: Arc<Collated>,
     rows: Vec<Row>,
 }
 
@@ -242,7 +282,7 @@ impl Sequence {
 
     /// How two rows stand in the sequence's order, whether or not they are in it.
     pub fn compare(&self, left: &Row, right: &Row) -> Ordering {
-        compare_rows(&self.order, left, right)
+        compare_rows(&self.collated, &self.order, left, right)
     }
 
     fn cut(&self, from: usize, to: usize) -> Cut<'_> {
@@ -267,7 +307,7 @@ impl Sequence {
     pub fn after(&self, row: &Row, count: usize) -> Cut<'_> {
         let from = self
             .rows
-            .partition_point(|other| compare_rows(&self.order, other, row).is_le());
+            .partition_point(|other| compare_rows(&self.collated, &self.order, other, row).is_le());
         self.cut(from, (from + count).min(self.rows.len()))
     }
 
@@ -275,7 +315,7 @@ impl Sequence {
     pub fn before(&self, row: &Row, count: usize) -> Cut<'_> {
         let to = self
             .rows
-            .partition_point(|other| compare_rows(&self.order, other, row).is_lt());
+            .partition_point(|other| compare_rows(&self.collated, &self.order, other, row).is_lt());
         self.cut(to.saturating_sub(count), to)
     }
 
@@ -283,7 +323,7 @@ impl Sequence {
     pub fn around(&self, row: &Row, count: usize) -> Cut<'_> {
         let place = self
             .rows
-            .partition_point(|other| compare_rows(&self.order, other, row).is_lt());
+            .partition_point(|other| compare_rows(&self.collated, &self.order, other, row).is_lt());
         let to = (place + (count - count / 2)).min(self.rows.len());
         let from = place.saturating_sub(count / 2);
         let from = from.min(to.saturating_sub(count));
@@ -295,7 +335,10 @@ impl Sequence {
     pub fn from(&self, values: &[Value], count: usize) -> Cut<'_> {
         let from = self.rows.partition_point(|row| {
             for ((field, direction), value) in self.order.iter().zip(values) {
-                let ordering = direction.apply(compare_nullable(row[*field].as_ref(), Some(value)));
+                let ordering = self
+                    .collated
+                    .compare_nullable(*field, row[*field].as_ref(), Some(value));
+                let ordering = direction.apply(ordering);
                 if ordering.is_ne() {
                     return ordering.is_lt();
                 }
@@ -306,20 +349,12 @@ impl Sequence {
     }
 }
 
-fn compare_rows(order: &[(usize, Direction)], left: &Row, right: &Row) -> Ordering {
+fn compare_rows(collated: &Collated, order: &[(usize, Direction)], left: &Row, right: &Row) -> Ordering {
     order
         .iter()
         .map(|(field, direction)| {
-            direction.apply(compare_nullable(left[*field].as_ref(), right[*field].as_ref()))
+            direction.apply(collated.compare_nullable(*field, left[*field].as_ref(), right[*field].as_ref()))
         })
         .find(|ordering| ordering.is_ne())
         .unwrap_or(Ordering::Equal)
-}
-
-/// Order columns are never null; what else is null stands first.
-fn compare_nullable(left: Option<&Value>, right: Option<&Value>) -> Ordering {
-    match (left, right) {
-        (Some(left), Some(right)) => order::compare(left, right),
-        (left, right) => left.is_some().cmp(&right.is_some()),
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recto_model::{Value, json};
 use recto_testkit::generate::{self, Case, Change, Rng};
-use recto_testkit::oracle::{Condition, Oracle, Row, order};
+use recto_testkit::oracle::{Collations, Condition, Oracle, Row, order};
 
 /// Cases drawn by each test.
 const CASES: u64 = 200;
@@ -14,12 +14,20 @@ const MAX_STEPS: usize = 20_000;
 
 fn drawn(seed: u64) -> (Case, Rng) {
     let mut rng = generate::rng(seed);
-    let collection = Arc::new(generate::collection(&mut rng, "drawn"));
-    let data = generate::data(&mut rng, &collection, 20);
+    let mut collection = generate::collection(&mut rng, "drawn");
+    let mut collations = Collations::new();
+    if rng.bool() {
+        let base = collection.base();
+        let order: Vec<String> = base.order.iter().map(|column| column.field.clone()).collect();
+        collations = generate::collations(&mut rng, &mut collection, &order);
+    }
+    let oracle = Oracle::collated(Arc::new(collection), collations);
+    let data = generate::data(&mut rng, &oracle, 20);
     let question = generate::question(&mut rng, &data);
     let moves = generate::moves(&mut rng, &data, &data.oracle, &question);
     let case = Case {
-        collection,
+        collection: Arc::clone(oracle.collection()),
+        collations: oracle.collations().clone(),
         rows: data.oracle.rows().to_vec(),
         question,
         built: rng.bool(),
@@ -51,7 +59,7 @@ fn values(condition: &Condition) -> Vec<(usize, Value)> {
 fn what_a_printed_test_says_is_the_case() {
     for seed in 0..CASES {
         let (case, _) = drawn(seed);
-        let oracle = Oracle::new(Arc::clone(&case.collection));
+        let oracle = case.oracle();
         let mut empty = case.clone();
         empty.rows.clear();
         for row in rows(&case) {

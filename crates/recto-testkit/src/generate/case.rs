@@ -8,7 +8,7 @@ use recto_model::table::Direction;
 use recto_model::{Value, json};
 
 use super::{Data, Rng, from_values};
-use crate::oracle::{Comparison, Condition, Oracle, Question, Row};
+use crate::oracle::{Collations, Comparison, Condition, Oracle, Question, Row};
 
 /// The most moves of a drawn case.
 const MAX_MOVES: usize = 6;
@@ -20,6 +20,8 @@ const SIZES: [u32; 8] = [1, 1, 2, 3, 4, 5, 8, 100];
 pub struct Case {
     /// The collection.
     pub collection: Arc<Collection>,
+    /// The fields that sort as people do.
+    pub collations: Collations,
     /// Its rows, no two of one key.
     pub rows: Vec<Row>,
     /// What is asked.
@@ -114,11 +116,19 @@ impl Case {
         assert_eq!(schema.collections.len(), 1, "a case is of one collection");
         Self {
             collection: Arc::clone(&schema.collections[0]),
+            collations: Collations::new(),
             rows: Vec::new(),
             question: Question::default(),
             built: false,
             moves: Vec::new(),
         }
+    }
+
+    /// With a field that sorts as people do.
+    #[must_use]
+    pub fn collate(mut self, field: &str, locale: &str) -> Self {
+        self.collations.insert(field.to_owned(), locale.to_owned());
+        self
     }
 
     /// With this row, record JSON.
@@ -235,8 +245,12 @@ impl Case {
 
     /// The fields that the question's rows are ordered by, with directions.
     pub fn order(&self) -> Vec<(usize, Direction)> {
-        let oracle = Oracle::new(Arc::clone(&self.collection));
-        oracle.ask(&self.question).order().to_vec()
+        self.oracle().ask(&self.question).order().to_vec()
+    }
+
+    /// An oracle without rows.
+    pub fn oracle(&self) -> Oracle {
+        Oracle::collated(Arc::clone(&self.collection), self.collations.clone())
     }
 
     fn last_move(&mut self) -> &mut Move {

@@ -7,12 +7,14 @@ use recto_model::table::Direction;
 use recto_model::{Value, json};
 
 use super::case::{Case, Change, Move};
-use crate::oracle::{Condition, Oracle, Row};
+use crate::oracle::{Condition, Row};
 
 impl Case {
     /// A test of this name that makes the case, names it `case`, and does something with it.
     pub fn rust_test(&self, name: &str, statement: &str) -> String {
         let mut lines = vec![format!("Case::declared({})", raw(&self.schema_text()))];
+        let collations = self.collations.iter();
+        lines.extend(collations.map(|(field, locale)| format!(".collate({field:?}, {locale:?})")));
         lines.extend(
             self.rows
                 .iter()
@@ -45,7 +47,7 @@ impl Case {
     }
 
     fn show(&self, row: &Row) -> String {
-        Oracle::new(self.collection.clone()).show(row)
+        self.oracle().show(row)
     }
 
     fn name(&self, field: usize) -> String {

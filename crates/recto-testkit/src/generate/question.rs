@@ -126,6 +126,12 @@ impl Draw<'_> {
         &self.collection.fields[field].ty
     }
 
+    /// Texts that begin alike do not stand together where people sort them.
+    fn takes_prefix(&self, field: usize) -> bool {
+        let name = &self.collection.fields[field].name;
+        self.ty(field).is_textual() && !self.data.oracle.collations().contains_key(name)
+    }
+
     fn add(&mut self, condition: Condition) {
         self.question.conditions.push(condition);
     }
@@ -172,7 +178,8 @@ impl Draw<'_> {
         let Some(&(field, _)) = order.get(pinned) else {
             return;
         };
-        let is_prefix = self.ty(field).is_textual() && self.rng.u8(0..3) == 0;
+        let takes_prefix = self.takes_prefix(field);
+        let is_prefix = takes_prefix && self.rng.u8(0..3) == 0;
         let kind = if is_prefix { 2 } else { self.rng.u8(0..8) };
         match kind {
             0 => self.compare(field),
@@ -180,7 +187,7 @@ impl Draw<'_> {
                 self.compare(field);
                 self.compare(field);
             }
-            2 if self.ty(field).is_textual() => {
+            2 if takes_prefix => {
                 let (Value::Text(text) | Value::Ascii(text)) = self.near_anchor(field) else {
                     return;
                 };

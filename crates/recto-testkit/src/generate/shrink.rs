@@ -9,7 +9,7 @@ use recto_model::table::Direction;
 use recto_model::{Type, Value};
 
 use super::case::{Case, Change, Move, Place};
-use crate::oracle::{Condition, Oracle, Row, order};
+use crate::oracle::{Condition, Row};
 
 impl Case {
     /// Cases that are a little simpler, each in one way. Whoever shrinks takes the first that still
@@ -38,6 +38,11 @@ impl Case {
         for field in 0..self.collection.fields.len() {
             simpler.extend(self.without_field(field));
             simpler.extend(self.with_simple_values(field));
+        }
+        for field in self.collations.keys() {
+            let mut case = self.clone();
+            case.collations.remove(field);
+            simpler.push(case);
         }
         if self.built {
             simpler.push(Self {
@@ -166,6 +171,7 @@ impl Case {
         };
         let mut case = self.clone();
         case.collection = Arc::new(Collection::new(declaration).ok()?);
+        case.collations.remove(name);
         case.question.conditions.retain(|one| fields_of(one) != [field]);
         let shift = |other: &mut usize| *other -= usize::from(*other > field);
         case.question
@@ -206,14 +212,17 @@ impl Case {
         let mut case = self.clone();
         let mut values: Vec<Value> = Vec::new();
         case.each_value(field, &mut |value| values.push(value.clone()));
-        values.sort_by(order::compare);
-        values.dedup_by(|left, right| order::compare(left, right).is_eq());
+        let oracle = self.oracle();
+        values.sort_by(|left, right| oracle.compare(field, left, right));
+        values.dedup_by(|left, right| oracle.compare(field, left, right).is_eq());
         let simple: Vec<Value> = (0..values.len())
             .map(|index| simple(ty, index))
             .collect::<Option<_>>()?;
         let mut is_same = true;
         case.each_value(field, &mut |value| {
-            let place = values.iter().position(|one| order::compare(one, value).is_eq());
+            let place = values
+                .iter()
+                .position(|one| oracle.compare(field, one, value).is_eq());
             let next = &simple[place.expect("it was collected")];
             is_same &= *value == *next;
             *value = next.clone();
@@ -272,7 +281,7 @@ fn without<T: Clone>(list: &[T]) -> Vec<Vec<T>> {
 }
 
 fn distinct(case: &Case) -> Vec<Row> {
-    let mut oracle = Oracle::new(Arc::clone(&case.collection));
+    let mut oracle = case.oracle();
     for row in &case.rows {
         if oracle.get(row).is_none() {
             oracle.put(row.clone());

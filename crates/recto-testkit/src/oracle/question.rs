@@ -4,8 +4,8 @@ use recto_model::schema::Collection;
 use recto_model::table::Direction;
 use recto_model::{Type, Value, json};
 
-use super::Row;
-use super::order::{compare, same};
+use super::order::same;
+use super::{Oracle, Row};
 
 /// How a field compares with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,8 @@ pub enum Condition {
 
 impl Condition {
     /// Whether a row satisfies it. A null satisfies nothing.
-    pub fn holds(&self, collection: &Collection, row: &Row) -> bool {
+    pub fn holds(&self, oracle: &Oracle, row: &Row) -> bool {
+        let ty = |field: &usize| &oracle.collection().fields[*field].ty;
         match self {
             Self::Compare {
                 field,
@@ -73,19 +74,17 @@ impl Condition {
                 value,
             } => row[*field]
                 .as_ref()
-                .is_some_and(|found| same(&collection.fields[*field].ty, found, value)),
+                .is_some_and(|found| same(ty(field), found, value)),
             Self::Compare {
                 field,
                 comparison,
                 value,
             } => row[*field]
                 .as_ref()
-                .is_some_and(|found| comparison.holds(compare(found, value))),
-            Self::AnyOf { field, values } => row[*field].as_ref().is_some_and(|found| {
-                values
-                    .iter()
-                    .any(|value| same(&collection.fields[*field].ty, found, value))
-            }),
+                .is_some_and(|found| comparison.holds(oracle.compare(*field, found, value))),
+            Self::AnyOf { field, values } => row[*field]
+                .as_ref()
+                .is_some_and(|found| values.iter().any(|value| same(ty(field), found, value))),
             Self::StartsWith { field, prefix } => match &row[*field] {
                 Some(Value::Text(text) | Value::Ascii(text)) => text.starts_with(prefix.as_str()),
                 _ => false,
@@ -97,7 +96,7 @@ impl Condition {
             } => {
                 for (field, value) in fields.iter().zip(values) {
                     let Some(found) = &row[*field] else { return false };
-                    let ordering = compare(found, value);
+                    let ordering = oracle.compare(*field, found, value);
                     if ordering.is_ne() {
                         return comparison.holds(ordering);
                     }

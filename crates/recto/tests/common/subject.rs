@@ -22,6 +22,9 @@ pub(crate) const NULLS_FIRST: &str = "nulls_first";
 pub(crate) const BUCKETS: &str = "buckets";
 pub(crate) const VIEWS: [&str; 5] = [BUCKETS, FULL, NARROW, NULLS, NULLS_FIRST];
 
+/// A view that has the collations of fields that the others are not by.
+const BESIDE: &str = "beside";
+
 /// Changes sent in one batch.
 const BATCH_CHANGES: usize = 100;
 /// How often rows are sent until it is known that they are stored.
@@ -67,9 +70,10 @@ impl Subject {
         }
     }
 
-    /// What is declared in a store for a definition that a view `name` of it has the arrangement of, and the
-    /// view.
-    pub(crate) fn declared(definition: &schema::Collection, name: &str, kind: Kind) -> String {
+    /// What is declared in a store for the definition of an oracle that a view `name` of it has the arrangement of, and
+    /// the view; and one more, for collations of fields that the view is not by, which nobody asks.
+    pub(crate) fn declared(oracle: &Oracle, name: &str, kind: Kind) -> String {
+        let (definition, collations) = (oracle.collection(), oracle.collations());
         let mut fields = definition.fields.clone();
         for (name, ty) in [(OWN_KEY, Type::Blob), (LEFT_OUT, Type::Text)] {
             fields.push(schema::Field {
@@ -90,6 +94,8 @@ impl Subject {
         };
         let base = definition.base();
         let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
+        let is_by = |field: &str| base.order.iter().any(|column| column.field == field);
+        let (own, others): (Vec<_>, Vec<_>) = collations.iter().partition(|(field, _)| is_by(field));
         let fields: Vec<&String> = definition.fields.iter().map(|field| &field.name).collect();
         let more = match name {
             NARROW => format!("nulls = \"skip\"\nfields = {fields:?}\n"),
@@ -101,27 +107,38 @@ impl Subject {
             ),
             _ => "nulls = \"skip\"\n".to_owned(),
         };
-        format!(
-            "{}\n[collection.{}.view.{name}]\npartition = {:?}\norder = {order:?}\n{more}\n",
+        let mut text = format!(
+            "{}\n[collection.{}.view.{name}]\npartition = {:?}\norder = {order:?}\n{}{more}\n",
             schema.to_toml(),
             definition.name,
-            base.partition
-        )
+            base.partition,
+            collate(&own)
+        );
+        if !others.is_empty() {
+            let order: Vec<&String> = others.iter().map(|(field, _)| *field).collect();
+            text.push_str(&format!(
+                "[collection.{}.view.{BESIDE}]\npartition = [\"{OWN_KEY}\"]\norder = {order:?}\n{}fields = []\n",
+                definition.name,
+                collate(&others)
+            ));
+        }
+        text
     }
 
-    /// The view `name` of the collection of this definition's name, which is empty.
-    pub(crate) fn of_view(recto: &Recto, definition: &Arc<schema::Collection>, name: &'static str) -> Self {
+    /// The view `name` of the collection of an oracle's name, which is empty.
+    pub(crate) fn of_view(recto: &Recto, oracle: Oracle, name: &'static str) -> Self {
+        let definition = Arc::clone(oracle.collection());
         let stored = Arc::clone(recto.schema().collection(&definition.name).unwrap());
         Self {
             recto: recto.clone(),
             collection: recto.dynamic(&definition.name).unwrap(),
-            oracle: Oracle::new(Arc::clone(definition)),
-            definition: Arc::clone(definition),
+            oracle,
             view: Some(View {
                 name,
                 fields: definition.fields.iter().map(|field| field.name.clone()).collect(),
                 stored,
             }),
+            definition,
         }
     }
 
@@ -308,6 +325,18 @@ impl Subject {
             .collect();
         lines.join("\n")
     }
+}
+
+/// What is declared of the collations of a view's fields.
+fn collate(fields: &[(&String, &String)]) -> String {
+    if fields.is_empty() {
+        return String::new();
+    }
+    let each: Vec<String> = fields
+        .iter()
+        .map(|(field, locale)| format!("{field} = {locale:?}"))
+        .collect();
+    format!("collate = {{ {} }}\n", each.join(", "))
 }
 
 /// Buckets by time where times ascend, and else those that are cut soonest: Cassandra does not count rows.

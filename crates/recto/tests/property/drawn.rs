@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use recto::{Environment, OpenOptions, Recto, Type, schema};
+use recto_model::collation::IS_BUILT_IN;
 use recto_store::memory::MemoryStore;
 use recto_testkit::generate::{self, Case, Data, Rng};
-use recto_testkit::oracle::Condition;
+use recto_testkit::oracle::{Collations, Condition, Oracle};
 
 use super::asked::Failure;
 use super::common::stores::parse;
@@ -61,6 +62,8 @@ pub(crate) struct Ground {
     /// Whether pages are of views that the test keeps; and of a store in memory.
     pub(crate) views: bool,
     pub(crate) in_memory: bool,
+    /// Whether the store is told nothing of the collations: they are ignored, to be found.
+    pub(crate) forgets_collations: bool,
 }
 
 impl Ground {
@@ -70,6 +73,17 @@ impl Ground {
             planted: false,
             views: false,
             in_memory: false,
+            forgets_collations: false,
+        }
+    }
+
+    /// As Rust; without what is there to be found.
+    fn expression(self) -> String {
+        let new = format!("Ground::new(Kind::{:?})", self.kind);
+        match (self.views, self.in_memory) {
+            (false, _) => new,
+            (true, false) => format!("Ground {{ views: true, ..{new} }}"),
+            (true, true) => format!("Ground {{ views: true, in_memory: true, ..{new} }}"),
         }
     }
 
@@ -100,29 +114,38 @@ impl Ground {
         let number = case.collection.name.rsplit('_').next();
         let number = number.and_then(|number| number.parse().ok()).unwrap_or(0);
         let recto = self.open().await;
-        let collections = [(number, Arc::clone(&case.collection))];
+        let collections = [(number, case.oracle())];
         let mut subject = self.subjects(recto, &collections).await.remove(0);
         subject.put_rows(case.rows.iter().cloned()).await;
         subject
     }
 
     /// The collections of these numbers, made in a store.
-    async fn subjects(self, recto: Recto, collections: &[(u64, Arc<schema::Collection>)]) -> Vec<Subject> {
+    async fn subjects(self, recto: Recto, collections: &[(u64, Oracle)]) -> Vec<Subject> {
         if !self.views {
-            let schema = schema_of(collections.iter().map(|(_, one)| Arc::clone(one)).collect());
+            let collections = || collections.iter().map(|(_, oracle)| oracle.collection());
+            let schema = schema_of(collections().map(Arc::clone).collect());
             recto.apply(&schema).await.unwrap();
-            let subjects = collections.iter().map(|(_, one)| Subject::new(&recto, &one.name));
-            return subjects.collect();
+            return collections().map(|one| Subject::new(&recto, &one.name)).collect();
         }
         let kind = |number: u64| self.view(number).unwrap();
         let declared = collections.iter();
         let declared: String = declared
-            .map(|(number, one)| Subject::declared(one, kind(*number), self.kind))
+            .map(|(number, oracle)| Subject::declared(&self.said(oracle), kind(*number), self.kind))
             .collect();
         recto.apply(&parse(&declared)).await.unwrap();
         let subjects = collections.iter();
-        let subjects = subjects.map(|(number, one)| Subject::of_view(&recto, one, kind(*number)));
+        let subjects =
+            subjects.map(|(number, oracle)| Subject::of_view(&recto, oracle.clone(), kind(*number)));
         subjects.collect()
+    }
+
+    /// What the store is told of an oracle's collection.
+    fn said(self, oracle: &Oracle) -> Oracle {
+        if self.forgets_collations {
+            return Oracle::new(Arc::clone(oracle.collection()));
+        }
+        oracle.clone()
     }
 
     /// Checks a case in a store of its own.
@@ -180,6 +203,8 @@ pub(crate) async fn holds(guarantee: Guarantee, ground: Ground) {
     println!("{kind:?}: {guarantee}: {tally}");
     let is_large = kind == Kind::Embedded && !ground.views;
     assert!(!is_large || tally.has_every_kind(), "{tally}");
+    let is_collated = kind == Kind::Embedded && ground.views && IS_BUILT_IN;
+    assert!(!is_collated || tally.kinds.contains_key(COLLATED), "{tally}");
 }
 
 /// A store that holds some of the drawn collections, with the data of each. Every collection is drawn
@@ -193,22 +218,37 @@ async fn draw(
     let mut drawn = Vec::new();
     for number in numbers {
         let mut rng = generate::rng(seed.wrapping_add(number));
-        let collection = Arc::new(generate::collection(&mut rng, &format!("drawn_{number}")));
-        drawn.push((number, collection, rng));
+        let oracle = draw_collection(ground, number, &mut rng);
+        drawn.push((number, oracle, rng));
     }
     let recto = ground.open().await;
-    let collections = drawn
-        .iter()
-        .map(|(number, collection, _)| (*number, Arc::clone(collection)));
+    let collections = drawn.iter().map(|(number, oracle, _)| (*number, oracle.clone()));
     let made = ground.subjects(recto, &collections.collect::<Vec<_>>()).await;
     let mut subjects = Vec::new();
-    for ((_, collection, mut rng), mut subject) in drawn.into_iter().zip(made) {
+    for ((_, oracle, mut rng), mut subject) in drawn.into_iter().zip(made) {
         let count = rng.usize(0..=rows);
-        let data = generate::data(&mut rng, &collection, count);
+        let data = generate::data(&mut rng, &oracle, count);
         subject.put_rows(data.oracle.rows().iter().cloned()).await;
         subjects.push((subject, data, rng));
     }
     subjects
+}
+
+/// A collection; of those that are asked by a view, half have collations, of fields of its order and sometimes of one that
+/// is checked row by row.
+fn draw_collection(ground: Ground, number: u64, rng: &mut Rng) -> Oracle {
+    let mut collection = generate::collection(rng, &format!("drawn_{number}"));
+    let mut collations = Collations::new();
+    if ground.views && IS_BUILT_IN && rng.bool() {
+        let base = collection.base();
+        let order = base.order.iter();
+        let mut fields: Vec<String> = order.map(|column| column.field.clone()).collect();
+        if rng.u8(0..3) == 0 {
+            fields.push("v0".to_owned());
+        }
+        collations = generate::collations(rng, &mut collection, &fields);
+    }
+    Oracle::collated(Arc::new(collection), collations)
 }
 
 fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
@@ -219,6 +259,7 @@ fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
     let moves = generate::moves(rng, data, &subject.oracle, &question);
     Case {
         collection: Arc::clone(&subject.definition),
+        collations: subject.oracle.collations().clone(),
         rows: subject.oracle.rows().to_vec(),
         question,
         built: rng.bool(),
@@ -245,26 +286,33 @@ async fn report(ground: Ground, guarantee: Guarantee, seed: u64, case: Case, fai
         }
     }
     let (case, failure) = found;
-    panic!("{}", message(ground.kind, guarantee, seed, &case, &failure));
+    panic!("{}", message(ground, guarantee, seed, &case, &failure));
 }
 
 /// What is printed of a failure.
-pub(crate) fn message(kind: Kind, guarantee: Guarantee, seed: u64, case: &Case, failure: &Failure) -> String {
+pub(crate) fn message(
+    ground: Ground,
+    guarantee: Guarantee,
+    seed: u64,
+    case: &Case,
+    failure: &Failure,
+) -> String {
+    let kind = ground.kind;
     format!(
         "{guarantee}, does not hold on {kind:?}; {SEED_VARIABLE}={seed} draws it again\n{}\n  filter: {}\n  sort: {}\n\
          To keep it, paste this into crates/recto/tests/property/pasted.rs:\n\n{}",
         failure.message,
         case.question.filter_text(&case.collection),
         case.question.sort_text(&case.collection),
-        test(kind, guarantee, case, seed)
+        test(ground, guarantee, case, seed)
     )
 }
 
 /// A failure as a test.
-pub(crate) fn test(kind: Kind, guarantee: Guarantee, case: &Case, seed: u64) -> String {
+pub(crate) fn test(ground: Ground, guarantee: Guarantee, case: &Case, seed: u64) -> String {
     case.rust_test(
         &format!("seed_{seed}"),
-        &format!("holds(Guarantee::{guarantee:?}, Kind::{kind:?}, &case);"),
+        &format!("holds(Guarantee::{guarantee:?}, {}, &case);", ground.expression()),
     )
 }
 
@@ -330,6 +378,9 @@ const KINDS: [&str; 9] = [
     "several rows",
 ];
 
+/// Drawn where pages are of views.
+const COLLATED: &str = "collated";
+
 impl Tally {
     fn add(&mut self, case: &Case, pages: usize, answer: usize) {
         let collection = &case.collection;
@@ -349,6 +400,9 @@ impl Tally {
         } else {
             "sorted"
         });
+        if !case.collations.is_empty() {
+            kinds.push(COLLATED);
+        }
         if answer > 1 {
             kinds.push("several rows");
         }

@@ -7,12 +7,11 @@ use super::drawn::Ground;
 use super::guarantee::Guarantee;
 
 /// The tests of this module: one more for each that is pasted.
-pub(crate) const TESTS: usize = 2;
+pub(crate) const TESTS: usize = 3;
 
 /// Asserts that a guarantee holds of a case.
-fn holds(guarantee: Guarantee, kind: Kind, case: &Case) {
+fn holds(guarantee: Guarantee, ground: Ground, case: &Case) {
     let _scope = Scope::new(&super::TESTS);
-    let ground = Ground::new(kind);
     let pages = run(ground.check(guarantee, case)).unwrap_or_else(|failure| panic!("{}", failure.message));
     assert!(pages > 0);
 }
@@ -34,7 +33,7 @@ writes = "append"
         .row(r#"{"q":"a","b":3.0}"#)
         .any_of("q", &["a"])
         .page(Move { size: 3, place: Place::Before, row: 3, ..Move::default() });
-    holds(Guarantee::AfterAndBefore, Kind::Embedded, &case);
+    holds(Guarantee::AfterAndBefore, Ground::new(Kind::Embedded), &case);
 }
 
 #[test]
@@ -63,5 +62,24 @@ writes = "overwrite"
         .from(&["2", "a"])
         .put(r#"{"p":3,"q":"r","a":"ab","b":"2","c":"2024-01-01T00:00:00.000Z"}"#)
         .delete(1);
-    holds(Guarantee::EveryRowOnce, Kind::Cassandra, &case);
+    holds(Guarantee::EveryRowOnce, Ground::new(Kind::Cassandra), &case);
+}
+
+#[test]
+#[rustfmt::skip]
+fn seed_2() {
+    let case = Case::declared(r#"
+[collection.names_1]
+fields = { team = "int", name = "text" }
+key = ["team", "name"]
+partition = ["team"]
+order = ["-name"]
+writes = "append"
+"#)
+        .collate("name", "sv")
+        .row("{\"team\":0,\"name\":\"Åmål\"}")
+        .row("{\"team\":0,\"name\":\"Äpfel\"}")
+        .compare("team", "=", "0")
+        .page(Move { size: 1, ..Move::default() });
+    holds(Guarantee::AfterAndBefore, Ground { views: true, ..Ground::new(Kind::Embedded) }, &case);
 }

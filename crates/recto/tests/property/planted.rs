@@ -15,7 +15,7 @@ use super::drawn::{Ground, message, shrink, test};
 use super::guarantee::Guarantee;
 
 /// The tests of this module.
-pub(crate) const TESTS: usize = 2;
+pub(crate) const TESTS: usize = 3;
 /// The row that a slice read backwards loses.
 const LOST: usize = 2;
 
@@ -133,14 +133,59 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
             case.rows.len() <= 5,
             "{} rows:\n{}",
             case.rows.len(),
-            test(Kind::Embedded, guarantee, &case, 0)
+            test(planted, guarantee, &case, 0)
         );
         assert_eq!((case.collection.fields.len(), case.moves.len()), (2, 1));
         // The defect is still what fails, and nothing else.
         assert!(sound.check(guarantee, &case).await.is_ok());
-        let printed = test(Kind::Embedded, guarantee, &case, 0);
-        assert!(message(Kind::Embedded, guarantee, 0, &case, &failure).contains(&printed));
+        let printed = test(planted, guarantee, &case, 0);
+        assert!(message(planted, guarantee, 0, &case, &failure).contains(&printed));
         assert_is_pasted(&printed);
+    });
+}
+
+/// A view that sorts by the bytes of a text, where the case says by which language.
+#[test]
+fn a_collation_that_is_ignored_is_found() {
+    let _scope = Scope::new(&super::TESTS);
+    run(async {
+        let sound = Ground {
+            views: true,
+            ..Ground::new(Kind::Embedded)
+        };
+        let planted = Ground {
+            forgets_collations: true,
+            ..sound
+        };
+        let mut case = Case::declared(
+            r#"
+[collection.names_1]
+fields = { team = "int", name = "text", id = "int" }
+key = ["team", "name", "id"]
+partition = ["team"]
+order = ["-name"]
+writes = "append"
+"#,
+        )
+        .collate("name", "sv");
+        for (id, name) in ["Zorn", "apfel", "Åmål", "Äpfel", "b", "Örebro", "z"]
+            .iter()
+            .enumerate()
+        {
+            case = case.row(&format!(r#"{{"team": 1, "name": "{name}", "id": {id}}}"#));
+        }
+        let case = case.compare("team", "=", "1").page(Move {
+            size: 3,
+            row: 2,
+            ..Move::default()
+        });
+        let guarantee = Guarantee::AfterAndBefore;
+        assert!(sound.check(guarantee, &case).await.is_ok());
+        let failure = planted.check(guarantee, &case).await.unwrap_err();
+        let (case, _) = shrink(planted, guarantee, case, failure).await;
+        assert_eq!((case.rows.len(), case.collations.len()), (2, 1));
+        assert!(sound.check(guarantee, &case).await.is_ok());
+        assert_is_pasted(&test(planted, guarantee, &case, 2));
     });
 }
 
@@ -183,5 +228,10 @@ writes = "overwrite"
     .from(&["2", "a"])
     .put(r#"{"p":3,"q":"r","a":"ab","b":"2","c":"2024-01-01T00:00:00.000Z"}"#)
     .delete(1);
-    assert_is_pasted(&test(Kind::Cassandra, Guarantee::EveryRowOnce, &case, 1));
+    assert_is_pasted(&test(
+        Ground::new(Kind::Cassandra),
+        Guarantee::EveryRowOnce,
+        &case,
+        1,
+    ));
 }

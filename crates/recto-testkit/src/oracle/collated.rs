@@ -1,0 +1,70 @@
+//! Text as people of a language sort it, by ICU and nothing of Recto's: no keys are made here.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use icu_collator::options::CollatorOptions;
+use icu_collator::{CollatorBorrowed, CollatorPreferences};
+use icu_locale_core::Locale;
+use recto_model::Value;
+use recto_model::schema::Collection;
+
+use super::order;
+
+/// The locales by which fields sort, by their names. Other fields sort by their bytes.
+pub type Collations = BTreeMap<String, String>;
+
+/// How each field of a collection compares.
+pub(super) struct Collated(Vec<Option<CollatorBorrowed<'static>>>);
+
+impl Collated {
+    /// # Panics
+    /// If ICU does not take a locale.
+    pub(super) fn new(collection: &Collection, collations: &Collations) -> Self {
+        let collator = |name: &String| {
+            let locale: Locale = collations.get(name)?.parse().expect("a language tag");
+            let made =
+                CollatorBorrowed::try_new(CollatorPreferences::from(&locale), CollatorOptions::default());
+            Some(made.expect("its data is compiled in"))
+        };
+        Self(
+            collection
+                .fields
+                .iter()
+                .map(|field| collator(&field.name))
+                .collect(),
+        )
+    }
+
+    /// Texts as ICU compares them, and those that it calls equal by their bytes; all else as ever.
+    pub(super) fn compare(&self, field: usize, left: &Value, right: &Value) -> Ordering {
+        let by_collation = match (&self.0[field], left, right) {
+            (Some(collator), Value::Text(left), Value::Text(right))
+            | (Some(collator), Value::Ascii(left), Value::Ascii(right)) => collator.compare(left, right),
+            _ => Ordering::Equal,
+        };
+        by_collation.then_with(|| order::compare(left, right))
+    }
+
+    /// Order columns are never null; what else is null stands first.
+    pub(super) fn compare_nullable(
+        &self,
+        field: usize,
+        left: Option<&Value>,
+        right: Option<&Value>,
+    ) -> Ordering {
+        match (left, right) {
+            (Some(left), Some(right)) => self.compare(field, left, right),
+            (left, right) => left.is_some().cmp(&right.is_some()),
+        }
+    }
+}
+
+impl fmt::Debug for Collated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(Option::is_some))
+            .finish()
+    }
+}
