@@ -209,11 +209,17 @@ impl Order {
                 fields.any(|field| collection.fields[*field].name == name)
             };
             let follow = collection.key.iter().filter(|name| !named(name));
-            let left_out = self.columns[kept..]
-                .iter()
-                .map(|(field, _)| &collection.fields[*field].name);
-            let follows = follow.take(len - kept).eq(left_out);
-            if follows && let Some(turned) = self.ascending_from(kept) {
+            let left_out = || {
+                let left_out = self.columns[kept..].iter();
+                left_out.map(|(field, _)| &collection.fields[*field].name)
+            };
+            let follows = follow.take(len - kept).eq(left_out());
+            // Text that follows by itself does so by its bytes.
+            let by_bytes = left_out().all(|name| collection.collation_of(name).is_none());
+            if follows
+                && by_bytes
+                && let Some(turned) = self.ascending_from(kept)
+            {
                 self.columns = turned;
                 self.columns.truncate(kept);
                 return;

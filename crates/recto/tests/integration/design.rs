@@ -3,13 +3,14 @@
 
 use proptest::prelude::*;
 use recto::design::{Design, design, parse_queries, with_views};
-use recto::schema::Schema;
+use recto::schema::{Schema, View};
 use recto::session::{PageRequest, Pages as _};
-use recto::{LocalSession, OpenOptions, Recto};
+use recto::{DynamicRecord, LocalSession, OpenOptions, Recto};
 use serde_json::json;
 
-/// Collections of each way to write, with a view that there is, and words that no view may add a table to.
-const SCHEMAS: [&str; 4] = [
+/// Collections of each way to write, with a view that there is, and words that no view may add a table to; the last two sort a
+/// text as people do, which is a field of the key of one of them.
+const SCHEMAS: [&str; 6] = [
     r#"
 [collection.tasks]           # that change
 fields = { id = "int", team = "text", size = "int", due = "date", open = "boolean" }
@@ -37,6 +38,31 @@ writes = "overwrite"
 fields = { id = "int", team = "text", size = "int", due = "date", open = "boolean" }
 key = ["id"]
 writes = "append""#,
+    r#"
+[collection.tasks]
+fields = { id = "int", team = "text", size = "int", due = "date", open = "boolean" }
+key = ["id"]
+
+[collection.tasks.view.teams]
+partition = ["id"]
+order = ["team"]
+collate = "sv"
+fields = []
+"#,
+    r#"
+[collection.tasks]
+fields = { id = "int", team = "text", size = "int", due = "date", open = "boolean" }
+key = ["size", "team", "id"]
+partition = ["size"]
+order = ["team"]
+writes = "append"
+
+[collection.tasks.view.teams]
+partition = ["id"]
+order = ["team"]
+collate = "sv"
+fields = []
+"#,
 ];
 
 /// A query of these collections as a filter with values, and its sort.
@@ -133,7 +159,10 @@ proptest! {
             let may_be_many = [" OR ", ") > ("].iter().any(|word| query.asked.filter.contains(word));
             prop_assert!(!query.is_new || may_be_many || query.shape == "scan", "{query:?}");
         }
-        let views: Vec<_> = design.views.iter().map(|one| one.view.clone()).collect();
+        let views: Vec<View> = design.views.iter().map(|one| one.view.clone()).collect();
+        let collation = schema.collections[0].collation_of("team");
+        let is_by_team = |view: &&View| view.order.iter().any(|column| column.field == "team");
+        prop_assert!(views.iter().filter(is_by_team).all(|view| view.collate.get("team").copied() == collation));
         let with_views = with_views(text, "tasks", &views).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(assert_served(&with_views, &design));
@@ -157,5 +186,49 @@ fn a_design_is_told_to_programs() {
     assert_eq!(
         instead,
         &json!({ "query": "q1", "how": "merge", "view": "primary", "fields": ["team"] })
+    );
+}
+
+/// A view that is proposed sorts a text as it is sorted elsewhere in the collection, and shows it so.
+#[tokio::test]
+async fn a_proposed_view_has_the_collation_of_its_field() {
+    let text = SCHEMAS[4];
+    let schema = Schema::parse(text).unwrap();
+    let asked = |words: &str| design(&schema.collections[0], &parse_queries(words).unwrap());
+    let proposed = asked("[[query]]\nfilter = 'open = true AND team > \"b\"'\norder_by = '-team'").unwrap();
+    let views: Vec<_> = proposed.views.iter().map(|one| one.view.clone()).collect();
+    let with_views = with_views(text, "tasks", &views).unwrap();
+    assert_eq!(with_views.matches(r#"team = "sv""#).count(), 1, "{with_views}");
+    let folder = tempfile::tempdir().unwrap();
+    let options = OpenOptions::new().create();
+    let recto = Recto::open_with(folder.path().join("store"), options)
+        .await
+        .unwrap();
+    recto.apply(&Schema::parse(&with_views).unwrap()).await.unwrap();
+    let tasks = recto.dynamic("tasks").unwrap();
+    for (id, team) in ["Zorn", "Åsa", "bo", "Örjan", "Bea", "ärlig", "adam"]
+        .iter()
+        .enumerate()
+    {
+        let record = json!({ "id": id, "team": team, "open": true }).to_string();
+        let record = DynamicRecord::from_json_text(tasks.definition(), &record).unwrap();
+        tasks.put(&record).await.unwrap();
+    }
+    let query = tasks
+        .query()
+        .filter("open = true AND team > \"b\"")
+        .order_by("-team");
+    let page = query.first(10).await.unwrap();
+    let teams: Vec<_> = page
+        .items()
+        .iter()
+        .map(|one| one.to_json()["team"].clone())
+        .collect();
+    assert_eq!(teams, ["Örjan", "ärlig", "Åsa", "Zorn", "bo", "Bea"]);
+    // What no view serves is refused by name.
+    let refused = asked("[[query]]\nfilter = 'open = true AND startsWith(team, \"b\")'").unwrap_err();
+    assert!(
+        refused.to_string().contains("team sorts by the collation sv"),
+        "{refused}"
     );
 }
