@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use recto::session::{LoadReport, LoadRequest, LoadedView};
 use recto::store::Store;
 use recto::store::memory::MemoryStore;
-use recto::{Environment, ErrorKind, LocalSession, Recto};
+use recto::{DynamicRecord, Environment, ErrorKind, LocalSession, Recto};
 
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
@@ -17,7 +17,7 @@ use crate::support::{Bench, Fault, Unreliable, load_into, open_with, records_of}
 /// Flights, as in the demo, in a collection for each mode.
 pub(crate) const SCHEMA: &str = r#"
 [collection.appended]
-fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int" }
+fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
 key = ["time_hour", "carrier", "flight"]
 partition = ["carrier"]
 order = ["-time_hour"]
@@ -33,7 +33,7 @@ order = ["-time_hour"]
 fields = ["origin", "dest"]
 
 [collection.overwritten]
-fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int" }
+fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
 key = ["time_hour", "carrier", "flight"]
 partition = ["carrier"]
 order = ["-time_hour"]
@@ -47,7 +47,7 @@ order = ["-time_hour"]
 /// Those that change, which a store without transactions loads otherwise.
 pub(crate) const CHANGING: &str = r#"
 [collection.updated]
-fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int" }
+fields = { time_hour = "timestamp", carrier = "text", flight = "int", origin = "text", dest = "text", tailnum = "text", dep_delay = "int", crew = "text" }
 key = ["time_hour", "carrier", "flight"]
 
 [collection.updated.view.by_route]
@@ -59,9 +59,17 @@ partition = ["tailnum"]
 order = ["-time_hour"]
 nulls = "skip"
 fields = ["origin", "dest"]
+
+[collection.updated.view.by_crew]
+partition = ["carrier"]
+order = ["-crew"]
+collate = "sv"
 "#;
 
-const HEADER: &str = "time_hour,carrier,flight,origin,dest,tailnum,dep_delay\n";
+/// In the order of Swedish, though not in that of bytes.
+const CREWS: [&str; 6] = ["apelsin", "Banan", "zebra", "Åsa", "ärlig", "Örjan"];
+
+const HEADER: &str = "time_hour,carrier,flight,origin,dest,tailnum,dep_delay,crew\n";
 const FLIGHTS: usize = 1_200;
 /// Every so many flights one has no tail number.
 const NO_TAIL_NUMBER: usize = 50;
@@ -78,14 +86,15 @@ fn flight(number: usize, again: bool) -> String {
         _ => format!("N{}", (number + 7 * changed) % 200),
     };
     format!(
-        "2013-{:02}-{:02}T{:02}:00:00Z,{},{number},{},{},{tailnum},{}\n",
+        "2013-{:02}-{:02}T{:02}:00:00Z,{},{number},{},{},{tailnum},{},{}\n",
         number % 12 + 1,
         number % 28 + 1,
         number % 24,
         ["UA", "AA", "DL"][number % 3],
         ["JFK", "LGA", "EWR"][(number / 3 + changed) % 3],
         ["LAX", "SFO", "ORD", "MIA"][(number / 7 + changed) % 4],
-        number % 90
+        number % 90,
+        CREWS[(number / 5 + changed) % CREWS.len()]
     )
 }
 
@@ -157,7 +166,10 @@ async fn every_mode(recto: Recto) {
         [view("by_route", FLIGHTS, 0), by_tailnum]
     );
     assert_eq!(report.collections[1].views, [view("by_flight", FLIGHTS, 0)]);
-    assert_eq!(report.collections[2].views, report.collections[0].views);
+    let by_crew = view("by_crew", FLIGHTS, 0);
+    assert_eq!(report.collections[2].views[..1], [by_crew]);
+    assert_eq!(report.collections[2].views[1..], report.collections[0].views);
+    assert_sorted_as_people_do(&recto).await;
     assert_exact(&recto, &ALL, FLIGHTS).await;
 
     let (changed, same) = (all / 3, all - all / 3);
@@ -167,6 +179,7 @@ async fn every_mode(recto: Recto) {
     assert_eq!(counts(&report, "updated"), [0, changed, same, 0]);
     assert_exact(&recto, &ALL, FLIGHTS).await;
 
+    assert_sorted_as_people_do(&recto).await;
     let before = records_of(&session, "updated").await;
     assert_eq!(before, records_of(&session, "overwritten").await);
     assert_ne!(before, records_of(&session, "appended").await);
@@ -177,6 +190,26 @@ async fn every_mode(recto: Recto) {
     assert_eq!(counts(&report, "updated"), [0, 0, all, 0]);
     assert_eq!(before, records_of(&session, "updated").await);
     assert_exact(&recto, &ALL, FLIGHTS).await;
+}
+
+/// Pages of a view of what was loaded are in the order of its language.
+async fn assert_sorted_as_people_do(recto: &Recto) {
+    let flights = recto.dynamic("updated").unwrap();
+    let query = flights
+        .query()
+        .filter("carrier = \"UA\"")
+        .order_by("-crew")
+        .page_size(90);
+    let (mut page, mut crews) = (query.clone().await.unwrap(), Vec::new());
+    loop {
+        let crew = |flight: &DynamicRecord| flight.to_json()["crew"].as_str().unwrap().to_owned();
+        crews.extend(page.items().iter().map(crew));
+        let Some(next) = page.next_cursor() else { break };
+        page = query.clone().page_token(next).await.unwrap();
+    }
+    assert_eq!(crews.len(), FLIGHTS / 3);
+    crews.dedup();
+    assert!(crews.iter().rev().eq(&CREWS), "{crews:?}");
 }
 
 async fn in_memory(store: Arc<dyn Store>) -> Recto {
@@ -273,7 +306,7 @@ fn what_cannot_stand_in_a_view_is_rejected_by_its_name() {
         let recto = in_memory(Arc::new(bench.store.clone())).await;
         let long = "x".repeat(9_000);
         let text = format!(
-            "{HEADER}2013-01-01T10:00:00Z,UA,1,{long},LAX,N1,1\n2013-01-01T10:00:00Z,UA,2,JFK,LAX,N1,1\n"
+            "{HEADER}2013-01-01T10:00:00Z,UA,1,{long},LAX,N1,1,\n2013-01-01T10:00:00Z,UA,2,JFK,LAX,N1,1,\n"
         );
         let file = bench.file("a.csv", text);
         let session = LocalSession::new(recto.clone());
