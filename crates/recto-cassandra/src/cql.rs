@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use recto_model::schema::AttachedTable;
 use recto_model::table::Direction;
 use recto_model::{Cells, Column, Table, Type};
 use recto_store::ReadOptions;
@@ -253,40 +254,53 @@ impl<'t> Statements<'t> {
         request
     }
 
-    /// The partitions of tokens after `after` up to and with `up_to`: of each its key, its static columns and its token.
+    /// The partitions of tokens after `after` up to and with `up_to`: of each its key, its static columns, the
+    /// [column that says whether it has a row](Self::row_column) and its token.
     pub(crate) fn select_partitions(
         self,
         (after, up_to): (Option<i64>, Option<i64>),
         limit: i32,
     ) -> Request<'t> {
-        let mut request = self.select_distinct();
+        let mut request = self.select_each_partition();
         request.push(", ");
         request.push(&self.token());
         request.result_types.push(&BIGINT);
         request.push(" FROM ");
         request.push(&table_name(self.keyspace, self.table.name()));
         self.push_where_tokens(&mut request, (after, up_to));
-        request.push(" LIMIT ?");
-        request.bind_int(limit);
+        self.push_partition_limit(&mut request, limit);
         request
     }
 
-    /// The partitions of one token, in the store's order: of each its key and its static columns.
+    /// The partitions of one token, in the store's order: of each its key, its static columns, and the
+    /// [column that says whether it has a row](Self::row_column).
     pub(crate) fn select_partitions_of_token(self, token: i64, limit: i32) -> Request<'t> {
-        let mut request = self.select_distinct();
+        let mut request = self.select_each_partition();
         request.push(" FROM ");
         request.push(&table_name(self.keyspace, self.table.name()));
         request.push(" WHERE ");
         request.push(&self.token());
-        request.push(" = ? LIMIT ?");
+        request.push(" = ?");
         request.bind_bigint(token);
-        request.bind_int(limit);
+        self.push_partition_limit(&mut request, limit);
         request
     }
 
-    /// The key of a partition and its static columns.
-    fn select_distinct(self) -> Request<'t> {
-        let mut request = Request::new("SELECT DISTINCT ".to_owned());
+    /// Of a table that another program made, the column that is null in the one row that a partition of static cells alone is:
+    /// which of its columns are static is not known there.
+    pub(crate) fn row_column(self) -> Option<&'t Column> {
+        AttachedTable::keyspace_of(self.table.name())?;
+        self.table.clustering().first()
+    }
+
+    /// The key of a partition, its static columns, and the column that says whether it has a row.
+    fn select_each_partition(self) -> Request<'t> {
+        let distinct = if self.row_column().is_some() {
+            ""
+        } else {
+            "DISTINCT "
+        };
+        let mut request = Request::new(format!("SELECT {distinct}"));
         push_columns(&mut request, self.table.partition());
         request.result_types = types(self.table.partition());
         if !self.table.statics().is_empty() {
@@ -294,7 +308,21 @@ impl<'t> Statements<'t> {
             push_columns(&mut request, self.table.statics());
             request.result_types.extend(types(self.table.statics()));
         }
+        if let Some(column) = self.row_column() {
+            request.push(", ");
+            request.push_name(&column.name);
+            request.result_types.push(&column.ty);
+        }
         request
+    }
+
+    /// One row of each partition, which reads as much as asking for distinct keys does.
+    fn push_partition_limit(self, request: &mut Request<'_>, limit: i32) {
+        if self.row_column().is_some() {
+            request.push(" PER PARTITION LIMIT 1");
+        }
+        request.push(" LIMIT ?");
+        request.bind_int(limit);
     }
 
     /// Tokens after `after` up to and with `up_to`.

@@ -20,16 +20,20 @@ const MAX_PARTITIONS_PER_TOKEN: i32 = 1_024;
 pub(crate) struct Partition {
     pub(crate) key: Cells,
     statics: Cells,
+    /// Whether it is to be listed: in a table that another program made, one of static cells alone is not.
+    is_listed: bool,
 }
 
 impl Partition {
-    /// The one that a row begins with: its key, then its static cells.
-    fn read(table: &Table, row: &AnswerRow<'_>) -> Self {
+    /// The one that a row begins with: its key, then its static cells, then perhaps whether it has a row.
+    fn read(statements: Statements<'_>, table: &Table, row: &AnswerRow<'_>) -> Self {
         let keys = table.partition().len();
+        let width = keys + table.statics().len();
         let cells = |columns: std::ops::Range<usize>| columns.map(|column| row.get(column)).collect();
         Self {
             key: cells(0..keys),
-            statics: cells(keys..keys + table.statics().len()),
+            statics: cells(keys..width),
+            is_listed: statements.row_column().is_none() || row.get(width).is_some(),
         }
     }
 }
@@ -41,8 +45,8 @@ pub(crate) async fn following(
     settings: &Settings,
     position: &Position,
 ) -> Result<Vec<Partition>, StoreError> {
-    let request = Statements::new(&client.config.keyspace, table)
-        .select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN);
+    let statements = Statements::new(&client.config.keyspace, table);
+    let request = statements.select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN);
     let prepared = client.prepare(&request, &settings.deadline).await?;
     let call = Call::Statement(&prepared, &request.values);
     let answer = client
@@ -52,7 +56,7 @@ pub(crate) async fn following(
     let done = serialized_key(position.partition.as_row());
     let mut following = Vec::new();
     each_row(&rows_of(answer)?, &request.result_types, |row| {
-        let partition = Partition::read(table, row);
+        let partition = Partition::read(statements, table, row);
         // Cassandra orders partitions of one token by the bytes of their keys.
         if serialized_key(partition.key.as_row()) > done {
             following.push(partition);
@@ -82,6 +86,7 @@ pub(crate) async fn scan(
         limit: limit as usize,
         max_bytes: options.max_bytes,
         rows: RowSet::new(table.partition().len() + table.statics().len()),
+        seen: 0,
         last: None,
     };
     listing.settings.deadline.remaining()?;
@@ -114,22 +119,26 @@ struct Listing<'a> {
     limit: usize,
     max_bytes: u64,
     rows: RowSet,
-    /// The one listed last.
+    /// How many were looked at, and the one that was last.
+    seen: usize,
     last: Option<Position>,
 }
 
 impl Listing<'_> {
     fn is_full(&self) -> bool {
         let rows = &self.rows;
-        rows.len() >= self.limit || (!rows.is_empty() && rows.byte_len() as u64 >= self.max_bytes)
+        self.seen >= self.limit || (!rows.is_empty() && rows.byte_len() as u64 >= self.max_bytes)
     }
 
     fn push(&mut self, token: i64, partition: Partition) {
         if self.is_full() {
             return;
         }
-        let cells: Cells = partition.key.iter().chain(partition.statics.iter()).collect();
-        self.rows.push_row(cells.as_row());
+        if partition.is_listed {
+            let cells: Cells = partition.key.iter().chain(partition.statics.iter()).collect();
+            self.rows.push_row(cells.as_row());
+        }
+        self.seen += 1;
         self.last = Some(Position {
             token,
             partition: partition.key,
@@ -140,9 +149,10 @@ impl Listing<'_> {
     /// Those of tokens after `after` up to and with `up_to`.
     async fn tokens(&mut self, after: Option<i64>, up_to: Option<i64>) -> Result<(), StoreError> {
         let (client, table) = (self.client, self.table);
-        let wanted = i32::try_from(self.limit - self.rows.len()).unwrap_or(i32::MAX);
-        let request =
-            Statements::new(&client.config.keyspace, table).select_partitions((after, up_to), wanted);
+        let wanted = i32::try_from(self.limit - self.seen).unwrap_or(i32::MAX);
+        let statements = Statements::new(&client.config.keyspace, table);
+        let request = statements.select_partitions((after, up_to), wanted);
+        let token_column = request.result_types.len() - 1;
         let prepared = client.prepare(&request, &self.settings.deadline).await?;
         let mut from = PagingState::start();
         let mut most = prepared.page_rows(self.max_bytes, wanted.unsigned_abs());
@@ -151,14 +161,15 @@ impl Listing<'_> {
                 .page(&prepared, &request.values, &mut most, &from, &self.settings)
                 .await?;
             let more = answer.more.clone();
-            let before = (self.rows.len(), self.rows.byte_len());
+            let before = (self.seen, self.rows.byte_len());
             each_row(&rows_of(answer)?, &request.result_types, |row| {
-                let token = row.get(self.rows.width()).map_or(Ok(None), token_of)?;
-                self.push(token.unwrap_or_default(), Partition::read(table, row));
+                let token = row.get(token_column).map_or(Ok(None), token_of)?;
+                let partition = Partition::read(statements, table, row);
+                self.push(token.unwrap_or_default(), partition);
                 Ok(())
             })?;
             prepared.note_rows(
-                (self.rows.len() - before.0) as u64,
+                (self.seen - before.0) as u64,
                 (self.rows.byte_len() - before.1) as u64,
             );
             match more {

@@ -200,6 +200,20 @@ fn ask_until(server: &Server, path: &str, wanted: u16) -> String {
     }
 }
 
+/// Asks for a page until it says something; its text.
+fn ask_until_told(server: &Server, path: &str, wanted: &str) -> String {
+    let begun = Instant::now();
+    loop {
+        let (status, body) = ask(server, "GET", path, "");
+        assert_eq!(status, 200, "{path} {body}");
+        if body.contains(wanted) {
+            return body;
+        }
+        assert!(begun.elapsed() < KNOWN, "{path} {body}");
+        sleep(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
     let dir = tempfile::tempdir().unwrap();
@@ -230,8 +244,23 @@ fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
             server.restart();
         }
         let body = ask_until(&server, attached, 503);
-        if is_opened_anew {
-            assert!(body.contains(&there.address), "{body}");
+        assert!(body.contains(&there.address), "{body}");
+        // Who lists what there is sees that it is away, and from where.
+        for path in ["/v1/collections", "/v1/collections/flights", "/v1/schema", "/"] {
+            let body = ask_until_told(&server, path, "collection flights is away: ");
+            assert!(body.contains(&there.address), "{path} {body}");
+            assert!(!body.contains("collection notes is"), "{path} {body}");
+        }
+        for line in [
+            &["describe"][..],
+            &["describe", "flights"],
+            &["describe", "--json"],
+        ] {
+            let told = recto(folder.path(), &[line, &["--store", &server.url]].concat()).done();
+            assert!(
+                told.contains("collection flights is away: ") && told.contains(&there.address),
+                "{line:?} {told}"
+            );
         }
         for path in [own, "/v1/collections", "/v1/collections/flights", "/", "/readyz"] {
             let (status, body) = ask(&server, "GET", path, "");
@@ -240,4 +269,6 @@ fn a_server_serves_what_is_its_own_while_what_is_attached_is_away() {
     }
     cluster.node(1).start().unwrap();
     ask_until(&server, attached, 200);
+    let (_, listed) = ask(&server, "GET", "/v1/collections", "");
+    assert!(!listed.contains("refused"), "{listed}");
 }

@@ -5,7 +5,7 @@ pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
 use hyper::header::ETAG;
-use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, Written};
+use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, RefusedCollection, Written};
 use recto::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -165,6 +165,8 @@ fn narrow(value: u64) -> u32 {
 pub(crate) struct SchemaBody {
     pub(crate) generation: u64,
     pub(crate) toml: String,
+    #[serde(default)]
+    pub(crate) refused: Vec<RefusedCollection>,
 }
 
 #[cfg(test)]

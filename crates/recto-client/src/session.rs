@@ -275,6 +275,7 @@ impl Session for HttpSession {
             store: self.transport.server().to_owned(),
             generation: recorded.generation,
             collections: collections.iter().map(|one| one.name.clone()).collect(),
+            refused: recorded.refused,
         })
     }
 

@@ -309,6 +309,16 @@ impl AttachedSnapshot {
             Some(store) => store.snapshot(),
         }
     }
+
+    /// Adds to a failure of a keyspace that does not answer where that is: no message of a driver says so.
+    fn located(&self, table: &str) -> impl Fn(StoreError) -> StoreError {
+        move |error| match (store_of(table, &self.reached), error.kind()) {
+            (Ok(Some(store)), StoreErrorKind::Unavailable | StoreErrorKind::Timeout) => {
+                error.about(format_args!("table {table} is attached, of {}", store.describe()))
+            }
+            _ => error,
+        }
+    }
 }
 
 /// Leaves out partitions that have static cells and no rows: static columns of a table that is attached are known as any other, and a
@@ -335,7 +345,9 @@ fn leave_out_rowless(table: &Table, read: &mut ScanRead) {
 #[async_trait]
 impl Snapshot for AttachedSnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.of(slice.table.name())?.slice(slice, options).await
+        let table = slice.table.name();
+        let read = self.of(table)?.slice(slice, options).await;
+        read.map_err(self.located(table))
     }
 
     fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
@@ -346,7 +358,9 @@ impl Snapshot for AttachedSnapshot {
     }
 
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-        self.of(read.table.name())?.get(read, options).await
+        let table = read.table.name();
+        let found = self.of(table)?.get(read, options).await;
+        found.map_err(self.located(table))
     }
 
     async fn get_many(
@@ -357,7 +371,8 @@ impl Snapshot for AttachedSnapshot {
         let first = reads.first().map(|read| read.table.name());
         match first {
             Some(first) if reads.iter().all(|read| read.table.name() == first) => {
-                self.of(first)?.get_many(reads, options).await
+                let found = self.of(first)?.get_many(reads, options).await;
+                found.map_err(self.located(first))
             }
             _ => crate::read::get_each(self, reads, options).await,
         }
@@ -372,10 +387,12 @@ impl Snapshot for AttachedSnapshot {
         self.of(table.name())?
             .get_statics(table, partition, options)
             .await
+            .map_err(self.located(table.name()))
     }
 
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError> {
-        self.of(table.name())?.token_ranges(table, pieces).await
+        let ranges = self.of(table.name())?.token_ranges(table, pieces).await;
+        ranges.map_err(self.located(table.name()))
     }
 
     async fn scan(
@@ -387,7 +404,8 @@ impl Snapshot for AttachedSnapshot {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError> {
         let snapshot = self.of(table.name())?;
-        let mut read = snapshot.scan(table, range, after, limit, options).await?;
+        let read = snapshot.scan(table, range, after, limit, options).await;
+        let mut read = read.map_err(self.located(table.name()))?;
         if AttachedTable::keyspace_of(table.name()).is_some() {
             leave_out_rowless(table, &mut read);
         }
@@ -406,6 +424,7 @@ impl Snapshot for AttachedSnapshot {
         snapshot
             .scan_partitions(table, range, after, limit, options)
             .await
+            .map_err(self.located(table.name()))
     }
 
     async fn count_partitions(

@@ -81,6 +81,13 @@ impl StoreError {
         self
     }
 
+    /// Says before the message what it was about.
+    #[must_use]
+    pub fn about(mut self, what: impl fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// Adds what caused it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -145,6 +152,7 @@ mod tests {
         );
         let source = error.source().map(ToString::to_string);
         assert_eq!(source.as_deref(), Some("no space left"));
+        assert_eq!(error.about("store x").to_string(), "store x: the disk is full");
     }
 
     #[test]

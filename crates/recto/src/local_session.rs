@@ -238,6 +238,7 @@ impl Session for LocalSession {
                 .iter()
                 .map(|one| one.name.clone())
                 .collect(),
+            refused: recto.refused(),
         })
     }
 

@@ -34,8 +34,8 @@ use crate::record::DynamicRecord;
 use crate::runtime;
 use crate::session::Swept;
 use crate::session::{
-    Applied, ApplyOptions, CursorKey, Progress, SchemaPlan, VerifyReport, VerifyRequest, ViewProgress,
-    ViewStatus,
+    Applied, ApplyOptions, CursorKey, Progress, RefusedCollection, SchemaPlan, VerifyReport, VerifyRequest,
+    ViewProgress, ViewStatus,
 };
 use crate::shared::Shared;
 use crate::stamps::Stamps;
@@ -264,6 +264,14 @@ impl Recto {
     pub fn refused_collections(&self) -> Vec<Error> {
         let held = self.shared.held();
         held.problems.values().map(tables::Problem::error).collect()
+    }
+
+    /// The same, for who lists collections.
+    pub(crate) fn refused(&self) -> Vec<RefusedCollection> {
+        let held = self.shared.held();
+        let each = held.problems.iter();
+        each.map(|(collection, problem)| problem.refused(collection))
+            .collect()
     }
 
     /// Closes the store, for every clone, collection and query of this handle: what was acknowledged is on

@@ -34,6 +34,7 @@ use async_trait::async_trait;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
 pub use recto_plan::{PlanShape, Shape};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -201,6 +202,27 @@ pub struct StoreDescription {
     pub generation: u64,
     /// Names of collections.
     pub collections: Vec<String>,
+    /// Those that are refused, as the store was last looked at.
+    pub refused: Vec<RefusedCollection>,
+}
+
+/// A collection that is neither read nor written: its tables are gone or are not what the schema says, or the cluster of
+/// what it is attached to is away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedCollection {
+    /// Its name.
+    pub collection: String,
+    /// Why.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+impl StoreDescription {
+    /// Why a collection is refused, if it is.
+    pub fn refusal(&self, collection: &str) -> Option<&RefusedCollection> {
+        self.refused.iter().find(|one| one.collection == collection)
+    }
 }
 
 /// What tools ask of Recto.

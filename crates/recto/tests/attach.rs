@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recto::session::{AttachReport, AttachRequest, VerifyRequest};
+use recto::session::{AttachReport, AttachRequest, Pages as _, VerifyRequest};
 use recto::store::Store;
 use recto::store::memory::MemoryStore;
 use recto::{
-    ApplyOptions, CassandraAddress, Collection, DynamicRecord, Environment, ErrorKind, OpenOptions,
-    PageQuery, Recto, Secret,
+    ApplyOptions, CassandraAddress, Collection, DynamicRecord, Environment, ErrorKind, LocalSession,
+    OpenOptions, PageQuery, Recto, Secret,
 };
 use recto_cassandra::CassandraConfig;
 use recto_cassandra::testing::PlainCql;
@@ -41,6 +41,9 @@ const TABLES: [&str; 9] = [
     "CREATE TABLE shop.prices (price decimal, id int, name text, PRIMARY KEY (price, id))",
     "CREATE ROLE reader WITH PASSWORD = 'reader' AND LOGIN = true",
 ];
+
+/// More users without a post than a listing of partitions takes at a time.
+const WITHOUT_POSTS: i32 = 1_100;
 
 /// The rows of a timeline, as the table has them: user, post.
 fn posts() -> impl Iterator<Item = (i32, i32)> {
@@ -325,6 +328,27 @@ async fn timelines(shop: &Shop) {
         posts().count(),
         "a partition of statics alone has no record"
     );
+    partitions_of_statics(shop, store).await;
+}
+
+/// Partitions of statics alone, more than a step of a listing looks at, are not listed among those that have records.
+async fn partitions_of_statics(shop: &Shop, store: Recto) {
+    for user in 1_000..1_000 + WITHOUT_POSTS {
+        shop.send(&format!(
+            "INSERT INTO shop.timeline (user_id, name) VALUES ({user}, 'silent')"
+        ))
+        .await;
+    }
+    let session = LocalSession::new(store.clone());
+    let steps = session.partitions("timeline");
+    let steps: Vec<_> = futures::TryStreamExt::try_collect::<Vec<_>>(steps).await.unwrap();
+    let mut users: Vec<Json> = steps
+        .into_iter()
+        .flatten()
+        .map(|one| one["user_id"].clone())
+        .collect();
+    users.sort_by_key(Json::as_i64);
+    assert_eq!(users, [0, 1, 2].map(Json::from));
     store.close().await.unwrap();
 }
 
@@ -617,7 +641,14 @@ async fn the_cluster_is_away(shop: &Shop) {
         .await
         .unwrap();
     assert!(store.refused_collections().is_empty());
+    // One that nobody looks after: what its reads fail with says where that was.
+    let memory = Arc::new(MemoryStore::new(Environment::system()));
+    let unwatched = Recto::with_store(memory, Shop::options()).await.unwrap();
+    unwatched.attach(&shop.request("shop.timeline")).await.unwrap();
     shop.cluster.node(1).kill().unwrap();
+    let error = of_timeline(&unwatched).await.unwrap_err();
+    assert!(error.message().contains(&shop.address), "{error}");
+    unwatched.close().await.unwrap();
     let begun = Instant::now();
     while store.refused_collections().is_empty() {
         assert!(begun.elapsed() < KNOWN);

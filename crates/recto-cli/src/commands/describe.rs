@@ -3,6 +3,7 @@
 use clap::Args;
 use recto::Session;
 use recto::schema::{Collection, Schema};
+use recto::session::{RefusedCollection, StoreDescription};
 use serde_json::{Map, Value as Json, json};
 
 use super::{collection_of, print_json};
@@ -47,9 +48,9 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
     if let Some(name) = &args.collection {
         let collection = collection_of(schema, name)?;
         if args.json {
-            print_json(console, &collection_json(collection))?;
+            print_json(console, &collection_json(collection, &store))?;
         } else {
-            draw_collection(collection, console)?;
+            draw_collection(collection, &store, console)?;
         }
         return Ok(Exit::Done);
     }
@@ -59,13 +60,13 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
         let collections: Vec<Json> = schema
             .collections
             .iter()
-            .map(|collection| collection_json(collection))
+            .map(|collection| collection_json(collection, &store))
             .collect();
         let document =
             json!({ "store": store.store, "generation": store.generation, "collections": collections });
         print_json(console, &document)?;
     } else {
-        draw_store(&store.store, store.generation, schema, console)?;
+        draw_store(&store, schema, console)?;
     }
     Ok(Exit::Done)
 }
@@ -78,9 +79,9 @@ async fn with_queues(schema: &Schema, session: &dyn Session) -> Result<Schema> {
     Ok(schema)
 }
 
-fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Console) -> Result<()> {
-    let name = console.paint(Tone::Strong, &printable(store));
-    if generation == 0 {
+fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) -> Result<()> {
+    let name = console.paint(Tone::Strong, &printable(&store.store));
+    if store.generation == 0 {
         console.line(format_args!("{name}  no schema yet"))?;
         console.line("recto init writes one to start from, recto apply makes it")?;
         return Ok(());
@@ -88,7 +89,7 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
     let count = counted(schema.collections.len() as u64, "collection", "collections");
     console.line(format_args!(
         "{name}  {count}, schema generation {}",
-        grouped(generation)
+        grouped(store.generation)
     ))?;
     let width = schema
         .collections
@@ -111,7 +112,19 @@ fn draw_store(store: &str, generation: u64, schema: &Schema, console: &mut Conso
             collection.name,
             collection.base().to_string()
         ))?;
+        if let Some(refused) = store.refusal(&collection.name) {
+            draw_refused(refused, "    ", console)?;
+        }
     }
+    Ok(())
+}
+
+/// That a collection is neither read nor written, why, and what to do.
+fn draw_refused(refused: &RefusedCollection, indent: &str, console: &mut Console) -> Result<()> {
+    let message = console.paint(Tone::Warning, &printable(&refused.message));
+    console.line(format_args!("{indent}{message}"))?;
+    let hint = console.paint(Tone::Hint, &printable(&refused.hint));
+    console.line(format_args!("{indent}{hint}"))?;
     Ok(())
 }
 
@@ -124,8 +137,11 @@ fn written(collection: &Collection) -> String {
     )
 }
 
-fn draw_collection(collection: &Collection, console: &mut Console) -> Result<()> {
+fn draw_collection(collection: &Collection, store: &StoreDescription, console: &mut Console) -> Result<()> {
     console.line(console.paint(Tone::Strong, &collection.name))?;
+    if let Some(refused) = store.refusal(&collection.name) {
+        draw_refused(refused, "  ", console)?;
+    }
     console.line(format_args!("  arrangement  {}", collection.base()))?;
     console.line(format_args!("  key          {}", collection.key.join(", ")))?;
     console.line(format_args!("  writes       {}", written(collection)))?;
@@ -149,14 +165,14 @@ fn draw_collection(collection: &Collection, console: &mut Console) -> Result<()>
     Ok(())
 }
 
-fn collection_json(collection: &Collection) -> Json {
+fn collection_json(collection: &Collection, store: &StoreDescription) -> Json {
     let fields: Map<String, Json> = collection
         .fields
         .iter()
         .map(|field| (field.name.clone(), field.ty.to_string().into()))
         .collect();
     let base = collection.base();
-    json!({
+    let mut told = json!({
         "name": collection.name,
         "fields": fields,
         "key": collection.key,
@@ -164,5 +180,9 @@ fn collection_json(collection: &Collection) -> Json {
         "order": base.order.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "writes": if collection.attached.is_some() { "none" } else { collection.writes.as_str() },
         "views": collection.views.iter().map(|view| view.name.clone()).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(refused) = store.refusal(&collection.name) {
+        told["refused"] = json!(refused.message);
+    }
+    told
 }

@@ -163,6 +163,7 @@ impl Session for FakeSession {
             store: "embedded store in shop.data".into(),
             generation,
             collections,
+            refused: Vec::new(),
         })
     }
 

@@ -2,7 +2,9 @@
 
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
+use recto::Session as _;
 use recto::schema::{Arrangement, Collection, Field};
+use recto::session::StoreDescription;
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
@@ -14,7 +16,9 @@ use crate::problem::Problem;
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     Parameters::read(&uri, &[])?;
     let schema = caller.schema().await?;
-    let collections: Vec<Json> = schema.collections.iter().map(|one| describe(one)).collect();
+    let store = caller.app_session().describe().await?;
+    let collections = schema.collections.iter();
+    let collections: Vec<Json> = collections.map(|one| describe(one, &store)).collect();
     Ok(answer::json(&headers, &json!({ "collections": collections })))
 }
 
@@ -22,11 +26,12 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let definition = caller.definition(&address::collection(&uri)?).await?;
     Parameters::read(&uri, &[])?;
-    Ok(answer::json(&headers, &describe(&definition)))
+    let store = caller.app_session().describe().await?;
+    Ok(answer::json(&headers, &describe(&definition, &store)))
 }
 
 /// What a client needs to know to read and write a collection.
-fn describe(collection: &Collection) -> Json {
+fn describe(collection: &Collection, store: &StoreDescription) -> Json {
     let fields: Vec<Json> = collection
         .fields
         .iter()
@@ -42,6 +47,9 @@ fn describe(collection: &Collection) -> Json {
     if let Some(table) = &collection.attached {
         told["writes"] = json!("none");
         told["attached"] = json!(table.to_string());
+    }
+    if let Some(refused) = store.refusal(&collection.name) {
+        told["refused"] = json!(refused.message);
     }
     told
 }

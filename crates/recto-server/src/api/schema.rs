@@ -26,7 +26,12 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
         let settings = session.queues()?.ring_settings().await?;
         schema.queues = settings.map(|said| said.to_schema()).unwrap_or_default();
     }
-    let document = json!({ "generation": store.generation, "toml": schema.to_toml() });
+    let mut document = json!({ "generation": store.generation, "toml": schema.to_toml() });
+    let mut refused = store.refused;
+    refused.retain(|one| caller.access.sees(&one.collection));
+    if !refused.is_empty() {
+        document["refused"] = json!(refused);
+    }
     Ok(answer::json(&headers, &document))
 }
 

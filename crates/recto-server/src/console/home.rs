@@ -7,6 +7,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use recto::Session as _;
 use recto::schema::Collection;
+use recto::session::RefusedCollection;
 
 use super::heading::arrangement;
 use super::layout::{Failure, Layout, page};
@@ -26,7 +27,7 @@ pub(super) async fn get(
     Extension(access): Extension<Access>,
 ) -> Result<Response, Failure> {
     let schema = app.session().schema().await?;
-    let store = app.session().describe().await?.store;
+    let store = app.session().describe().await?;
     let seen = schema.collections.iter();
     let seen: Vec<&Collection> = seen
         .map(|collection| &**collection)
@@ -36,7 +37,7 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { "Collections" }
-                p.arrangement { (counted(seen.len() as u64, "collection", "collections")) " in " b { (store) } }
+                p.arrangement { (counted(seen.len() as u64, "collection", "collections")) " in " b { (store.store) } }
             }
             div.actions {
                 @if access.allows_some_queue(Operation::Read) { a.button href=(BOARD) { "Queues" } }
@@ -50,7 +51,7 @@ pub(super) async fn get(
                     " writes a schema to start from, " code { "recto apply" } " makes its collections." }
             }
         } @else {
-            ul.collections { @for collection in seen { li { (entry(collection)) } } }
+            ul.collections { @for collection in seen { li { (entry(collection, store.refusal(&collection.name))) } } }
         }
     };
     let layout = Layout {
@@ -61,7 +62,7 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout, &content))
 }
 
-fn entry(collection: &Collection) -> Markup {
+fn entry(collection: &Collection, refused: Option<&RefusedCollection>) -> Markup {
     let url = PageUrl {
         collection: collection.name.clone(),
         ..PageUrl::default()
@@ -71,6 +72,7 @@ fn entry(collection: &Collection) -> Markup {
     html! {
         h2 { a.row href=(url.href()) { (collection.name) } }
         p.arrangement { (arrangement(collection)) }
+        @if let Some(refused) = refused { p.notice.stopped { (refused.message) ". " (refused.hint) } }
         p.fields {
             @for name in names.iter().take(MAX_FIELDS_NAMED) {
                 @let key = collection.is_required(name);

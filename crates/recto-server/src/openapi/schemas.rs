@@ -50,6 +50,19 @@ fn recorded() -> Json {
         "properties": {
             "generation": { "type": "integer", "minimum": 0, "description": "Grows with each change of the schema." },
             "toml": { "type": "string", "description": "The collections, as a schema file declares them, and `[queues]` for who may read all queues." },
+            "refused": {
+                "type": "array",
+                "description": "Collections that are neither read nor written, with why; absent where there are none.",
+                "items": {
+                    "type": "object",
+                    "required": ["collection", "message", "hint"],
+                    "properties": {
+                        "collection": { "type": "string" },
+                        "message": { "type": "string", "description": "Why." },
+                        "hint": { "type": "string", "description": "What to do about it." },
+                    },
+                },
+            },
         },
     })
 }
@@ -304,6 +317,10 @@ fn collection() -> Json {
         "attached": {
             "type": "string",
             "description": "The table that its records are read from, if it is one of another keyspace, which nobody writes here.",
+        },
+        "refused": {
+            "type": "string",
+            "description": "Why it is neither read nor written, if it is not: its tables are not what they were, or the cluster that it is attached to is away.",
         },
         "key": names,
         "fields": { "type": "array", "items": field },

@@ -17,7 +17,7 @@ use super::views::KeptUnique;
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reach::{Away, Reach};
-use crate::session::ApplyOptions;
+use crate::session::{ApplyOptions, RefusedCollection};
 
 /// What the names of Recto's own tables begin with; no collection's does.
 const OWN_PREFIX: &str = "recto_";
@@ -90,6 +90,15 @@ impl Problem {
             "`recto attach` again takes it as it is now; or undo that change; or `recto apply --remove COLLECTION` forgets the \
              collection. Others are served meanwhile",
         ))
+    }
+
+    /// What it says of a collection.
+    pub(crate) fn refused(&self, collection: &str) -> RefusedCollection {
+        RefusedCollection {
+            collection: collection.to_owned(),
+            message: self.message.clone(),
+            hint: self.hint.clone().into_owned(),
+        }
     }
 
     pub(crate) fn error(&self) -> Error {
