@@ -393,6 +393,48 @@ test("the buckets of a list lead to its pages, and show which has the page", {},
   assert.match((await page.locator("tbody tr.here td:nth-child(2)").allInnerTexts()).join(), new RegExp(third.slice(0, 19)));
 });
 
+const MEMBERS = "/collections/members?filter=club%20%3D%20%22chess%22&order_by=name";
+
+for (const [how, options] of [["", {}], [" without scripts", { javaScriptEnabled: false }]]) {
+  test(`what another record has is said at its field${how}`, { ...options, complaints: /409/ }, async (page) => {
+    const id = how ? "21" : "20";
+    await page.goto(base + "/collections/members/new");
+    for (const [field, text] of Object.entries({ id, club: "go", name: "Eva", email: "3@example.org" })) {
+      await page.fill(`[name='value.${field}']`, text);
+    }
+    await arrives(page, () => page.click("form.record button[type=submit]"));
+    assert.match(await page.textContent(".problem"), /email/);
+    assert.deepEqual(await page.$$eval(".field.invalid [name^='value.']", (all) => all.map((one) => one.name)), ["value.email"]);
+    assert.equal(await page.getAttribute("[name='value.email']", "aria-invalid"), "true");
+    assert.equal(await page.inputValue("[name='value.email']"), "3@example.org", "what was typed stays");
+    assert.equal(await page.inputValue("[name='value.name']"), "Eva");
+    if (!how) {
+      await accessible(page, "a value that another record has");
+      await shoot(page, `${screenshots}/not-unique.png`);
+    }
+    await page.fill("[name='value.email']", `${id}@example.org`);
+    await arrives(page, () => page.click("form.record button[type=submit]"));
+    assert.match(await page.textContent(".notice"), /written/);
+    // The same where a record is changed.
+    await page.goto(`${base}/collections/members/edit?key=${id}`);
+    await page.fill("[name='value.email']", "4@example.org");
+    await arrives(page, () => page.click("form.record button[type=submit]"));
+    assert.equal(await page.getAttribute("[name='value.email']", "aria-invalid"), "true");
+  });
+}
+
+test("text that sorts as people of a language do says of which", {}, async (page) => {
+  await page.goto(base + MEMBERS);
+  const sorted = ["Adam", "Ärger", "Otto", "Özil", "Zorn"];
+  const names = (await firsts(page)).map((row) => row.split("|").find((cell) => sorted.includes(cell.trim())));
+  assert.deepEqual(names, sorted);
+  await page.click("#plan summary");
+  const plan = await page.textContent("#plan");
+  for (const word of ["Collation", "name as in de", "by_name"]) assert.ok(plan.includes(word), `${word} is in ${plan}`);
+  await page.goto(base + "/collections/members/views");
+  assert.match(await page.textContent("#views"), /Collation\s*name as in de/);
+});
+
 const EVERYWHERE = {
   home: "/",
   access: "/access",

@@ -30,6 +30,35 @@ bucket = { rows = 60 }
 "#;
 const READINGS: usize = 400;
 
+/// Records no two of which have the same address, sorted as people of a language do.
+const MEMBERS: &str = r#"
+[collection.members]
+fields = { id = "int", club = "text", name = "text", email = "text" }
+key = ["id"]
+unique = ["email"]
+
+[collection.members.view.by_name]
+partition = ["club"]
+order = ["name"]
+collate = "de"
+"#;
+/// In the order of German, though not in that of bytes.
+const NAMES: [&str; 5] = ["Adam", "Ärger", "Otto", "Özil", "Zorn"];
+
+/// Writes them, in no order.
+async fn fill_members(fixture: &Fixture) {
+    let schema = Schema::parse(MEMBERS).unwrap();
+    let tools = fixture.session.tools().unwrap();
+    tools.apply(&schema, &ApplyOptions::new(), &|_| {}).await.unwrap();
+    let member = |id: usize| {
+        let name = NAMES[id * 3 % NAMES.len()];
+        let member = json!({ "id": id, "club": "chess", "name": name, "email": format!("{id}@example.org") });
+        member.as_object().unwrap().clone()
+    };
+    let members: Vec<_> = (0..NAMES.len()).map(member).collect();
+    fixture.session.put("members", members, None).await.unwrap();
+}
+
 /// Writes that list: a reading each minute.
 async fn fill_buckets(fixture: &Fixture) {
     let schema = Schema::parse(IN_BUCKETS).unwrap();
@@ -90,6 +119,7 @@ async fn people_can_use_it_in_a_browser() {
     let fixture = Fixture::new().await;
     crate::queues::fill(&fixture).await;
     fill_buckets(&fixture).await;
+    fill_members(&fixture).await;
     drive("run.mjs", &fixture, None, &[]).await;
 }
 
