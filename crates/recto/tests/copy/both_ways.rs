@@ -1,11 +1,21 @@
 //! Between both kinds of store, both ways.
 
 use recto::session::CopyRequest;
-use recto::{ErrorKind, OpenOptions};
+use recto::{DynamicRecord, ErrorKind, OpenOptions};
 
 use crate::TESTS;
 use crate::common::{Fresh, Kind, Scope, run};
-use crate::support::{ORDERS, assert_is_copy, copy, filled, filled_and_empty, order};
+use crate::support::{CUSTOMERS, ORDERS, assert_is_copy, copy, filled, filled_and_empty, order};
+
+/// Where the customer of an order stands among them all; those without stand last.
+fn place(order: &DynamicRecord) -> usize {
+    let customer = order.to_json().get("customer").cloned();
+    let is_it = |name: &&str| customer.as_ref().is_some_and(|customer| customer == *name);
+    CUSTOMERS
+        .iter()
+        .position(|name| is_it(&name))
+        .unwrap_or(CUSTOMERS.len())
+}
 
 /// A copy has all that its store had; what was begun there goes on here.
 async fn all_goes_over(from: Kind, to: Kind) {
@@ -19,8 +29,11 @@ async fn all_goes_over(from: Kind, to: Kind) {
             .filter(r#"status = "paid""#)
             .order_by("due desc")
             .page_size(20);
+        let by_customer = orders.clone().filter(r#"status = "paid""#).page_size(20);
+        let by_customer = by_customer.order_by("customer");
         let whole = orders.order_by("id").page_size(30);
-        [by_status, whole, events.filter("day = 1").page_size(25)]
+        let of_a_day = events.filter("day = 1").page_size(25);
+        [by_status, by_customer, whole, of_a_day]
     };
     let mut pages = Vec::new();
     for query in queries(&source) {
@@ -48,6 +61,13 @@ async fn all_goes_over(from: Kind, to: Kind) {
             assert_eq!(page.items(), expected);
         }
     }
+    let [_, by_customer, ..] = queries(&opened);
+    let all = by_customer.page_size(1_000).await.unwrap();
+    let places: Vec<usize> = all.items().iter().map(place).collect();
+    assert!(
+        places.len() > 200 && places.is_sorted(),
+        "as people sort them: {places:?}"
+    );
     // Versions are good, and rise.
     let (here, there) = (
         source.dynamic("orders").unwrap(),

@@ -18,7 +18,7 @@ use crate::common::{Fresh, Kind};
 /// Collections of all modes of writes, with views and buckets.
 const SCHEMA: &str = r#"
 [collection.orders]
-fields = { id = "int", status = "text", due = "timestamp", total = "decimal", note = "text", tags = "list<text>" }
+fields = { id = "int", status = "text", due = "timestamp", total = "decimal", customer = "text", note = "text", tags = "list<text>" }
 key = ["id"]
 
 [collection.orders.view.by_status]
@@ -31,6 +31,11 @@ partition = ["status"]
 order = ["total"]
 nulls = "skip"
 fields = ["note"]
+
+[collection.orders.view.by_customer]
+partition = ["status"]
+order = ["customer"]
+collate = "de"
 
 [collection.orders.view.all]
 partition = []
@@ -55,6 +60,8 @@ key = ["name"]
 writes = "overwrite"
 "#;
 
+/// In the order of German.
+pub(crate) const CUSTOMERS: [&str; 7] = ["Aal", "äpfel", "Ärger", "Otto", "Ötzi", "Oz", "Zorn"];
 pub(crate) const ORDERS: i32 = 1_300;
 pub(crate) const EVENTS: i32 = 3_000;
 /// For how long what ends lives, but for what ends before it is copied.
@@ -76,7 +83,10 @@ pub(crate) fn order(recto: &Recto, id: i32, status: &str) -> DynamicRecord {
     let total = (id % 3 > 0).then(|| format!("{}.5", id % 97));
     let note = (id % 7 > 0).then(|| "n".repeat(id.unsigned_abs() as usize % 200));
     let tags = (id % 11 == 0).then(|| json!(["a", "b"]));
-    let json = json!({ "id": id, "status": status, "due": due, "total": total, "note": note, "tags": tags });
+    let customer = (id % 13 > 0).then(|| CUSTOMERS[id.unsigned_abs() as usize % CUSTOMERS.len()]);
+    let json = json!({
+        "id": id, "status": status, "due": due, "total": total, "customer": customer, "note": note, "tags": tags,
+    });
     record(&recto.dynamic("orders").unwrap(), &json)
 }
 
