@@ -13,7 +13,7 @@ fn place(order: &DynamicRecord) -> usize {
     let is_it = |name: &&str| customer.as_ref().is_some_and(|customer| customer == *name);
     CUSTOMERS
         .iter()
-        .position(|name| is_it(&name))
+        .position(|name| is_it(name))
         .unwrap_or(CUSTOMERS.len())
 }
 
