@@ -4,9 +4,11 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use recto::schema::Collection;
 use recto::{DynamicRecord, Environment, ErrorKind, OpenOptions, Page, PageQuery, Recto};
 use recto_model::environment::Source;
 use recto_plan::cursor::CursorError;
+use recto_testkit::oracle::Oracle;
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -59,8 +61,12 @@ pub(crate) fn subject(recto: &Recto, collection: &str) -> Subject {
     let has = |view: &&str| stored.views.iter().any(|one| one.name == *view);
     match VIEWS.into_iter().find(has) {
         None => Subject::new(recto, collection),
-        Some(view) => Subject::of_view(recto, parse(SCHEMA).collection(collection).unwrap(), view),
+        Some(view) => Subject::of_view(recto, oracle(parse(SCHEMA).collection(collection).unwrap()), view),
     }
+}
+
+fn oracle(collection: &Arc<Collection>) -> Oracle {
+    Oracle::new(Arc::clone(collection))
 }
 
 /// A store with views in place of the collections of [`SCHEMA`], in their arrangements: one for all tests, as tables take long to
@@ -75,7 +81,9 @@ pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     let recto = Fresh::new(kind).open().await;
     let schema = parse(SCHEMA);
     let declared = schema.collections.iter();
-    let declared: String = declared.map(|one| Subject::declared(one, view, kind)).collect();
+    let declared: String = declared
+        .map(|one| Subject::declared(&oracle(one), view, kind))
+        .collect();
     recto.apply(&parse(&declared)).await.unwrap();
     stores.push((kind, view, recto.clone()));
     recto
