@@ -11,10 +11,7 @@ use crate::support::{CUSTOMERS, ORDERS, assert_is_copy, copy, filled, filled_and
 fn place(order: &DynamicRecord) -> usize {
     let customer = order.to_json().get("customer").cloned();
     let is_it = |name: &&str| customer.as_ref().is_some_and(|customer| customer == *name);
-    CUSTOMERS
-        .iter()
-        .position(|name| is_it(name))
-        .unwrap_or(CUSTOMERS.len())
+    CUSTOMERS.iter().position(is_it).unwrap_or(CUSTOMERS.len())
 }
 
 /// A copy has all that its store had; what was begun there goes on here.
