@@ -57,23 +57,29 @@ const CASSANDRA: Amount = Amount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ground {
     pub(crate) kind: Kind,
-    /// Whether its reads have the defect that is there to be found.
-    pub(crate) planted: bool,
+    /// What is wrong there, to be found.
+    pub(crate) defect: Option<Defect>,
     /// Whether pages are of views that the test keeps; and of a store in memory.
     pub(crate) views: bool,
     pub(crate) in_memory: bool,
-    /// Whether the store is told nothing of the collations: they are ignored, to be found.
-    pub(crate) forgets_collations: bool,
+}
+
+/// A defect that is there to be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Defect {
+    /// Of the store's reads.
+    Reads,
+    /// The store is told nothing of the collations: they are ignored.
+    ForgetsCollations,
 }
 
 impl Ground {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             kind,
-            planted: false,
+            defect: None,
             views: false,
             in_memory: false,
-            forgets_collations: false,
         }
     }
 
@@ -100,7 +106,7 @@ impl Ground {
             return Recto::with_store(store, OpenOptions::new()).await.unwrap();
         }
         let recto = Fresh::new(self.kind).open().await;
-        if !self.planted {
+        if self.defect != Some(Defect::Reads) {
             return recto;
         }
         let store = Arc::new(Planted::new(Arc::clone(recto.store())));
@@ -142,7 +148,7 @@ impl Ground {
 
     /// What the store is told of an oracle's collection.
     fn said(self, oracle: &Oracle) -> Oracle {
-        if self.forgets_collations {
+        if self.defect == Some(Defect::ForgetsCollations) {
             return Oracle::new(Arc::clone(oracle.collection()));
         }
         oracle.clone()

@@ -11,7 +11,7 @@ use recto_model::{RowSet, Slice};
 use recto_testkit::generate::{Case, Move, Place};
 
 use super::common::{Kind, Scope, run};
-use super::drawn::{Ground, message, shrink, test};
+use super::drawn::{Defect, Ground, message, shrink, test};
 use super::guarantee::Guarantee;
 
 /// The tests of this module.
@@ -118,11 +118,11 @@ fn a_planted_defect_is_found_made_simple_and_printed() {
     let _scope = Scope::new(&super::TESTS);
     run(async {
         let planted = Ground {
-            planted: true,
+            defect: Some(Defect::Reads),
             ..Ground::new(Kind::Embedded)
         };
         let sound = Ground {
-            planted: false,
+            defect: None,
             ..planted
         };
         let guarantee = Guarantee::AfterAndBefore;
@@ -154,7 +154,7 @@ fn a_collation_that_is_ignored_is_found() {
             ..Ground::new(Kind::Embedded)
         };
         let planted = Ground {
-            forgets_collations: true,
+            defect: Some(Defect::ForgetsCollations),
             ..sound
         };
         let mut case = Case::declared(
