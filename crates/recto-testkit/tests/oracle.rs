@@ -177,7 +177,7 @@ fn draws_keep_the_rules_and_repeat_with_their_seed() {
     let draw = |seed: u64| -> (Collection, Vec<Row>, Vec<String>) {
         let mut rng = generate::rng(seed);
         let collection = Arc::new(generate::collection(&mut rng, "drawn"));
-        let data = generate::data(&mut rng, &collection, 30);
+        let data = generate::data(&mut rng, &Oracle::new(Arc::clone(&collection)), 30);
         let questions = (0..10).map(|_| {
             let question = generate::question(&mut rng, &data);
             format!(
