@@ -493,10 +493,15 @@ pub(crate) fn kind_of(kind: ErrorKind) -> &'static str {
     answer_to(kind).1
 }
 
+/// Whether another record has the values of unique fields.
+pub(crate) fn is_not_unique(error: &Error) -> bool {
+    error.kind() == ErrorKind::Conflict && error.field().is_some()
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let (status, mut kind, mut title) = answer_to(error.kind());
-        if error.kind() == ErrorKind::Conflict && error.field().is_some() {
+        if is_not_unique(&error) {
             (kind, title) = ("not-unique", "Another record has the values");
         }
         let field = match (error.change(), error.field()) {

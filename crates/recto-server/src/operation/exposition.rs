@@ -72,6 +72,12 @@ impl fmt::Display for Metrics {
                 &self.slow_pages,
             ),
             (
+                "recto_unique_conflicts_total",
+                "counter",
+                "Changes that were refused as another record has the values of unique fields.",
+                &self.unique_conflicts,
+            ),
+            (
                 "recto_scrub_bytes_total",
                 "counter",
                 "Bytes of the embedded store's file that the scrub read.",
@@ -437,6 +443,16 @@ fn pages(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (label, page) in &all {
         writeln!(f, "{name}{{{}}} {}", shape(label), read(&page.rows_returned))?;
     }
+    let name = "recto_page_seeks_total";
+    head(
+        f,
+        name,
+        "counter",
+        "Reads of views that are intersected, each from a place on.",
+    )?;
+    for (label, page) in &all {
+        writeln!(f, "{name}{{{}}} {}", shape(label), read(&page.seeks))?;
+    }
     Ok(())
 }
 
@@ -507,6 +523,7 @@ mod tests {
             }),
             cost: PageCost {
                 rows_read: 21,
+                seeks: 3,
                 ..PageCost::default()
             },
             ..PageReply::default()
@@ -522,6 +539,7 @@ mod tests {
             "recto_page_seconds_bucket{shape=\"scan\",le=\"+Inf\"} 1",
             "recto_page_seconds_sum{shape=\"scan\"} 0.5",
             "recto_page_rows_scanned_total{shape=\"scan\"} 21",
+            "recto_page_seeks_total{shape=\"scan\"} 3",
             "recto_page_rows_per_row_bucket{shape=\"scan\",le=\"100\"} 1",
             "recto_store_errors_total{kind=\"timeout\"} 1",
             "recto_http_refused_total{reason=\"rate\"} 1",

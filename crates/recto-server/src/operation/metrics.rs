@@ -71,6 +71,7 @@ pub(crate) struct PageMetrics {
     pub(crate) seconds: Histogram,
     pub(crate) rows_scanned: AtomicU64,
     pub(crate) rows_returned: AtomicU64,
+    pub(crate) seeks: AtomicU64,
     pub(crate) rows_per_row: Histogram,
 }
 
@@ -86,6 +87,8 @@ pub(crate) struct Metrics {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) slow_pages: AtomicU64,
+    /// Changes that wanted values of unique fields which another record has.
+    pub(crate) unique_conflicts: AtomicU64,
     pub(crate) scrub: ScrubMetrics,
 }
 
@@ -119,6 +122,7 @@ impl Metrics {
             seconds: Histogram::new(SECONDS),
             rows_scanned: AtomicU64::new(0),
             rows_returned: AtomicU64::new(0),
+            seeks: AtomicU64::new(0),
             rows_per_row: Histogram::new(ROWS_PER_ROW),
         };
         let metrics = reply.shape.and_then(|shape| self.pages.of(shape, make));
@@ -129,6 +133,9 @@ impl Metrics {
         metrics.seconds.observe(seconds);
         metrics.rows_scanned.fetch_add(scanned, Ordering::Relaxed);
         metrics.rows_returned.fetch_add(returned, Ordering::Relaxed);
+        metrics
+            .seeks
+            .fetch_add(reply.cost.seeks.into(), Ordering::Relaxed);
         metrics
             .rows_per_row
             .observe(scanned as f64 / returned.max(1) as f64);

@@ -24,6 +24,7 @@ use recto::{ErrorKind, Result, Session};
 use serde_json::{Map, json};
 
 use super::{Context, Deed, Failure, PageSpan};
+use crate::problem::is_not_unique;
 
 /// How long explaining a slow query may take: planning it again reads no rows.
 const EXPLAIN_TIME: Duration = Duration::from_secs(1);
@@ -54,10 +55,14 @@ impl<S: Session> Observed<S> {
     }
 
     fn seen<T>(&self, result: Result<T>) -> Result<T> {
-        if let (Err(error), Some(context)) = (&result, &self.context)
-            && context.observer().metrics.error(error.kind())
-        {
-            context.note_failure(error);
+        if let (Err(error), Some(context)) = (&result, &self.context) {
+            let metrics = &context.observer().metrics;
+            if metrics.error(error.kind()) {
+                context.note_failure(error);
+            }
+            if is_not_unique(error) {
+                metrics.unique_conflicts.fetch_add(1, Ordering::Relaxed);
+            }
         }
         result
     }

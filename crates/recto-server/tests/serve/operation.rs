@@ -41,6 +41,39 @@ async fn metrics_say_what_was_done_and_hold_no_values() {
     assert!(!reply.body.contains("acme") && !reply.body.contains("absent"));
 }
 
+/// Two records want one value, and a list takes two views.
+#[tokio::test(flavor = "multi_thread")]
+async fn conflicts_and_seeks_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
+    let recto = Recto::open_with(&address, OpenOptions::new().create())
+        .await
+        .unwrap();
+    let schema = r#"
+[collection.people]
+fields = { id = "int", email = "text", team = "text", city = "text" }
+key = ["id"]
+unique = ["email"]
+
+[collection.people.view.by_team]
+partition = ["team"]
+
+[collection.people.view.by_city]
+partition = ["city"]
+"#;
+    recto.apply(&Schema::parse(schema).unwrap()).await.unwrap();
+    let served = serve_store(LocalSession::new(recto), folder, |_| {}).await;
+    let person = r#"{"email":"ada@example.org","team":"a","city":"b"}"#;
+    for (id, status) in [(1, 204), (2, 409)] {
+        let path = format!("/v1/collections/people/records/{id}");
+        assert_eq!(served.ask("PUT", &path, &[], person).await.status, status);
+    }
+    assert!((served.metric("recto_unique_conflicts_total").await - 1.0).abs() < 0.1);
+    let list = "/v1/collections/people/records?filter=team%20%3D%20%22a%22%20AND%20city%20%3D%20%22b%22";
+    assert_eq!(served.get(list).await.status, 200);
+    assert!(served.metric("recto_page_seeks_total{shape=\"intersect\"}").await > 1.5);
+}
+
 /// The console designs for what was asked, answered or not, of whoever asked and without values.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_is_designed_for() {
