@@ -8,6 +8,7 @@ use std::sync::Arc;
 use recto_model::schema::{Collection, View};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::Constraint;
+use recto_plan::residual::Residual;
 use recto_plan::{Arrangement, Plan, Query, Shape};
 
 use crate::bound::Bound;
@@ -51,10 +52,9 @@ fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Que
     };
     if let Ok(plans) = planner::plan(collection, others, query, &Wishes::default()) {
         let plan = &plans.plans[0];
-        let together = plan.views.iter().map(|view| view.arrangement.name.clone());
         return if plan.shape == Shape::Intersect {
             Instead::Intersect {
-                views: together.collect(),
+                views: names_of(plan),
             }
         } else {
             Instead::Served {
@@ -75,21 +75,28 @@ fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Que
         allow_residual: true,
         ..Wishes::default()
     };
-    let residual = |one: &Arc<Arrangement>| {
-        let serves = planner::serves(collection, one, query, &wishes)?;
-        Some((one.name.clone(), serves.residual))
+    let plans = planner::plan(collection, others, query, &wishes);
+    let plans = plans.iter().flat_map(|plans| &plans.plans);
+    let checked = |plan: &Arc<Plan>| -> Vec<usize> {
+        let residual = plan.residual.iter().filter(|one| !one.is_of_edges());
+        residual.flat_map(Residual::fields).copied().collect()
     };
-    match others
-        .iter()
-        .filter_map(residual)
-        .min_by_key(|(_, fields)| fields.len())
-    {
-        Some((view, fields)) => Instead::Residual {
-            view,
-            fields: names(&fields),
+    match plans.min_by_key(|plan| checked(plan).len()) {
+        Some(plan) => Instead::Residual {
+            views: names_of(plan),
+            fields: names(&checked(plan)),
         },
         None => Instead::Refused,
     }
+}
+
+/// The arrangements that a plan reads.
+fn names_of(plan: &Plan) -> Vec<String> {
+    if plan.views.is_empty() {
+        return vec![plan.arrangement.name.clone()];
+    }
+    let views = plan.views.iter();
+    views.map(|view| view.arrangement.name.clone()).collect()
 }
 
 /// The fields of an arrangement's partition on which a query has no condition, if it serves the query with a list of values of

@@ -119,10 +119,11 @@ pub enum Instead {
         /// Which.
         views: Vec<String>,
     },
-    /// With `allow_residual`, conditions on these fields are checked row by row in another arrangement.
+    /// With `allow_residual`, conditions on these fields are checked row by row in another arrangement, or in several that serve the
+    /// other conditions together.
     Residual {
         /// Which.
-        view: String,
+        views: Vec<String>,
         /// The fields.
         fields: Vec<String>,
     },

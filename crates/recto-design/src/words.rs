@@ -48,7 +48,9 @@ impl Display for Instead {
         match self {
             Self::Served { view } => write!(out, "served by {view}"),
             Self::Intersect { views } => write!(out, "served by {} together", views.join(" and ")),
-            Self::Residual { view, fields } => write!(out, "{} row by row in {view}", fields.join(", ")),
+            Self::Residual { views, fields } => {
+                write!(out, "{} row by row in {}", fields.join(", "), views.join(" and "))
+            }
             Self::Merge { view, fields } => write!(out, "merge over {} of {view}", fields.join(", ")),
             Self::Refused => out.write_str("refused"),
         }

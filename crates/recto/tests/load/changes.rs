@@ -86,7 +86,7 @@ async fn files_are_loaded_and_replace_what_is_there(recto: &Recto) {
     assert_eq!(load(recto, &file("e.csv", second)).await, [0, 0, all, 0]);
     assert_eq!(there, records_of(&session, "updated").await);
     // What cannot stand in a view is told, with the reason, and the rest loads.
-    let line = |number: usize, origin: &str| format!("2013-01-01T10:00:00Z,ZZ,{number},{origin},LAX,N1,1\n");
+    let line = |number: usize, origin: &str| format!("2013-01-01T10:00:00Z,ZZ,{number},{origin},LAX,N1,1,\n");
     let long = "x".repeat(9_000);
     let header = sample(0, false);
     let text = format!("{header}{}{}", line(1, &long), line(2, "JFK"));
