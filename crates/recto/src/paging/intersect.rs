@@ -30,6 +30,9 @@ const MIN_CHUNK_ROWS: u32 = 2;
 /// The same of a remote store, where each time is a round trip.
 pub(crate) const MIN_REMOTE_CHUNK_ROWS: u32 = 32;
 
+/// The most rows of all views that a remote store is asked for at first so that it is asked once.
+const MAX_FIRST_ROWS: u64 = 640;
+
 /// What part of the page's budget one stage may read.
 const STAGE_SHARE: u64 = 4;
 
@@ -163,13 +166,16 @@ fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
 }
 
 /// How many rows of each of so many views are read at first, if so many are wanted. Of a remote store a stage costs as much as some
-/// hundred rows: so as many as have the records that are wanted where each view has half of the rows of each other one.
+/// hundred rows: so as many as have the records that are wanted where each view has half of the rows of each other one, if those are few enough.
 pub(crate) fn first_chunk_rows(want: u32, views: usize, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;
     }
-    let halved = views.clamp(1, MAX_INTERSECTED) - 1;
-    (want << halved).clamp(MIN_REMOTE_CHUNK_ROWS, MAX_CHUNK_ROWS)
+    let views = views.clamp(1, MAX_INTERSECTED);
+    let likely = want << (views - 1);
+    let is_little = u64::from(likely) * views as u64 <= MAX_FIRST_ROWS;
+    let rows = if is_little { likely } else { want };
+    rows.clamp(MIN_REMOTE_CHUNK_ROWS, MAX_CHUNK_ROWS)
 }
 
 fn least_rows(remote: bool) -> u32 {
