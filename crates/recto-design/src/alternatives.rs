@@ -77,10 +77,7 @@ fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Que
     };
     let plans = planner::plan(collection, others, query, &wishes);
     let plans = plans.iter().flat_map(|plans| &plans.plans);
-    let checked = |plan: &Arc<Plan>| -> Vec<usize> {
-        let residual = plan.residual.iter().filter(|one| !one.is_of_edges());
-        residual.flat_map(Residual::fields).copied().collect()
-    };
+    let checked = |plan: &Arc<Plan>| Residual::checked_fields(&plan.residual);
     match plans.min_by_key(|plan| checked(plan).len()) {
         Some(plan) => Instead::Residual {
             views: names_of(plan),
@@ -90,13 +87,8 @@ fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Que
     }
 }
 
-/// The arrangements that a plan reads.
 fn names_of(plan: &Plan) -> Vec<String> {
-    if plan.views.is_empty() {
-        return vec![plan.arrangement.name.clone()];
-    }
-    let views = plan.views.iter();
-    views.map(|view| view.arrangement.name.clone()).collect()
+    plan.read_from().into_iter().map(str::to_owned).collect()
 }
 
 /// The fields of an arrangement's partition on which a query has no condition, if it serves the query with a list of values of

@@ -392,6 +392,15 @@ impl Plan {
         Ordering::Equal
     }
 
+    /// The names of the arrangements that are read: one, or several where they are intersected.
+    pub fn read_from(&self) -> Vec<&str> {
+        if self.views.is_empty() {
+            return vec![&self.arrangement.name];
+        }
+        let views = self.views.iter();
+        views.map(|view| view.arrangement.name.as_str()).collect()
+    }
+
     /// Whether conditions are checked row by row that any row may fail.
     pub fn rejects_many(&self) -> bool {
         !self.residual.iter().all(Residual::is_of_edges)

@@ -404,13 +404,12 @@ pub fn serve_together(
 
 impl Serves {
     fn new(arrangement: &Arrangement, order: &[OrderTerm], residual: &[Residual]) -> Self {
-        let residual = residual.iter().filter(|one| !one.is_of_edges());
         Self {
             order: order
                 .iter()
                 .filter_map(|term| arrangement.field_of(term.column))
                 .collect(),
-            residual: residual.flat_map(Residual::fields).copied().collect(),
+            residual: Residual::checked_fields(residual),
         }
     }
 }
@@ -1205,17 +1204,7 @@ order = ["at"]
         let sort = bind::sort_terms(collection, sort).expect("a sort");
         let query = Arc::new(Query::new(collection, &conditions, &sort).expect("a query"));
         let plans = plan(collection, &arrangements, &query, wishes).map_err(|refusal| refusal.to_string())?;
-        let names = |plan: &Arc<Plan>| {
-            let names: Vec<&str> = plan
-                .views
-                .iter()
-                .map(|view| view.arrangement.name.as_str())
-                .collect();
-            match names.as_slice() {
-                [] => plan.arrangement.name.clone(),
-                names => names.join(" & "),
-            }
-        };
+        let names = |plan: &Arc<Plan>| plan.read_from().join(" & ");
         Ok(plans.plans.iter().map(names).collect())
     }
 

@@ -71,6 +71,12 @@ impl Residual {
         matches!(self, Self::Edges { .. })
     }
 
+    /// The fields that conditions look at row by row, of those that any row may fail.
+    pub fn checked_fields(conditions: &[Self]) -> Vec<usize> {
+        let checked = conditions.iter().filter(|one| !one.is_of_edges());
+        checked.flat_map(Self::fields).copied().collect()
+    }
+
     /// The fields it looks at.
     pub fn fields(&self) -> &[usize] {
         match self {

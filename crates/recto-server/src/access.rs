@@ -108,6 +108,18 @@ impl Access {
         grant.is_some_and(|grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read))
     }
 
+    /// Whether this may be done with a collection by who reads all of its records.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session), also for who reads some of them only.
+    pub(crate) fn check_reads_all_of(&self, collection: &str, operation: Operation) -> Result<(), Problem> {
+        self.granted_operation(collection, operation)?;
+        if self.reads_all_of(collection) {
+            return Ok(());
+        }
+        Err(Problem::forbidden(collection, Operation::Read))
+    }
+
     /// The grant by which this may be done with a collection.
     ///
     /// # Errors

@@ -18,17 +18,18 @@ pub(crate) struct AskedQueries {
 
 impl AskedQueries {
     /// Counts a query of a collection that there is.
-    pub(crate) fn count(&self, collection: &str, filter: &str, order_by: &str) {
+    pub(crate) fn count(&self, collection: &str, filter: String, order_by: &str) {
         if filter.len() + order_by.len() > MAX_TALLIED_BYTES {
             return;
         }
         let mut tallies = self.by_collection.lock().unwrap_or_else(PoisonError::into_inner);
-        if !tallies.contains_key(collection) {
-            tallies.insert(collection.to_owned(), Tally::new(MAX_TALLIED));
-        }
-        if let Some(tally) = tallies.get_mut(collection) {
-            tally.count(filter.to_owned(), order_by.to_owned());
-        }
+        let tally = match tallies.get_mut(collection) {
+            Some(tally) => tally,
+            None => tallies
+                .entry(collection.to_owned())
+                .or_insert_with(|| Tally::new(MAX_TALLIED)),
+        };
+        tally.count(filter, order_by.to_owned());
     }
 
     /// What was asked of a collection most often.

@@ -295,10 +295,5 @@ fn plan(
 
 /// Why a plan of several views is not taken where another is that checks rows one by one.
 pub(super) fn title(plan: &Plan) -> String {
-    let names: Vec<&str> = plan
-        .views
-        .iter()
-        .map(|view| view.arrangement.name.as_str())
-        .collect();
-    format!("views {} together", names.join(", "))
+    format!("views {} together", plan.read_from().join(", "))
 }

@@ -90,10 +90,7 @@ impl Caller {
     ) -> Result<(String, Arc<dyn Session>), Problem> {
         let collection = address::collection(uri)?;
         self.definition(&collection).await?;
-        self.access.granted_operation(&collection, operation)?;
-        if !self.access.reads_all_of(&collection) {
-            return Err(Problem::forbidden(&collection, Operation::Read));
-        }
+        self.access.check_reads_all_of(&collection, operation)?;
         Ok((collection, self.access.session_over(self.app_session(), [])?))
     }
 }

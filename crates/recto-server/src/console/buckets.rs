@@ -40,10 +40,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    access.granted_operation(&name, Operation::Read)?;
-    if !access.reads_all_of(&name) {
-        return Err(Problem::forbidden(&name, Operation::Read).into());
-    }
+    access.check_reads_all_of(&name, Operation::Read)?;
     let session = access.session_over(app.session(), [])?;
     let schema = session.schema().await?;
     let collection = schema

@@ -55,11 +55,8 @@ async fn answer(
     text: &str,
     left_out: usize,
 ) -> Result<Response, Failure> {
-    access.granted_operation(name, Operation::Read)?;
     // Others' queries, and what their tokens add to these, are for who may read all there is.
-    if !access.reads_all_of(name) {
-        return Err(Problem::forbidden(name, Operation::Read).into());
-    }
+    access.check_reads_all_of(name, Operation::Read)?;
     let schema = access.session_over(app.session(), [])?.schema().await?;
     let collection = schema
         .collection(name)

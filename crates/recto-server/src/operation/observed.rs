@@ -162,8 +162,8 @@ impl<S: Session> Observed<S> {
         // What was answered, or is not served, is filter text.
         let filter = filter_shape(filters).unwrap_or_default();
         let (order_by, is_served) = (&*request.order_by, error.is_none());
-        context.observer().asked.count(collection, &filter, order_by);
         tracing::debug!(collection, filter, order_by, is_served, "{LOG_MESSAGE}");
+        context.observer().asked.count(collection, filter, order_by);
     }
 
     /// Logs what ended a scan that had begun: the status of an export was 200 by then.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_store::ReadOptions;
+use recto_store::{ReadOptions, ScanPosition, ScanRead, TokenRange};
 use tokio::sync::Mutex;
 
 use crate::bucketed;
@@ -236,20 +236,29 @@ impl Copying<'_> {
     async fn copy(&self, mut piece: Piece) -> Result<()> {
         while !piece.is_done {
             let rows = self.step(&mut piece).await?;
-            let wait = {
-                let mut telling = self.telling.lock().await;
-                telling.progress.rows += rows;
-                telling.progress.done += u64::from(piece.is_done);
-                (self.progress)(telling.progress.clone());
-                telling.pace.after(rows, &self.source.shared.environment)
-            };
-            tokio::time::sleep(wait).await;
+            let is_done = piece.is_done;
+            self.tell(rows, |progress| {
+                progress.rows += rows;
+                progress.done += u64::from(is_done);
+            })
+            .await;
         }
         Ok(())
     }
 
-    /// Copies the next records of a piece; how many rows that was.
-    async fn step(&self, piece: &mut Piece) -> Result<u64> {
+    /// Tells how far it is after rows that were read, and waits as the pace wants.
+    async fn tell(&self, rows: u64, change: impl FnOnce(&mut CopyProgress)) {
+        let wait = {
+            let mut telling = self.telling.lock().await;
+            change(&mut telling.progress);
+            (self.progress)(telling.progress.clone());
+            telling.pace.after(rows, &self.source.shared.environment)
+        };
+        tokio::time::sleep(wait).await;
+    }
+
+    /// The next rows of a piece.
+    async fn read(&self, range: &TokenRange, after: Option<&ScanPosition>) -> Result<ScanRead> {
         let shared = &self.source.shared;
         let options = ReadOptions {
             stamps: true,
@@ -257,10 +266,14 @@ impl Copying<'_> {
             ..shared.read_options()
         };
         let rows = self.telling.lock().await.pace.step_rows(STEP_ROWS);
-        let (table, after) = (&self.source.base().table, piece.after.as_ref());
+        let table = &self.source.base().table;
         let snapshot = shared.store.snapshot()?;
-        let read = snapshot.scan(table, &piece.range, after, rows, &options).await?;
-        drop(snapshot);
+        Ok(snapshot.scan(table, range, after, rows, &options).await?)
+    }
+
+    /// Copies the next records of a piece; how many rows that was.
+    async fn step(&self, piece: &mut Piece) -> Result<u64> {
+        let read = self.read(&piece.range, piece.after.as_ref()).await?;
         let records = Records::of(&self.source, &read)?;
         Target(&self.target).write(records).await?;
         let rows = read.rows.len() as u64;

@@ -1,10 +1,8 @@
 //! A look at all that is to be copied, where cuts of buckets are waited for: so it is waited once, and not for what each step needs.
 
-use recto_store::ReadOptions;
-
+use super::Copying;
 use super::record::{Record, Records};
 use super::write::Target;
-use super::{Copying, STEP_BYTES, STEP_ROWS};
 use crate::covered::Piece;
 use crate::error::Result;
 use crate::room::{MAX_ROOM_ROWS, ROOM_EACH, ROOM_FEWER, RoomMaking, is_drawn};
@@ -45,27 +43,11 @@ impl Copying<'_> {
     }
 
     async fn draw(&self, piece: &Piece, drawn: &mut Drawn) -> Result<()> {
-        let shared = &self.source.shared;
-        let options = ReadOptions {
-            stamps: true,
-            max_bytes: STEP_BYTES,
-            ..shared.read_options()
-        };
-        let snapshot = shared.store.snapshot()?;
-        let table = &self.source.base().table;
         let mut after = piece.after.clone();
         loop {
-            let rows = self.telling.lock().await.pace.step_rows(STEP_ROWS);
-            let read = snapshot
-                .scan(table, &piece.range, after.as_ref(), rows, &options)
-                .await?;
+            let read = self.read(&piece.range, after.as_ref()).await?;
             drawn.draw(Records::of(&self.source, &read)?);
-            let wait = {
-                let mut telling = self.telling.lock().await;
-                (self.progress)(telling.progress.clone());
-                telling.pace.after(read.rows.len() as u64, &shared.environment)
-            };
-            tokio::time::sleep(wait).await;
+            self.tell(read.rows.len() as u64, |_| {}).await;
             after = read.next;
             if after.is_none() {
                 return Ok(());
