@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use recto_model::schema::AttachedTable;
 use recto_model::table::Direction;
 use recto_model::{Cells, Column, Table, Type};
-use recto_store::ReadOptions;
+use recto_store::{ColumnSet, ReadOptions};
 
 use crate::ddl::push_type;
 use crate::literal;
@@ -151,20 +151,42 @@ pub(crate) struct Statements<'t> {
     table: &'t Table,
 }
 
-/// What a statement selects of a row beside its key and its regular columns.
+/// What a statement selects of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Selected {
-    /// Its static columns: who selects one has Cassandra look for the partition's beginning.
-    pub(crate) statics: bool,
+    /// The columns of its partition.
+    pub(crate) partition: bool,
+    /// What it leaves out behind the key: who selects a static column has Cassandra look for the partition's beginning.
+    pub(crate) unseen: ColumnSet,
     /// The write times and times to live of its regular columns, in pairs behind all columns.
     pub(crate) stamps: bool,
 }
 
 impl Selected {
+    /// Of the rows of any partitions.
     pub(crate) fn by(options: &ReadOptions) -> Self {
         Self {
-            statics: !options.without_statics,
+            partition: true,
+            unseen: options.unseen,
             stamps: options.stamps,
+        }
+    }
+
+    /// Of the rows of one partition, which who reads them knows. It is told of where it is all that there may be of a row, and of
+    /// tables that another program made: only by the types of what is told is it seen that one was made anew.
+    pub(crate) fn in_partition(table: &Table, options: &ReadOptions) -> Self {
+        Self {
+            partition: table.clustering().is_empty() || AttachedTable::keyspace_of(table.name()).is_some(),
+            ..Self::by(options)
+        }
+    }
+
+    /// Whether it has the column of a table that stands there.
+    pub(crate) fn has(self, table: &Table, column: usize) -> bool {
+        let key_len = table.key_len();
+        match column {
+            column if column < table.partition().len() => self.partition,
+            column => column < key_len || !self.unseen.contains(column - key_len),
         }
     }
 }
@@ -472,19 +494,12 @@ impl<'t> Statements<'t> {
         let mut text = String::with_capacity(SELECT_CHARS);
         text.push_str("SELECT ");
         let mut request = Request::new(text);
-        let (key, rest) = self.table.columns().split_at(self.table.key_len());
-        let left_out = if selected.statics {
-            0
-        } else {
-            self.table.statics().len()
-        };
-        for columns in [key, &rest[left_out..]]
-            .into_iter()
-            .filter(|columns| !columns.is_empty())
-        {
-            request.push(if request.result_types.is_empty() { "" } else { ", " });
-            push_columns(&mut request, columns);
-            request.result_types.extend(types(columns));
+        for (index, column) in self.table.columns().iter().enumerate() {
+            if selected.has(self.table, index) {
+                request.push(if request.result_types.is_empty() { "" } else { ", " });
+                request.push_name(&column.name);
+                request.result_types.push(&column.ty);
+            }
         }
         if selected.stamps {
             self.push_lives(&mut request);

@@ -20,7 +20,7 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
 
 use crate::client::{Client, Deadline};
 use crate::config::is_serial;
-use crate::cql::{Selected, Statements, name_in_keyspace};
+use crate::cql::{Statements, name_in_keyspace};
 use crate::read::{CassandraSnapshot, Rows};
 
 /// The most keys of one request: what services allow that limit it (Cassandra's `partition_keys_in_select_fail_threshold`,
@@ -158,7 +158,6 @@ async fn get_together(
     };
     let keys: Vec<&[u8]> = numbers.iter().map(key).collect();
     let statements = Statements::new(&client.config.keyspace, table);
-    let request = statements.select_keys(partition, &keys, Selected::by(options));
     let mut settings = client.settings(options.consistency, options.timeout);
     if let Some(token) = token {
         settings.balancing = Some(Arc::new(client.coordinator.towards(token)));
@@ -168,7 +167,12 @@ async fn get_together(
         max_bytes: u64::MAX,
         ..*options
     };
-    let mut rows = Rows::new(table, &unlimited, keys.len() as u32);
+    let limit = keys.len() as u32;
+    let mut rows = match partition {
+        Some(partition) => Rows::in_partition(table, partition, &unlimited, limit),
+        None => Rows::new(table, &unlimited, limit),
+    };
+    let request = statements.select_keys(partition, &keys, rows.selected);
     rows.read(client, request, &settings).await?;
     let key_column = partition.map_or(0, Cells::len);
     Ok(each_of(&keys, key_column, rows.finish(true)))

@@ -1,6 +1,5 @@
 //! Reading slices, rows and static cells.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,7 +15,7 @@ use crate::cql::{Reading, Request, Selected, Statements};
 use crate::partitions;
 use crate::pieces::{Piece, pieces};
 use crate::points;
-use crate::rows::each_row;
+use crate::rows::{CellFrom, each_row};
 use crate::scan;
 use crate::values::ReadValuesError;
 
@@ -30,10 +29,10 @@ impl Snapshot for CassandraSnapshot {
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
         self.client.limits.check_slice(slice)?;
         let settings = self.client.settings(options.consistency, options.timeout);
-        let mut rows = Rows::new(&slice.table, options, slice.limit);
+        let mut rows = Rows::in_partition(&slice.table, &slice.partition, options, slice.limit);
         // Not even an empty slice outlives its deadline.
         settings.deadline.remaining()?;
-        for request in slice_requests(&self.client.config.keyspace, slice, Selected::by(options)) {
+        for request in slice_requests(&self.client.config.keyspace, slice, rows.selected) {
             rows.read(&self.client, request.limited(rows.wanted()), &settings)
                 .await?;
             if rows.full() {
@@ -51,14 +50,14 @@ impl Snapshot for CassandraSnapshot {
             lower: None,
             upper: None,
         };
+        let mut rows = Rows::in_partition(&read.table, &read.partition, options, 1);
         let request = Statements::new(&self.client.config.keyspace, &read.table).select_piece(
             &read.partition,
             &piece,
             Reading::Clustering,
             1,
-            Selected::by(options),
+            rows.selected,
         );
-        let mut rows = Rows::new(&read.table, options, 1);
         rows.read(&self.client, request, &settings).await?;
         Ok(rows.finish(true))
     }
@@ -168,20 +167,60 @@ pub(crate) fn slice_requests<'t>(
 pub(crate) struct Rows<'a> {
     pub(crate) read: RowsRead,
     table: &'a Table,
-    selected: Selected,
+    pub(crate) selected: Selected,
+    /// Of each column.
+    cells: Vec<CellFrom>,
     limit: u32,
     max_bytes: u64,
 }
 
 impl<'a> Rows<'a> {
+    /// Rows of any partitions.
     pub(crate) fn new(table: &'a Table, options: &ReadOptions, limit: u32) -> Self {
+        Self::of(table, None, Selected::by(options), (options, limit))
+    }
+
+    /// Rows of one partition.
+    pub(crate) fn in_partition(
+        table: &'a Table,
+        partition: &Cells,
+        options: &ReadOptions,
+        limit: u32,
+    ) -> Self {
+        let selected = Selected::in_partition(table, options);
+        Self::of(table, Some(partition), selected, (options, limit))
+    }
+
+    /// What is known of the partition stands in the buffer once, for all rows.
+    fn of(
+        table: &'a Table,
+        partition: Option<&Cells>,
+        selected: Selected,
+        (options, limit): (&ReadOptions, u32),
+    ) -> Self {
+        let mut rows = RowSet::new(table.columns().len());
+        let mut cell = |column| {
+            if selected.has(table, column) {
+                return CellFrom::Answer;
+            }
+            let known = partition.filter(|partition| column < partition.len());
+            match known.and_then(|partition| partition.get(column)) {
+                Some(bytes) => CellFrom::Buffer {
+                    start: rows.push_bytes(bytes),
+                    length: bytes.len(),
+                },
+                None => CellFrom::Nowhere,
+            }
+        };
+        let cells = (0..table.columns().len()).map(&mut cell).collect();
         Self {
             read: RowsRead {
-                rows: RowSet::new(table.columns().len()),
+                rows,
                 ..RowsRead::default()
             },
             table,
-            selected: Selected::by(options),
+            selected,
+            cells,
             limit,
             max_bytes: options.max_bytes,
         }
@@ -253,10 +292,16 @@ impl<'a> Rows<'a> {
     }
 
     fn append(&mut self, answer: Answer, request: &Request<'_>) -> Result<(), StoreError> {
-        let width = self.table.columns().len();
-        let missing = self.not_selected();
-        let lives = width - missing.len();
-        let first_clustering = self.table.partition().len();
+        let answered = self
+            .cells
+            .iter()
+            .filter(|cell| **cell == CellFrom::Answer)
+            .count();
+        let first_clustering = if self.selected.partition {
+            self.table.partition().len()
+        } else {
+            0
+        };
         let has_clustering = !self.table.clustering().is_empty();
         let result = rows_of(answer)?;
         let bytes = (result.rows_bytes_size() as u64).min(self.wanted_bytes());
@@ -266,9 +311,9 @@ impl<'a> Rows<'a> {
             // A partition with static cells and no rows comes as one row without a clustering key.
             let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {
-                row.push_around(&mut self.read.rows, width, missing.clone());
+                row.push_among(&mut self.read.rows, answered, self.cells.iter().copied());
                 if self.selected.stamps {
-                    let (stamp, ends_in_seconds) = life(row.iter().skip(lives));
+                    let (stamp, ends_in_seconds) = life(row.iter().skip(answered));
                     self.read.stamps.push(stamp);
                     self.read.ends_in_seconds.push(ends_in_seconds);
                 }
@@ -277,20 +322,11 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The columns that statements leave out.
-    fn not_selected(&self) -> Range<usize> {
-        let start = self.table.key_len();
-        let count = if self.selected.statics {
-            0
-        } else {
-            self.table.statics().len()
-        };
-        start..start + count
-    }
-
     pub(crate) fn finish(mut self, exhausted: bool) -> RowsRead {
         self.read.exhausted = exhausted;
-        self.read.bytes = self.read.rows.byte_len() as u64;
+        if !self.read.rows.is_empty() {
+            self.read.bytes = self.read.rows.byte_len() as u64;
+        }
         self.read
     }
 }

@@ -5,13 +5,11 @@
 //! four bytes of length, negative for null, and so many bytes: CQL binary protocol version 4, sections 3 and
 //! 4.2.5.2.)
 
-use std::borrow::Cow;
-use std::ops::Range;
-
 use recto_model::{RowSet, Type};
 use recto_store::StoreError;
 use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::QueryRowsResult;
+use std::borrow::Cow;
 
 use crate::values::{ReadValuesError, check_columns};
 
@@ -23,6 +21,17 @@ const LENGTH_BYTES: usize = 4;
 struct Place {
     start: usize,
     length: usize,
+}
+
+/// Where a cell of a row comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CellFrom {
+    /// The next column of the answer.
+    Answer,
+    /// What was put into the buffer of the rows before: so many bytes from there.
+    Buffer { start: usize, length: usize },
+    /// Nowhere: it was not asked for, and is null.
+    Nowhere,
 }
 
 /// One row of an answer.
@@ -51,24 +60,31 @@ impl<'a> AnswerRow<'a> {
 
     /// Appends the first `width` cells as a row.
     pub(crate) fn push_to(&self, rows: &mut RowSet, width: usize) {
-        self.push_around(rows, width, 0..0);
+        self.push_among(rows, width, std::iter::repeat_n(CellFrom::Answer, width));
     }
 
-    /// Appends the first cells as a row of `width`, in which those of `nulls` were not asked for and are null.
-    pub(crate) fn push_around(&self, rows: &mut RowSet, width: usize, nulls: Range<usize>) {
-        let places = &self.places[..width - nulls.len()];
+    /// Appends the first `answered` cells as a row, among those that come from elsewhere.
+    pub(crate) fn push_among(
+        &self,
+        rows: &mut RowSet,
+        answered: usize,
+        cells: impl IntoIterator<Item = CellFrom>,
+    ) {
+        let places = &self.places[..answered];
         let last = places.iter().flatten().next_back();
         let end = last.map_or(0, |place| place.start + place.length);
-        let start = rows.push_bytes(&self.bytes[..end]);
-        let (before, behind) = places.split_at(nulls.start);
-        let asked = |place: &Option<Place>| place.map(|place| (start + place.start, place.length));
-        let missing = nulls.map(|_| None);
-        for place in before
-            .iter()
-            .map(asked)
-            .chain(missing)
-            .chain(behind.iter().map(asked))
-        {
+        let row = rows.push_bytes(&self.bytes[..end]);
+        let mut places = places.iter();
+        for cell in cells {
+            let place = match cell {
+                CellFrom::Answer => places
+                    .next()
+                    .copied()
+                    .flatten()
+                    .map(|place| (row + place.start, place.length)),
+                CellFrom::Buffer { start, length } => Some((start, length)),
+                CellFrom::Nowhere => None,
+            };
             match place {
                 Some((start, length)) => rows.push_span(start, length),
                 None => rows.push_cell(None),

@@ -163,8 +163,8 @@ impl Scan<'_> {
             limit: self.limit,
         };
         let selected = Selected {
-            statics: true,
             stamps: self.stamps,
+            ..Selected::by(&ReadOptions::default())
         };
         for request in slice_requests(&client.config.keyspace, &slice, selected) {
             if self.full() {

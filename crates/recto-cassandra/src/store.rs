@@ -170,7 +170,8 @@ impl Store for CassandraStore {
 
     fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
         let client = &self.client;
-        let requests = slice_requests(&client.config.keyspace, slice, Selected::by(options));
+        let selected = Selected::in_partition(&slice.table, options);
+        let requests = slice_requests(&client.config.keyspace, slice, selected);
         let further = (requests.len() as u32).saturating_sub(1);
         let first = requests.first();
         first.map_or(0, |request| {
@@ -198,7 +199,8 @@ impl Store for CassandraStore {
         if let Err(error) = self.client.limits.check_slice(slice) {
             return vec![format!("nothing: {error}")];
         }
-        slice_requests(&self.client.config.keyspace, slice, Selected::by(options))
+        let selected = Selected::in_partition(&slice.table, options);
+        slice_requests(&self.client.config.keyspace, slice, selected)
             .iter()
             .map(crate::cql::Request::describe)
             .collect()

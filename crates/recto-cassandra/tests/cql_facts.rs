@@ -308,7 +308,7 @@ async fn slices_are_described_as_they_are_sent() {
         21,
     );
     assert_eq!(store.expected_round_trips(&described, &ReadOptions::default()), 2);
-    let head = format!(r#"SELECT "p", "b", "c", "d", "v" FROM "{keyspace}"."fact_text" WHERE "p" = 1 AND "#);
+    let head = format!(r#"SELECT "b", "c", "d", "v" FROM "{keyspace}"."fact_text" WHERE "p" = 1 AND "#);
     let order = r#" ORDER BY "b" ASC, "c" DESC, "d" DESC LIMIT 21;"#;
     assert_eq!(
         store.describe_slice(&described, &ReadOptions::default()),

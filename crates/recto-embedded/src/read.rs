@@ -282,7 +282,7 @@ fn enter(
     let mut key = Vec::with_capacity(partition.byte_len() + keys::KEY_ROOM_BYTES);
     keys::push_partition(definition, partition, &mut key)?;
     collector.enter(&key)?;
-    if !(definition.statics().is_empty() || options.without_statics) {
+    if !options.unseen.contains_statics(definition) {
         key.push(keys::STATIC);
         take_statics(open, &key, collector)?;
     }

@@ -194,7 +194,7 @@ impl Way<'_> {
             let options = ReadOptions {
                 timeout,
                 max_bytes: self.options.max_bytes.saturating_sub(bytes).max(1),
-                ..without_statics(self.options)
+                ..pieced.read_by(self.options)
             };
             let asked: Result<Vec<Slice>> = left[..at_once]
                 .iter()
@@ -294,14 +294,6 @@ fn part_of(pieced: &PiecedTable, whole: &Span, part: &Span) -> Option<f64> {
     };
     let (whole, part) = (length(whole)?, length(part)?);
     (whole > 0.0).then(|| (part / whole).min(1.0))
-}
-
-/// As rows are read where static cells are nothing but what is kept beside them.
-pub(crate) fn without_statics(options: &ReadOptions) -> ReadOptions {
-    ReadOptions {
-        without_statics: true,
-        ..*options
-    }
 }
 
 fn nothing(pieced: &PiecedTable) -> RowsRead {

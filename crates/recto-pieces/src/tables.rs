@@ -8,7 +8,9 @@ use recto_buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span, Version};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::width::Width;
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
-use recto_store::{CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp};
+use recto_store::{
+    CasCondition, ColumnSet, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, Stamp,
+};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::times::{Keep, Times};
@@ -511,6 +513,15 @@ impl PiecedTable {
             None => Bound::end(),
         };
         Ok((self.bound(&span.start)?, to))
+    }
+
+    /// As rows are read by those who see no more of them than a query does: nothing of what is kept beside them.
+    pub(crate) fn read_by(&self, options: &ReadOptions) -> ReadOptions {
+        let row_column = self.table.statics().len() + self.row_column;
+        ReadOptions {
+            unseen: ColumnSet::statics(&self.table).with(row_column),
+            ..*options
+        }
     }
 
     /// Where what a row counts as stands among its regular columns.

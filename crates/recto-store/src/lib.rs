@@ -154,7 +154,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
 pub use read::{
-    BucketsRead, ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead,
+    BucketsRead, ColumnSet, ConsistencyLevel, PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead,
     ScanPosition, ScanRead, Snapshot, TokenRange,
 };
 pub use tables::{Limits, TableOutcome, TableState};

@@ -29,6 +29,47 @@ pub enum ConsistencyLevel {
     LocalSerial,
 }
 
+/// Columns of a table behind its key, by their places there.
+///
+/// Those beyond the 64th are in none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ColumnSet(u64);
+
+impl ColumnSet {
+    /// No columns.
+    pub const fn new() -> Self {
+        Self(0)
+    }
+
+    /// The static columns of a table, which stand first behind its key.
+    pub fn statics(table: &Table) -> Self {
+        (0..table.statics().len()).fold(Self::new(), Self::with)
+    }
+
+    /// The same with another one.
+    #[must_use]
+    pub fn with(self, column: usize) -> Self {
+        Self(self.0 | Self::bit(column))
+    }
+
+    /// Whether a column is one of them.
+    pub fn contains(self, column: usize) -> bool {
+        self.0 & Self::bit(column) != 0
+    }
+
+    /// Whether the static columns of a table are.
+    pub fn contains_statics(self, table: &Table) -> bool {
+        (0..table.statics().len()).all(|column| self.contains(column))
+    }
+
+    fn bit(column: usize) -> u64 {
+        u32::try_from(column)
+            .ok()
+            .and_then(|column| 1_u64.checked_shl(column))
+            .unwrap_or(0)
+    }
+}
+
 /// How to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
@@ -42,8 +83,8 @@ pub struct ReadOptions {
     /// one row), so that memory is bounded whatever rows hold. Cassandra may overshoot by the rows
     /// of one protocol page.
     pub max_bytes: u64,
-    /// Whether static cells may be told as null: who does not look at them may save the store a look for them.
-    pub without_statics: bool,
+    /// Columns whose cells may be told as null: nobody looks at them, which may save the store a look for them, and sending them.
+    pub unseen: ColumnSet,
 }
 
 /// The most rows that are read side by side, each by a request of its own.
@@ -59,7 +100,7 @@ impl Default for ReadOptions {
             timeout: Duration::from_secs(5),
             stamps: false,
             max_bytes: DEFAULT_MAX_READ_BYTES,
-            without_statics: false,
+            unseen: ColumnSet::new(),
         }
     }
 }

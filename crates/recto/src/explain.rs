@@ -46,10 +46,9 @@ pub(crate) fn explain(
         Place::Around(position) => (Some(position), Travel::Forward),
     };
     let store = &core.shared.store;
-    let limit = if plan.shape == Shape::Intersect {
-        first_chunk_rows(spec.size + 1, plan.views.len(), core.is_remote())
-    } else {
-        rows_at_once(plan, spec)
+    let limit = |source: usize| match plan.shape {
+        Shape::Intersect => first_chunk_rows(plan, source, spec.size + 1, core.is_remote()),
+        _ => rows_at_once(plan, spec),
     };
     let options = core.shared.read_options();
     let mut round_trips = Vec::new();
@@ -58,7 +57,7 @@ pub(crate) fn explain(
         of_source.map(|bucket| bucket.number).collect()
     };
     let sources = (0..plan.sources.len()).filter_map(|index| {
-        let slice = plan.slice(index, edge, travel, limit)?;
+        let slice = plan.slice(index, edge, travel, limit(index))?;
         round_trips.push(store.expected_round_trips(&slice, &options));
         let view = plan.views.get(index).map(|view| &view.arrangement);
         Some(ExplainedSource {

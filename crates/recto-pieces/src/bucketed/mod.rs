@@ -39,7 +39,6 @@ use tokio::task::AbortHandle;
 
 use crate::limits::{MAX_STEP_TIME, RETAIN_EVERY};
 use crate::place::{PieceStore, Stamps};
-use crate::reader::without_statics;
 use crate::transacted::Transacted;
 use addresses::Call;
 pub use list::{Partitions, PartitionsPosition};
@@ -445,7 +444,7 @@ impl Store for BucketedStore {
 
     fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {
         match self.bucketed(&slice.table) {
-            Ok(Some(bucketed)) => self.described(&bucketed, slice, &without_statics(options)),
+            Ok(Some(bucketed)) => self.described(&bucketed, slice, &bucketed.pieced.read_by(options)),
             _ => self.inner.describe_slice(slice, options),
         }
     }
@@ -454,7 +453,8 @@ impl Store for BucketedStore {
         match self.bucketed(&slice.table) {
             Ok(Some(bucketed)) => {
                 let slice = bucketed.first_shard(&bucketed.first_slice(slice));
-                self.inner.expected_round_trips(&slice, &without_statics(options))
+                self.inner
+                    .expected_round_trips(&slice, &bucketed.pieced.read_by(options))
             }
             _ => self.inner.expected_round_trips(slice, options),
         }

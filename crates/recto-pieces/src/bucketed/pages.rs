@@ -9,7 +9,6 @@ use recto_store::{BucketsRead, PointRead, ReadOptions, RowsRead, StoreError};
 
 use super::tables::Bucketed;
 use crate::place::Place;
-use crate::reader::without_statics;
 use crate::tables::bucket_partition;
 use crate::transacted::{Moment, Seek, Transacted, rest_of, seek_of};
 
@@ -101,7 +100,7 @@ impl Pages<'_> {
             partition: bucket_partition(&read.partition, bucket),
             clustering: read.clustering.clone(),
         };
-        let options = without_statics(self.options);
+        let options = self.bucketed.pieced.read_by(self.options);
         let mut found = self.moment.snapshot().get(&read, &options).await?;
         found.buckets = BucketsRead {
             asked: vec![bucket.0],
@@ -170,7 +169,7 @@ impl Way<'_> {
         let bytes = self.read.as_ref().map_or(0, |read| read.bytes);
         ReadOptions {
             max_bytes: self.options.max_bytes.saturating_sub(bytes).max(1),
-            ..without_statics(self.options)
+            ..self.bucketed.pieced.read_by(self.options)
         }
     }
 

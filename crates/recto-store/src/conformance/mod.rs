@@ -183,7 +183,7 @@ macro_rules! conformance_suite {
                 delete_row_range_partition,
                 delete_range_with_every_bound,
                 statics,
-                statics_left_out,
+                columns_left_out,
                 statics_without_rows,
                 point_reads,
                 many_point_reads,

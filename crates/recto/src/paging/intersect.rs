@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 use futures::future::try_join_all;
 use recto_model::{RowRef, RowSet};
-use recto_plan::plan::MAX_INTERSECTED;
+use recto_plan::plan::{MAX_INTERSECTED, Plan};
 use recto_plan::{Position, Side, Travel};
 use recto_store::{ReadOptions, RowsRead};
 
@@ -24,7 +24,7 @@ use crate::error::Result;
 /// The most rows of a view that are read at a time.
 pub(super) const MAX_CHUNK_ROWS: u32 = 256;
 /// How many rows of each view are read at first: enough to see which has the fewest.
-const FIRST_CHUNK_ROWS: u32 = 16;
+pub(super) const FIRST_CHUNK_ROWS: u32 = 16;
 /// The fewest, where most of those that were read are skipped.
 const MIN_CHUNK_ROWS: u32 = 2;
 /// The same of a remote store, where each time is a round trip.
@@ -51,12 +51,15 @@ pub(super) struct Walk {
 
 impl Walk {
     pub(super) fn head(&self) -> Option<(usize, RowRef<'_>)> {
-        (self.next < self.rows.len()).then(|| (self.source, self.rows.row(self.next)))
+        self.row(self.next)
     }
 
     pub(super) fn last(&self) -> Option<(usize, RowRef<'_>)> {
-        let last = self.rows.len().checked_sub(1)?;
-        Some((self.source, self.rows.row(last)))
+        self.row(self.rows.len().checked_sub(1)?)
+    }
+
+    pub(super) fn row(&self, index: usize) -> Option<(usize, RowRef<'_>)> {
+        (index < self.rows.len()).then(|| (self.source, self.rows.row(index)))
     }
 
     fn needs_rows(&self) -> bool {
@@ -103,7 +106,7 @@ pub(super) async fn read(
     want: u32,
     meter: &mut Meter,
 ) -> Result<Run> {
-    if sparsest::serves(reader) {
+    if sparsest::serves(reader.plan) {
         return sparsest::read(reader, edge, want, meter).await;
     }
     let mut keeper = Keeper::new(reader, want);
@@ -149,13 +152,12 @@ pub(super) async fn read(
 pub(super) fn begin(reader: &Reader<'_>, want: u32, meter: &Meter) -> Vec<Walk> {
     let count = reader.plan.sources.len();
     let most = stage_rows(meter, count);
-    let chunk = first_chunk_rows(want, count, reader.remote).min(most);
     let walk = |source| Walk {
         source,
         rows: no_rows(reader, source),
         next: 0,
         exhausted: false,
-        chunk,
+        chunk: first_chunk_rows(reader.plan, source, want, reader.remote).min(most),
         seen: 0,
     };
     (0..count).map(walk).collect()
@@ -165,13 +167,16 @@ fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
     RowSet::new(reader.plan.views[source].arrangement.table.columns().len())
 }
 
-/// How many rows of each of so many views are read at first, if so many are wanted. Of a remote store a stage costs as much as some
-/// hundred rows: so as many as have the records that are wanted where each view has half of the rows of each other one, if those are few enough.
-pub(crate) fn first_chunk_rows(want: u32, views: usize, remote: bool) -> u32 {
+/// How many rows of one of several views are read at first, if so many records are wanted. Of a remote store a stage costs as much as some
+/// hundred rows: so as many as have them where each view has half of the rows of each other one, if those are few enough.
+pub(crate) fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;
     }
-    let views = views.clamp(1, MAX_INTERSECTED);
+    let views = plan.views.len().clamp(1, MAX_INTERSECTED);
+    if sparsest::serves(plan) {
+        return sparsest::look_rows(want, views, source == 0, remote);
+    }
     let likely = want << (views - 1);
     let is_little = u64::from(likely) * views as u64 <= MAX_FIRST_ROWS;
     let rows = if is_little { likely } else { want };

@@ -1,16 +1,16 @@
 //! Views whose rows say themselves whether they are in all others: of those one is read at a time, the one that has the fewest rows
 //! where reading is.
 //!
-//! Which that is differs from place to place, and is found out by reading a chunk of each from there: the one whose chunk reaches furthest has
+//! Which that is differs from place to place, and is found out by reading a chunk of each from there: the one of which as many rows reach furthest has
 //! the fewest. So a page reads about as many rows as the sparsest view has on its way, and never those of all.
 
 use recto_model::{RowRef, RowSet};
 use recto_plan::Position;
-use recto_plan::plan::Intersected;
+use recto_plan::plan::{Intersected, MAX_INTERSECTED, Plan};
 use recto_plan::residual::Residual;
 
 use super::budget::{Meter, Stop};
-use super::intersect::{MAX_CHUNK_ROWS, Walk, begin, fill, first_chunk_rows, towards};
+use super::intersect::{FIRST_CHUNK_ROWS, MAX_CHUNK_ROWS, MIN_REMOTE_CHUNK_ROWS, Walk, begin, fill, towards};
 use super::keeper::{Keeper, Pause};
 use super::reader::{Reader, Run};
 use crate::error::Result;
@@ -21,9 +21,27 @@ const MIN_ROWS_BEFORE_LOOK: u32 = 1_024;
 const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
 
 /// Whether rows of each view can be judged, and shown, alone.
-pub(super) fn serves(reader: &Reader<'_>) -> bool {
-    reader.plan.views.iter().all(|view| view.as_first.is_some())
+pub(super) fn serves(plan: &Plan) -> bool {
+    plan.views.iter().all(|view| view.as_first.is_some())
 }
+
+/// How many rows of a view are read where it is found out which is the sparsest of so many, if so many records are wanted. Where each time is a round trip,
+/// of the one that is `likely` to be it as many as have them if each other view has half of its rows, and an eighth for that it is seldom just so many:
+/// mostly that is all that is read.
+pub(super) fn look_rows(want: u32, views: usize, is_likely: bool, remote: bool) -> u32 {
+    if !remote {
+        return FIRST_CHUNK_ROWS;
+    }
+    if !is_likely {
+        return MIN_REMOTE_CHUNK_ROWS;
+    }
+    let rows = want.saturating_mul(1 << (views.clamp(1, MAX_INTERSECTED) - 1));
+    rows.saturating_add(rows / 8)
+        .clamp(MIN_REMOTE_CHUNK_ROWS, MAX_REMOTE_CHUNK_ROWS)
+}
+
+/// The most rows that are read of it at a time where each time is a round trip.
+const MAX_REMOTE_CHUNK_ROWS: u32 = 1_024;
 
 /// A row of a view as one of the first view.
 fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
@@ -39,6 +57,8 @@ fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
 struct Way<'r> {
     reader: &'r Reader<'r>,
     walks: Vec<Walk>,
+    /// The view whose rows are judged.
+    judged_view: Option<usize>,
     /// The view that is read.
     sparsest: Option<usize>,
     /// Before it all is decided; none: where the page begins.
@@ -63,6 +83,7 @@ pub(super) async fn read(
     let mut way = Way {
         reader,
         walks: begin(reader, want, meter),
+        judged_view: None,
         sparsest: None,
         place: None,
         rows: 0,
@@ -101,21 +122,29 @@ impl Way<'_> {
     async fn fill(&mut self, edge: Option<&Position>, meter: &mut Meter) -> Result<bool> {
         let from = self.place.as_ref().or(edge);
         if let Some(source) = self.sparsest.filter(|_| self.rows < self.look_after) {
+            if self.judged_view.replace(source) != Some(source) {
+                self.walks[source].forget();
+            }
             self.walks[source].chunk = self.chunk();
             let walk = &mut self.walks[source..=source];
             let is_filled = fill(self.reader, walk, from, meter).await?;
             self.rows += walk[0].rows.len() as u32;
             return Ok(is_filled);
         }
-        let views = self.walks.len();
-        for walk in &mut self.walks {
-            walk.chunk = first_chunk_rows(self.want, views, self.reader.remote);
+        let (views, likely) = (self.walks.len(), self.sparsest.unwrap_or(0));
+        let missing = self.want.saturating_sub(self.found);
+        for (source, walk) in self.walks.iter_mut().enumerate() {
+            walk.chunk = look_rows(missing, views, source == likely, self.reader.remote);
             walk.forget();
         }
         if !fill(self.reader, &mut self.walks, from, meter).await? {
             return Ok(false);
         }
-        let sparsest = self.reaches_furthest();
+        // What was read reaches as far as it does, whoever has fewer rows beyond it.
+        self.judged_view = Some(self.furthest(Walk::last));
+        let of_each = self.walks.iter().map(|walk| walk.rows.len());
+        let rows = of_each.min().unwrap_or(0);
+        let sparsest = self.furthest(|walk| walk.row(rows.checked_sub(1)?));
         self.look_after = match self.sparsest {
             Some(before) if before == sparsest => (self.look_after * 2).min(MAX_ROWS_BEFORE_LOOK),
             _ => MIN_ROWS_BEFORE_LOOK,
@@ -124,11 +153,11 @@ impl Way<'_> {
         Ok(true)
     }
 
-    /// The view whose rows that were read go furthest: to its end, the fewest of them.
-    fn reaches_furthest(&self) -> usize {
+    /// The view of which these rows go furthest; to its end, the fewest.
+    fn furthest(&self, row: impl Fn(&Walk) -> Option<(usize, RowRef<'_>)>) -> usize {
         let further = |one: &Walk, other: &Walk| match (one.exhausted, other.exhausted) {
             (true, true) => one.rows.len() < other.rows.len(),
-            (false, false) => match (one.last(), other.last()) {
+            (false, false) => match (row(one), row(other)) {
                 (Some(one), Some(other)) => towards(self.reader, one, other).is_gt(),
                 _ => false,
             },
@@ -145,7 +174,7 @@ impl Way<'_> {
 
     /// Judges the rows that were read, one after the other, and keeps those that are in all views. Why that pauses, if it does.
     fn offer(&mut self, keeper: &mut Keeper<'_>, meter: &mut Meter) -> Result<Option<Pause>> {
-        let Some(source) = self.sparsest else {
+        let Some(source) = self.judged_view else {
             return Ok(None);
         };
         let view = &self.reader.plan.views[source];
@@ -178,18 +207,19 @@ impl Way<'_> {
     fn chunk(&self) -> u32 {
         let missing = self.want.saturating_sub(self.found);
         let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
-        let likely = u32::try_from(likely).unwrap_or(MAX_CHUNK_ROWS);
+        let likely = u32::try_from(likely).unwrap_or(u32::MAX);
         // Where one more time is a round trip, half as many again, for that it is seldom just so many.
-        let likely = if self.reader.remote {
-            likely.saturating_add(likely / 2)
+        let (likely, most) = if self.reader.remote {
+            (likely.saturating_add(likely / 2), MAX_REMOTE_CHUNK_ROWS)
         } else {
-            likely
+            (likely, MAX_CHUNK_ROWS)
         };
-        likely.clamp(first_chunk_rows(missing, 1, self.reader.remote), MAX_CHUNK_ROWS)
+        likely.clamp(look_rows(missing, 1, true, self.reader.remote), most)
     }
 
     /// Whether nothing lies beyond what was judged.
     fn is_over(&self) -> bool {
-        self.sparsest.is_some_and(|source| self.walks[source].exhausted)
+        self.judged_view
+            .is_some_and(|source| self.walks[source].exhausted)
     }
 }
