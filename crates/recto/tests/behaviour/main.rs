@@ -262,6 +262,7 @@ on_both_stores! { crate::SCHEMA;
         a_cursor_goes_on_in_a_view_of_all_fields,
         what_no_view_serves_is_checked_on_rows_that_all_have,
         what_matches_nothing_reads_little,
+        the_sparsest_is_read_on,
         a_budget_ends_it_at_what_is_decided,
         it_is_explained,
     }
