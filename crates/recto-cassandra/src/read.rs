@@ -170,6 +170,8 @@ pub(crate) struct Rows<'a> {
     pub(crate) selected: Selected,
     /// Of each column.
     cells: Vec<CellFrom>,
+    /// The bytes of what is known of the partition: they stand in the buffer once, and count in every row.
+    known_bytes: u64,
     limit: u32,
     max_bytes: u64,
 }
@@ -213,6 +215,7 @@ impl<'a> Rows<'a> {
             }
         };
         let cells = (0..table.columns().len()).map(&mut cell).collect();
+        let known_bytes = rows.byte_len() as u64;
         Self {
             read: RowsRead {
                 rows,
@@ -221,6 +224,7 @@ impl<'a> Rows<'a> {
             table,
             selected,
             cells,
+            known_bytes,
             limit,
             max_bytes: options.max_bytes,
         }
@@ -233,7 +237,13 @@ impl<'a> Rows<'a> {
 
     /// How many bytes are still wanted.
     pub(crate) fn wanted_bytes(&self) -> u64 {
-        self.max_bytes.saturating_sub(self.read.rows.byte_len() as u64)
+        self.max_bytes.saturating_sub(self.bytes())
+    }
+
+    /// The bytes of the rows.
+    fn bytes(&self) -> u64 {
+        let told = self.read.rows.byte_len() as u64 - self.known_bytes;
+        told + self.known_bytes * self.read.rows.len() as u64
     }
 
     /// Whether a limit is reached.
@@ -324,9 +334,7 @@ impl<'a> Rows<'a> {
 
     pub(crate) fn finish(mut self, exhausted: bool) -> RowsRead {
         self.read.exhausted = exhausted;
-        if !self.read.rows.is_empty() {
-            self.read.bytes = self.read.rows.byte_len() as u64;
-        }
+        self.read.bytes = self.bytes();
         self.read
     }
 }

@@ -1,6 +1,8 @@
 //! Queries as they are given: in a small TOML, or taken from a server's log of what was asked.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::BuildHasher;
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -15,6 +17,9 @@ pub const MAX_QUERIES: usize = 256;
 pub const MAX_LOG_LINE_BYTES: usize = 64 << 10;
 /// The most different queries that are counted in a log; more are left out.
 pub const MAX_COUNTED: usize = 10_000;
+
+/// The most different queries that are told apart without being counted.
+const MAX_TOLD_APART: usize = 65_536;
 
 /// What the lines of a server's log say that tell what was asked.
 pub const LOG_MESSAGE: &str = "asked";
@@ -150,7 +155,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 pub struct Log {
     /// The queries, those asked most often first; as many as were wanted at most.
     pub queries: Vec<Asked>,
-    /// How many different ones were left out, since they were asked seldomer.
+    /// How many different ones were left out: those asked seldomer, and those that came when as many as are counted were known.
     pub left_out: usize,
 }
 
@@ -168,7 +173,9 @@ struct Line {
 pub struct Tally {
     counts: BTreeMap<(String, String), u64>,
     most_counted: usize,
-    uncounted: usize,
+    /// Of those that are not counted, by their hashes: which there are.
+    uncounted: HashSet<u64>,
+    hasher: RandomState,
 }
 
 impl Tally {
@@ -177,7 +184,8 @@ impl Tally {
         Self {
             counts: BTreeMap::new(),
             most_counted,
-            uncounted: 0,
+            uncounted: HashSet::new(),
+            hasher: RandomState::new(),
         }
     }
 
@@ -188,8 +196,8 @@ impl Tally {
             *count += 1;
         } else if self.counts.len() < self.most_counted {
             self.counts.insert(key, 1);
-        } else {
-            self.uncounted += 1;
+        } else if self.uncounted.len() < MAX_TOLD_APART {
+            self.uncounted.insert(self.hasher.hash_one(&key));
         }
     }
 
@@ -198,7 +206,7 @@ impl Tally {
         let mut counted: Vec<_> = self.counts.iter().collect();
         // Those asked equally often stay in the order of their texts.
         counted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let left_out = counted.len().saturating_sub(most) + self.uncounted;
+        let left_out = counted.len().saturating_sub(most) + self.uncounted.len();
         counted.truncate(most);
         let queries = counted.into_iter().enumerate();
         let queries = queries.map(|(index, ((filter, order_by), count))| Asked {

@@ -66,6 +66,17 @@ pub struct ServedQuery {
     pub looked_up: Vec<String>,
 }
 
+/// A query that no view can serve.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Unservable {
+    /// As it was asked.
+    #[serde(flatten)]
+    pub asked: Asked,
+    /// Why none can.
+    pub reason: String,
+}
+
 /// A view to add.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
@@ -206,6 +217,31 @@ pub fn design(collection: &Collection, asked: &[Asked]) -> Result<Design, Design
     })
 }
 
+/// Which of these queries views can be designed for, and those for which none can be: who asked them is not there to ask otherwise.
+///
+/// # Errors
+/// The collection is not right.
+pub fn servable(
+    collection: &Collection,
+    asked: Vec<Asked>,
+) -> Result<(Vec<Asked>, Vec<Unservable>), DesignError> {
+    let existing = arrangements(collection)?;
+    let (mut kept, mut unservable) = (Vec::new(), Vec::new());
+    for asked in asked {
+        let needs =
+            Bound::new(collection, &asked).and_then(|bound| unserved_needs(collection, &existing, &bound));
+        match needs {
+            Ok(_) => kept.push(asked),
+            Err(error) if error.kind == DesignErrorKind::Internal => return Err(error),
+            Err(error) => unservable.push(Unservable {
+                reason: error.message,
+                asked,
+            }),
+        }
+    }
+    Ok((kept, unservable))
+}
+
 /// The arrangements of a collection, as the planner has them.
 pub(crate) fn arrangements(collection: &Collection) -> Result<Vec<Arc<Arrangement>>, DesignError> {
     let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
@@ -235,19 +271,9 @@ fn proposed(
 ) -> Result<(Vec<View>, bool), DesignError> {
     let mut shapes: Vec<Needs> = Vec::new();
     for query in queries {
-        match planner::plan(collection, existing, &query.query, &Wishes::default()) {
-            // Several views together are what may take the place of one, and no reason not to have it.
-            Ok(plans) if plans.plans[0].shape != Shape::Intersect => {}
-            Err(Refusal {
-                advice: Advice::FewerValues(message),
-                ..
-            }) => return Err(unserved_by_values(query, &message)),
-            Ok(_) | Err(_) => {
-                let needs = needs_of(collection, query)?;
-                if !shapes.contains(&needs) {
-                    shapes.push(needs);
-                }
-            }
+        let needs = unserved_needs(collection, existing, query)?;
+        if let Some(needs) = needs.filter(|needs| !shapes.contains(needs)) {
+            shapes.push(needs);
         }
     }
     if shapes.len() > MAX_SHAPES {
@@ -267,6 +293,23 @@ fn proposed(
         return Err(DesignError::new(DesignErrorKind::Limit, message));
     }
     Ok((views_of(collection, &shapes, &cover.groups), cover.is_minimal))
+}
+
+/// What a query needs that nothing serves yet; none: something does.
+fn unserved_needs(
+    collection: &Collection,
+    existing: &[Arc<Arrangement>],
+    query: &Bound<'_>,
+) -> Result<Option<Needs>, DesignError> {
+    match planner::plan(collection, existing, &query.query, &Wishes::default()) {
+        // Several views together are what may take the place of one, and no reason not to have it.
+        Ok(plans) if plans.plans[0].shape != Shape::Intersect => Ok(None),
+        Err(Refusal {
+            advice: Advice::FewerValues(message),
+            ..
+        }) => Err(unserved_by_values(query, &message)),
+        Ok(_) | Err(_) => needs_of(collection, query).map(Some),
+    }
 }
 
 /// What a query needs, which a view for it alone has been seen to serve.

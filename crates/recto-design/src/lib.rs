@@ -32,7 +32,10 @@ pub mod shape;
 mod words;
 
 pub use asked::{Asked, Log, Tally, parse_log, parse_queries, queries_text};
-pub use design::{Design, Instead, MAX_SHAPES, ProposedView, ServedQuery, Without, WithoutQuery, design};
+pub use design::{
+    Design, Instead, MAX_SHAPES, ProposedView, ServedQuery, Unservable, Without, WithoutQuery, design,
+    servable,
+};
 pub use error::{DesignError, DesignErrorKind};
 pub use schema_text::with_views;
-pub use shape::filter_shape;
+pub use shape::{filter_shape, sort_shape};

@@ -1,7 +1,7 @@
 //! The shape of filter text: what is compared how, without what it is compared with. Values are private, and logs
 //! and tallies are read by others than those who asked.
 
-use recto_plan::text::{Term, filter};
+use recto_plan::text::{Term, filter, sort};
 
 /// What stands for a value.
 const VALUE: &str = "?";
@@ -21,6 +21,17 @@ pub fn filter_shape<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Stri
     shapes.sort();
     shapes.dedup();
     Some(shapes.join(" AND "))
+}
+
+/// Sort text as it is written shortest, so that queries which differ in blanks only have one. None if it is no sort text.
+///
+/// ```
+/// assert_eq!(recto_design::sort_shape(" due  asc , -id").as_deref(), Some("due,-id"));
+/// ```
+pub fn sort_shape(text: &str) -> Option<String> {
+    let terms = sort::parse(text).ok()?;
+    let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
+    Some(terms.join(","))
 }
 
 fn shape(term: &Term) -> String {

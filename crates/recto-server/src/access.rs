@@ -39,17 +39,23 @@ impl Access {
         needed: impl IntoIterator<Item = (&'a str, Operation)>,
     ) -> Result<Arc<dyn Session>, Problem> {
         let mut rows = BTreeMap::new();
-        let mut is_restricted = false;
+        let (mut is_restricted, mut reads_all) = (false, true);
         for (collection, operation) in needed {
             // An answer to a query must not name a collection that is as if it were not there.
             is_restricted |= operation == Operation::Read && !self.sees_every_collection();
+            reads_all &= self.reads_all_of(collection);
             let grant = self.granted_operation(collection, operation)?;
             if !grant.rows.is_empty() {
                 rows.insert(collection.to_owned(), grant.rows.clone());
             }
         }
+        let session = if reads_all {
+            session.clone()
+        } else {
+            session.without_holders()
+        };
         if rows.is_empty() && !is_restricted {
-            return Ok(Arc::new(Observed::new(session.clone())));
+            return Ok(Arc::new(Observed::new(session)));
         }
         let restricted = session.restricted(rows.clone());
         Ok(Arc::new(Observed::of_rows(restricted, rows)))

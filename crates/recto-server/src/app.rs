@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use recto::LocalSession;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::asked::AskedQueries;
 use crate::stopping::Stopping;
@@ -15,6 +16,8 @@ pub struct App {
     upkeep: Arc<Upkeep>,
     stopping: Arc<Stopping>,
     asked: Arc<AskedQueries>,
+    /// One search for views at a time.
+    designing: Arc<Semaphore>,
 }
 
 impl App {
@@ -35,6 +38,7 @@ impl App {
             upkeep,
             stopping,
             asked,
+            designing: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -48,6 +52,11 @@ impl App {
 
     pub(crate) fn stopping(&self) -> &Stopping {
         &self.stopping
+    }
+
+    /// What a search for views holds as long as it takes, whoever waits for it; none: there is one now.
+    pub(crate) fn begin_design(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.designing).try_acquire_owned().ok()
     }
 
     /// What was asked of each collection since the server was started.

@@ -18,7 +18,7 @@ pub(crate) struct AskedQueries {
 
 impl AskedQueries {
     /// Counts a query of a collection that there is.
-    pub(crate) fn count(&self, collection: &str, filter: String, order_by: &str) {
+    pub(crate) fn count(&self, collection: &str, filter: String, order_by: String) {
         if filter.len() + order_by.len() > MAX_TALLIED_BYTES {
             return;
         }
@@ -29,7 +29,7 @@ impl AskedQueries {
                 .entry(collection.to_owned())
                 .or_insert_with(|| Tally::new(MAX_TALLIED)),
         };
-        tally.count(filter, order_by.to_owned());
+        tally.count(filter, order_by);
     }
 
     /// What was asked of a collection most often.

@@ -30,5 +30,6 @@
 pub use recto_design::asked::{LOG_MESSAGE, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, Tally};
 pub use recto_design::{
     Asked, Design, DesignError, DesignErrorKind, Instead, Log, MAX_SHAPES, ProposedView, ServedQuery,
-    Without, WithoutQuery, design, filter_shape, parse_log, parse_queries, queries_text, with_views,
+    Unservable, Without, WithoutQuery, design, filter_shape, parse_log, parse_queries, queries_text,
+    servable, sort_shape, with_views,
 };

@@ -13,9 +13,7 @@ use recto_plan::{Plan, Shape, Travel};
 use serde_json::Value as Json;
 
 use crate::core::CollectionCore;
-use crate::paging::{
-    AskedBucket, MIN_REMOTE_CHUNK_ROWS, PageSpec, Place, RESIDUAL_CHUNK_ROWS, first_chunk_rows,
-};
+use crate::paging::{AskedBucket, MIN_REMOTE_CHUNK_ROWS, PageSpec, Place, RESIDUAL_CHUNK_ROWS, first_chunks};
 use crate::planned::Planned;
 use crate::session::{
     ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement, TableOrder,
@@ -46,9 +44,9 @@ pub(crate) fn explain(
         Place::Around(position) => (Some(position), Travel::Forward),
     };
     let store = &core.shared.store;
-    let limit = |source: usize| match plan.shape {
-        Shape::Intersect => first_chunk_rows(plan, source, spec.size + 1, core.is_remote()),
-        _ => rows_at_once(plan, spec),
+    let limits = match plan.shape {
+        Shape::Intersect => first_chunks(plan, spec.size + 1, core.is_remote(), spec.budget.scanned),
+        _ => vec![rows_at_once(plan, spec); plan.sources.len()],
     };
     let options = core.shared.read_options();
     let mut round_trips = Vec::new();
@@ -57,7 +55,7 @@ pub(crate) fn explain(
         of_source.map(|bucket| bucket.number).collect()
     };
     let sources = (0..plan.sources.len()).filter_map(|index| {
-        let slice = plan.slice(index, edge, travel, limit(index))?;
+        let slice = plan.slice(index, edge, travel, limits[index])?;
         round_trips.push(store.expected_round_trips(&slice, &options));
         let view = plan.views.get(index).map(|view| &view.arrangement);
         Some(ExplainedSource {

@@ -63,6 +63,8 @@ pub struct LocalSession {
     tools: LocalTools,
     /// None: the session may do everything.
     rows: Option<Arc<RowFilters>>,
+    /// Whether it is told which record has the values of unique fields that another one was to have.
+    tells_holders: bool,
 }
 
 impl LocalSession {
@@ -71,6 +73,7 @@ impl LocalSession {
         Self {
             tools: LocalTools { recto },
             rows: None,
+            tells_holders: true,
         }
     }
 
@@ -91,6 +94,16 @@ impl LocalSession {
         Self {
             tools: self.tools.clone(),
             rows: Some(Arc::new(all)),
+            tells_holders: self.tells_holders,
+        }
+    }
+
+    /// This session, for who may write and not read: where another record has the values of unique fields, it is not told which one.
+    #[must_use]
+    pub fn without_holders(&self) -> Self {
+        Self {
+            tells_holders: false,
+            ..self.clone()
         }
     }
 

@@ -469,6 +469,15 @@ impl Recto {
         Ok(Intent::new(&recorded, &found, schema, options, show).plan)
     }
 
+    /// Refuses a schema that cannot be applied, as applying it would.
+    #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
+    pub(crate) async fn check_applies(&self, schema: &Schema) -> Result<()> {
+        match apply::refusal_of(&self.plan(schema).await?, schema) {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
+    }
+
     /// Makes the store hold `schema`: its tables first, then the record of it.
     ///
     /// What the store has and the schema does not name (collections, fields, types) stays as it is:

@@ -625,7 +625,27 @@ async fn by_another_address(shop: &Shop) -> Recto {
     assert_eq!(of_timeline(&store).await.unwrap(), 3);
     request.from.hosts.push(shop.address.clone());
     other.refresh().await.unwrap();
-    other.attach(&request).await.unwrap();
+    // One that is refused changes nothing for the others of its keyspace.
+    let own = recto::schema::Schema::parse(NOTES).unwrap();
+    other.apply(&own).await.unwrap();
+    let mut refused = shop.request("shop.hits");
+    refused.name = Some(own.collections[0].name.clone());
+    refused.from.hosts = vec![shop.address.clone(); 3];
+    let error = other.attach(&refused).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+    let is_moved = |changes: &[String], name: &str| {
+        changes
+            .iter()
+            .any(|line| line.starts_with(&format!("collection {name}: read from")))
+    };
+    let hits = other.attach(&shop.request("shop.hits")).await.unwrap();
+    assert!(!is_moved(&hits.changes, "timeline"), "{:?}", hits.changes);
+    // Of one that is not refused it is told what else is read from there.
+    let changes = other.attach(&request).await.unwrap().changes;
+    assert!(
+        is_moved(&changes, "hits") && !is_moved(&changes, "timeline"),
+        "{changes:?}"
+    );
     other.close().await.unwrap();
     store.refresh().await.unwrap();
     assert_eq!(of_timeline(&store).await.unwrap(), 3);

@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 use recto::design::{
-    Asked, Design, DesignError, ProposedView, ServedQuery, design, parse_queries, queries_text,
+    Asked, Design, DesignError, ProposedView, ServedQuery, Unservable, design, parse_queries, queries_text,
+    servable,
 };
 use recto::schema::Collection;
 use recto::{Error, ErrorKind};
@@ -32,8 +33,14 @@ pub(super) async fn get(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
+    let collection = collection(&app, &access, &name).await?;
     let log = app.asked().of(&name);
-    answer(&app, &access, &name, &queries_text(&log.queries), log.left_out).await
+    let (queries, unservable) = servable(&collection, log.queries).map_err(problem)?;
+    let beside = Beside {
+        left_out: log.left_out,
+        unservable,
+    };
+    answer(&app, collection, &queries_text(&queries), &beside).await
 }
 
 /// The views for what was typed in.
@@ -45,16 +52,19 @@ pub(super) async fn ask(
 ) -> Result<Response, Failure> {
     let sent = parameters(&body);
     let text = lines(first(&sent, QUERIES).unwrap_or_default());
-    answer(&app, &access, &name, &text, 0).await
+    let collection = collection(&app, &access, &name).await?;
+    answer(&app, collection, &text, &Beside::default()).await
 }
 
-async fn answer(
-    app: &App,
-    access: &Access,
-    name: &str,
-    text: &str,
+/// Queries of what was asked for which no views are designed.
+#[derive(Debug, Default)]
+struct Beside {
     left_out: usize,
-) -> Result<Response, Failure> {
+    unservable: Vec<Unservable>,
+}
+
+/// A collection that views can be designed for.
+async fn collection(app: &App, access: &Access, name: &str) -> Result<Collection, Failure> {
     // Others' queries, and what their tokens add to these, are for who may read all there is.
     access.check_reads_all_of(name, Operation::Read)?;
     let schema = access.session_over(app.session(), [])?.schema().await?;
@@ -68,20 +78,25 @@ async fn answer(
             .with_hint("copy it into a collection of its own, which may have views")
             .into());
     }
+    Ok(collection.as_ref().clone())
+}
+
+async fn answer(app: &App, collection: Collection, text: &str, beside: &Beside) -> Result<Response, Failure> {
+    let name = collection.name.clone();
     let designed = if text.trim().is_empty() {
         None
     } else {
-        Some(designed(collection.as_ref().clone(), text.to_owned()).await)
+        Some(designed(app, collection, text.to_owned()).await)
     };
     let url = PageUrl {
-        collection: name.to_owned(),
+        collection: name.clone(),
         ..PageUrl::default()
     };
-    let content = content(&url, text, left_out, designed.as_ref());
+    let content = content(&url, text, beside, designed.as_ref());
     let layout = Layout {
         title: "Design",
         trail: vec![
-            (name.to_owned(), Some(url.href())),
+            (name, Some(url.href())),
             ("Views".to_owned(), Some(url.action("views"))),
             ("Design".to_owned(), None),
         ],
@@ -94,13 +109,29 @@ async fn answer(
     Ok(page(status, &layout, &content))
 }
 
-/// The search takes up to seconds, of a thread that answers nobody meanwhile.
-async fn designed(collection: Collection, text: String) -> Result<Design, Problem> {
-    let work = move || design(&collection, &parse_queries(&text)?);
+/// The search takes up to seconds, of a thread that answers nobody meanwhile, and goes on when nobody waits for it any more: so there is
+/// one at a time.
+async fn designed(app: &App, collection: Collection, text: String) -> Result<Design, Problem> {
+    let begun = app.begin_design().ok_or_else(busy)?;
+    let work = move || {
+        let designed = parse_queries(&text).and_then(|queries| design(&collection, &queries));
+        drop(begun);
+        designed
+    };
     match tokio::task::spawn_blocking(work).await {
         Ok(designed) => designed.map_err(problem),
         Err(error) => Err(Problem::internal(format!("the design broke off: {error}"))),
     }
+}
+
+fn busy() -> Problem {
+    let problem = Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "busy",
+        "Views are designed for somebody else now",
+        "one design is made at a time",
+    );
+    problem.with_hint("ask again in some seconds")
 }
 
 fn problem(error: DesignError) -> Problem {
@@ -116,7 +147,7 @@ fn problem(error: DesignError) -> Problem {
     }
 }
 
-fn content(url: &PageUrl, text: &str, left_out: usize, designed: Option<&Result<Design, Problem>>) -> Markup {
+fn content(url: &PageUrl, text: &str, beside: &Beside, designed: Option<&Result<Design, Problem>>) -> Markup {
     html! {
         div.heading {
             div {
@@ -130,9 +161,18 @@ fn content(url: &PageUrl, text: &str, left_out: usize, designed: Option<&Result<
             }
         }
         @match designed {
-            Some(Ok(design)) => (report(design, left_out)),
+            Some(Ok(design)) => (report(design, beside.left_out)),
             Some(Err(problem)) => (problem_panel(problem)),
-            None => p.notice role="status" { "Nothing was asked of it since this server was started. Type in what will be." },
+            None if beside.unservable.is_empty() => p.notice role="status" {
+                "Nothing was asked of it since this server was started. Type in what will be."
+            },
+            None => {},
+        }
+        @if !beside.unservable.is_empty() {
+            section.health {
+                h2 { "Asked, and no view can serve it" }
+                (unservable(&beside.unservable))
+            }
         }
         (form(url, text))
         p.ways { a.button data-key="u" href=(url.action("views")) { "← Back to the views" } }
@@ -145,7 +185,7 @@ fn report(design: &Design, left_out: usize) -> Markup {
             h2 { "Queries" }
             (queries(&design.queries))
             @if left_out > 0 {
-                p.dim { (counted(left_out as u64, "more query", "more queries")) ", asked seldomer, not designed for" }
+                p.dim { (counted(left_out as u64, "more query", "more queries")) ", not designed for" }
             }
         }
         @if !design.views.is_empty() {
@@ -201,6 +241,28 @@ fn queries(queries: &[ServedQuery]) -> Markup {
                             @if is_counted { td.number { @if let Some(asked) = per_day { (grouped(*asked)) } } }
                             td { (query.view) @if query.is_new { span.mark { "new" } } }
                             td { (query.how()) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unservable(queries: &[Unservable]) -> Markup {
+    html! {
+        div.rows tabindex="0" role="region" aria-label="Queries that no view can serve" {
+            table {
+                thead { tr {
+                    th scope="col" { "Filter" } th scope="col" { "Sort" } th.number scope="col" { "Asked" } th scope="col" { "Why" }
+                } }
+                tbody {
+                    @for Unservable { asked, reason, .. } in queries {
+                        tr {
+                            td { code { (asked.filter) } }
+                            td.sort { code { (asked.order_by) } }
+                            td.number { @if let Some(number) = asked.per_day { (grouped(number)) } }
+                            td { (reason) }
                         }
                     }
                 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use recto::design::{LOG_MESSAGE, filter_shape};
+use recto::design::{LOG_MESSAGE, filter_shape, sort_shape};
 use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
@@ -161,7 +161,8 @@ impl<S: Session> Observed<S> {
         let filters = rows.into_iter().chain([&request.filter]).map(String::as_str);
         // What was answered, or is not served, is filter text.
         let filter = filter_shape(filters).unwrap_or_default();
-        let (order_by, is_served) = (&*request.order_by, error.is_none());
+        let order_by = sort_shape(&request.order_by).unwrap_or_default();
+        let is_served = error.is_none();
         tracing::debug!(collection, filter, order_by, is_served, "{LOG_MESSAGE}");
         context.observer().asked.count(collection, filter, order_by);
     }

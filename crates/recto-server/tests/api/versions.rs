@@ -107,7 +107,7 @@ fn what_another_record_has_is_told_with_its_field() {
             .unwrap();
         let schema = SCHEMA.replacen("key =", "unique = [[\"status\", \"note\"]]\nkey =", 1);
         recto.apply(&Schema::parse(&schema).unwrap()).await.unwrap();
-        let client = client(recto).await;
+        let client = client(recto.clone()).await;
         let body = json!({ "status": "here", "note": "one" });
         assert_eq!(put(&client, 1, &[], body.clone()).await.status, 204);
         let taken = put(&client, 2, &[], body.clone()).await;
@@ -116,6 +116,18 @@ fn what_another_record_has_is_told_with_its_field() {
         assert!(
             problem["hint"].as_str().unwrap().contains("the record (1)"),
             "{problem}"
+        );
+        let grant = Grant {
+            operations: vec![Operation::Write],
+            ..Grant::default()
+        };
+        let writer = Access::granted("writer", BTreeMap::from([("users".to_owned(), grant)]));
+        let writer = Client::over(recto, Kind::Embedded, writer).await;
+        let untold = put(&writer, 2, &[], body.clone()).await;
+        let problem = untold.problem(409, "not-unique");
+        assert!(
+            !problem.to_string().contains("the record (1)"),
+            "who may not read is not told which records there are: {problem}"
         );
         let changes = json!({ "changes": [
             { "insert": { "id": 3, "status": "here", "note": "one" } },

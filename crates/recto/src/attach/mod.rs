@@ -6,8 +6,10 @@
 
 mod declared;
 
+use std::sync::Arc;
+
 use recto_cassandra::{CassandraStore, TableThere};
-use recto_model::schema::{AttachedTable, AttachedTableError, Schema};
+use recto_model::schema::{AttachedTable, AttachedTableError, Collection, Schema};
 use recto_store::{StoreError, StoreErrorKind};
 
 use self::declared::{Candidate, Declaring};
@@ -47,21 +49,45 @@ impl Recto {
             )
             .with_hint("nothing was changed")
         })?;
-        let catalog = self.catalog();
-        // The address goes before: whoever finds the schema finds how its tables are reached. It changes nothing by itself.
+        let (catalog, address) = (self.catalog(), from.to_recorded());
+        self.reach().reached(&table.keyspace, &address, there);
+        // The keyspace's other tables are not read from elsewhere for one that is refused.
+        self.check_applies(&schema).await?;
+        let moved = self.moved(table, &name, &address).await?;
+        // The address goes before: whoever finds the schema finds how its tables are reached.
         catalog.create().await?;
-        catalog
-            .record_attached(&table.keyspace, &from.to_recorded())
-            .await?;
-        self.reach().reached(&table.keyspace, &from.to_recorded(), there);
+        catalog.record_attached(&table.keyspace, &address).await?;
         let applied = self.apply(&schema).await?;
         Ok(AttachReport {
             collection: schema.collections[0].clone(),
-            address: from.to_recorded(),
+            address,
             generation: applied.generation,
-            changes: applied.changes,
+            changes: applied.changes.into_iter().chain(moved).collect(),
             left_out: declaring.left_out,
         })
+    }
+
+    /// What else is read from another address from now on, a line each: a keyspace has one.
+    async fn moved(&self, table: &AttachedTable, name: &str, address: &str) -> Result<Vec<String>> {
+        if !self.catalog().exists().await? {
+            return Ok(Vec::new());
+        }
+        let addresses = self.catalog().attached().await?;
+        let Some(before) = addresses.get(&table.keyspace).filter(|before| *before != address) else {
+            return Ok(Vec::new());
+        };
+        let schema = self.schema();
+        let others = schema.collections.iter().filter(|one| {
+            let attached = one.attached.as_ref();
+            one.name != name && attached.is_some_and(|other| other.keyspace == table.keyspace)
+        });
+        let line = |one: &Arc<Collection>| {
+            format!(
+                "collection {}: read from {address}, before from {before}",
+                one.name
+            )
+        };
+        Ok(others.map(line).collect())
     }
 }
 

@@ -400,9 +400,8 @@ pub(crate) async fn apply(
     let found = FoundTables::look(catalog, recorded, asked, options).await?;
     let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
-    if let Some(first) = plan.refused.first() {
-        let is_unsupported = !unsupported(asked).is_empty();
-        return Err(refused(first, plan.refused.len() - 1, is_unsupported));
+    if let Some(refusal) = refusal_of(&plan, asked) {
+        return Err(refusal);
     }
     let mut applied = Applied {
         generation: recorded.generation,
@@ -443,16 +442,18 @@ pub(crate) async fn drop_tables(
     Ok(())
 }
 
-/// The error of a schema that cannot be applied.
-fn refused(first: &str, more: usize, is_unsupported: bool) -> Error {
-    let message = match more {
+/// The error of a schema that cannot be applied; none: it can.
+pub(crate) fn refusal_of(plan: &SchemaPlan, asked: &Schema) -> Option<Error> {
+    let first = plan.refused.first()?;
+    let message = match plan.refused.len() - 1 {
         0 => first.to_owned(),
         more => format!("{first} (and {more} more)"),
     };
-    let kind = if is_unsupported {
-        ErrorKind::Unsupported
-    } else {
+    let kind = if unsupported(asked).is_empty() {
         ErrorKind::SchemaMismatch
+    } else {
+        ErrorKind::Unsupported
     };
-    Error::new(kind, message).with_hint("a plan of the same schema shows everything that stands in the way")
+    let error = Error::new(kind, message);
+    Some(error.with_hint("a plan of the same schema shows everything that stands in the way"))
 }

@@ -7,6 +7,7 @@ use recto_plan::cursor::KeyRing;
 use recto_store::{StoreErrorKind, StoreKind, TokenRange};
 
 use super::record::Records;
+use crate::catalog::views::KeptUnique;
 use crate::core::no_collection;
 use crate::covered::{Covered, Work};
 use crate::error::{Error, ErrorKind, Result};
@@ -59,10 +60,15 @@ impl Begun {
         };
         for (collection, id) in begun.schema.collections.iter().zip(&begun.ids) {
             source.shared().held().check_table(&collection.name)?;
+            check_unique(source, collection)?;
             begun.check_declared(target, collection)?;
             let covered = Covered::new(target.shared(), WORK, &collection.name, id.clone());
-            if covered.read().await?.is_empty() && has_records(target, collection).await? {
-                return Err(not_empty(target, &collection.name));
+            let is_begun = !covered.read().await?.is_empty();
+            match (has_records(target, collection).await?, is_begun) {
+                (true, false) => return Err(begun.not_empty(target, &collection.name).await?),
+                // What it put there was removed since: it begins anew.
+                (false, true) => covered.forget().await?,
+                _ => {}
             }
         }
         let plan = target.plan(&begun.schema).await?;
@@ -74,6 +80,25 @@ impl Begun {
             )
             .with_hint("nothing was changed")),
         }
+    }
+
+    /// That the other store has records of a collection. With the same cursor keys it is this one, reached by another address, or one that
+    /// was copied from it: then nobody is told to remove them.
+    async fn not_empty(&self, target: &Recto, collection: &str) -> Result<Error> {
+        target.cursor_keys().await?;
+        let is_related = *target.shared().keys.ring().to_bytes() == *self.keys.to_bytes();
+        let hint = if is_related {
+            "nothing was changed: both stores have the same cursor keys, so that they are one and the same, reached by two addresses, or were \
+             copied already; look at that before anything is removed"
+                .to_owned()
+        } else {
+            removal(collection)
+        };
+        let message = format!(
+            "{} has records of collection {collection}, which this copy did not put there",
+            target.describe()
+        );
+        Ok(Error::new(ErrorKind::Exists, message).with_hint(hint))
     }
 
     /// Refuses a collection that the other store declares otherwise.
@@ -150,6 +175,24 @@ fn asked(schema: &Schema, names: &[String]) -> Result<Schema> {
     })
 }
 
+/// Refuses a collection of which records may have the same values of unique fields: in the other store no two could have them.
+fn check_unique(source: &Recto, collection: &Collection) -> Result<()> {
+    let recorded = source.recorded();
+    let is_building = |one: &&KeptUnique| one.is_building && one.collection == collection.name;
+    let Some(unready) = recorded.views.unique.iter().find(is_building) else {
+        return Ok(());
+    };
+    let fields = unready.fields.join(", ");
+    Err(Error::new(
+        ErrorKind::SchemaMismatch,
+        format!(
+            "records of collection {} may have the same {fields}, which are to be unique and are not yet",
+            collection.name
+        ),
+    )
+    .with_hint("apply the schema to the store that is copied: that tells which records have the same values"))
+}
+
 /// One collection of a schema, with its types.
 fn of_one(schema: &Schema, collection: &Arc<Collection>) -> Schema {
     Schema {
@@ -190,18 +233,6 @@ async fn has_records(target: &Recto, collection: &Arc<Collection>) -> Result<boo
             None => return Ok(false),
         }
     }
-}
-
-#[cold]
-fn not_empty(target: &Recto, collection: &str) -> Error {
-    Error::new(
-        ErrorKind::Exists,
-        format!(
-            "{} has records of collection {collection}, which this copy did not put there",
-            target.describe()
-        ),
-    )
-    .with_hint(removal(collection))
 }
 
 fn removal(collection: &str) -> String {

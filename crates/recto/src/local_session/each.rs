@@ -73,11 +73,11 @@ impl LocalSession {
             if outcome.is_ok() {
                 written.count(&change.action);
             }
-            let is_filtered = self.filters(&change.definition.name).is_some();
-            written.outcomes.push(if is_filtered {
-                outcome.map_err(without_holder)
-            } else {
+            let tells_holder = self.tells_holders && self.filters(&change.definition.name).is_none();
+            written.outcomes.push(if tells_holder {
                 outcome
+            } else {
+                outcome.map_err(without_holder)
             });
         }
         Ok(written)

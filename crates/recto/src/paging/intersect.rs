@@ -21,7 +21,7 @@ use super::rest::Rest;
 use super::sparsest;
 use crate::error::Result;
 
-/// The most rows of a view that are read at a time.
+/// The most rows of a view that are read at a time, where that is no round trip or all views are walked.
 pub(super) const MAX_CHUNK_ROWS: u32 = 256;
 /// How many rows of each view are read at first: enough to see which has the fewest.
 pub(super) const FIRST_CHUNK_ROWS: u32 = 16;
@@ -30,7 +30,7 @@ const MIN_CHUNK_ROWS: u32 = 2;
 /// The same of a remote store, where each time is a round trip.
 pub(crate) const MIN_REMOTE_CHUNK_ROWS: u32 = 32;
 
-/// The most rows of all views that a remote store is asked for at first so that it is asked once.
+/// The most rows of all views that are walked, of a remote store, that are asked for at first so that it is asked once.
 const MAX_FIRST_ROWS: u64 = 640;
 
 /// What part of the page's budget one stage may read.
@@ -110,7 +110,7 @@ pub(super) async fn read(
         return sparsest::read(reader, edge, want, meter).await;
     }
     let mut keeper = Keeper::new(reader, want);
-    let mut walks = begin(reader, want, meter);
+    let mut walks = begin(reader, want);
     loop {
         meter.take_turns().await;
         match step(reader, &mut walks) {
@@ -149,27 +149,35 @@ pub(super) async fn read(
     }
 }
 
-pub(super) fn begin(reader: &Reader<'_>, want: u32, meter: &Meter) -> Vec<Walk> {
-    let count = reader.plan.sources.len();
-    let most = stage_rows(meter, count);
+pub(super) fn begin(reader: &Reader<'_>, want: u32) -> Vec<Walk> {
     let walk = |source| Walk {
         source,
         rows: no_rows(reader, source),
         next: 0,
         exhausted: false,
-        chunk: first_chunk_rows(reader.plan, source, want, reader.remote).min(most),
+        chunk: first_chunk_rows(reader.plan, source, want, reader.remote),
         seen: 0,
     };
-    (0..count).map(walk).collect()
+    (0..reader.plan.sources.len()).map(walk).collect()
 }
 
 fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
     RowSet::new(reader.plan.views[source].arrangement.table.columns().len())
 }
 
+/// How many rows of each view are read at first, if so many records are wanted and so many rows may be looked at.
+pub(crate) fn first_chunks(plan: &Plan, want: u32, remote: bool, scan_budget: u64) -> Vec<u32> {
+    let sources = 0..plan.sources.len();
+    let asked: Vec<u32> = sources
+        .map(|source| first_chunk_rows(plan, source, want, remote))
+        .collect();
+    let most = most_of_each(scan_budget / STAGE_SHARE, asked.iter().copied());
+    asked.into_iter().map(|rows| rows.min(most)).collect()
+}
+
 /// How many rows of one of several views are read at first, if so many records are wanted. Of a remote store a stage costs as much as some
-/// hundred rows: so as many as have them where each view has half of the rows of each other one, if those are few enough.
-pub(crate) fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 {
+/// hundred rows: so, where all are walked, as many as have them where each view has half of the rows of each other one, if those are few enough.
+fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 {
     if !remote {
         return FIRST_CHUNK_ROWS;
     }
@@ -191,12 +199,14 @@ fn least_rows(remote: bool) -> u32 {
     }
 }
 
-/// How many rows each of so many views may be asked for at once.
-fn stage_rows(meter: &Meter, count: usize) -> u32 {
-    let rows = (meter.budget().scanned / STAGE_SHARE).min(meter.read_left());
-    u32::try_from(rows / count.max(1) as u64)
-        .unwrap_or(u32::MAX)
-        .max(1)
+/// How many rows each view may be asked for at once, if they are to be asked for so many each and may be asked for so many in all: evenly,
+/// unless that is enough for all.
+fn most_of_each(rows: u64, asked: impl ExactSizeIterator<Item = u32>) -> u32 {
+    let count = asked.len().max(1) as u64;
+    if asked.map(u64::from).sum::<u64>() <= rows {
+        return u32::MAX;
+    }
+    u32::try_from(rows / count).unwrap_or(u32::MAX).max(1)
 }
 
 /// Reads on in the views of which nothing is left, all side by side, from where the next record can be; false if the time is
@@ -235,7 +245,8 @@ async fn chunks(
     };
     let max_bytes = (options.max_bytes / walks.len() as u64).max(MIN_SOURCE_BYTES);
     let options = ReadOptions { max_bytes, ..options };
-    let most = stage_rows(meter, walks.len());
+    let rows = (meter.budget().scanned / STAGE_SHARE).min(meter.read_left());
+    let most = most_of_each(rows, walks.iter().map(|walk| walk.chunk));
     let mut reads: Vec<(usize, RowsRead)> = Vec::with_capacity(walks.len());
     let mut waiting = Vec::new();
     for walk in walks.iter_mut().filter(|walk| walk.needs_rows()) {

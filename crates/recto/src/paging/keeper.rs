@@ -67,12 +67,17 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// How many rows to ask for next; 0 if no more may be looked at.
-    pub(super) fn chunk(&self, meter: &Meter) -> u32 {
-        let missing = match &self.waiting {
+    /// How many rows are missing, to return or to join with base rows.
+    pub(super) fn missing(&self) -> u32 {
+        match &self.waiting {
             Some(waiting) => waiting.enough - waiting.rows.len() as u32,
             None => self.want - self.rows.len() as u32,
-        };
+        }
+    }
+
+    /// How many rows to ask for next; 0 if no more may be looked at.
+    pub(super) fn chunk(&self, meter: &Meter) -> u32 {
+        let missing = self.missing();
         if !self.reader.rejects() {
             return missing;
         }

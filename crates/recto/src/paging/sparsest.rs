@@ -66,10 +66,9 @@ struct Way<'r> {
     /// How many rows of it were read since the others were looked at, and after how many that is done again.
     rows: u32,
     look_after: u32,
-    /// How many rows were judged, and of how many it was found that they are in all views.
+    /// How many rows were judged, or would have been in the view that is read, and how many of them the page lacked.
     judged: u32,
     found: u32,
-    want: u32,
 }
 
 /// The first `want` records that are in all views.
@@ -82,7 +81,7 @@ pub(super) async fn read(
     let mut keeper = Keeper::new(reader, want);
     let mut way = Way {
         reader,
-        walks: begin(reader, want, meter),
+        walks: begin(reader, want),
         judged_view: None,
         sparsest: None,
         place: None,
@@ -90,13 +89,12 @@ pub(super) async fn read(
         look_after: MIN_ROWS_BEFORE_LOOK,
         judged: 0,
         found: 0,
-        want,
     };
     loop {
         meter.take_turns().await;
         // Of each view a row is read at least, so that the page gets on.
         let is_spent = way.place.is_some() && meter.read_left() == 0;
-        if is_spent || !way.fill(edge, meter).await? {
+        if is_spent || !way.fill(edge, keeper.missing(), meter).await? {
             if let Some(place) = way.place.take() {
                 keeper.decide_to(place);
             }
@@ -118,21 +116,19 @@ pub(super) async fn read(
 }
 
 impl Way<'_> {
-    /// Reads on in the sparsest view, or in all of them to see which that is; false if the time is over.
-    async fn fill(&mut self, edge: Option<&Position>, meter: &mut Meter) -> Result<bool> {
-        let from = self.place.as_ref().or(edge);
+    /// Reads on in the sparsest view, or in all of them to see which that is, where so many records are missing; false if the time is over.
+    async fn fill(&mut self, edge: Option<&Position>, missing: u32, meter: &mut Meter) -> Result<bool> {
         if let Some(source) = self.sparsest.filter(|_| self.rows < self.look_after) {
-            if self.judged_view.replace(source) != Some(source) {
-                self.walks[source].forget();
-            }
-            self.walks[source].chunk = self.chunk();
+            self.turn_to(source);
+            self.walks[source].chunk = self.chunk(missing);
+            let from = self.place.as_ref().or(edge);
             let walk = &mut self.walks[source..=source];
             let is_filled = fill(self.reader, walk, from, meter).await?;
             self.rows += walk[0].rows.len() as u32;
             return Ok(is_filled);
         }
+        let from = self.place.as_ref().or(edge);
         let (views, likely) = (self.walks.len(), self.sparsest.unwrap_or(0));
-        let missing = self.want.saturating_sub(self.found);
         for (source, walk) in self.walks.iter_mut().enumerate() {
             walk.chunk = look_rows(missing, views, source == likely, self.reader.remote);
             walk.forget();
@@ -151,6 +147,25 @@ impl Way<'_> {
         };
         (self.sparsest, self.rows) = (Some(sparsest), 0);
         Ok(true)
+    }
+
+    /// Judges the rows of another view from now on: of it there are fewer, as those of both say that were read.
+    fn turn_to(&mut self, source: usize) {
+        let Some(before) = self
+            .judged_view
+            .replace(source)
+            .filter(|before| *before != source)
+        else {
+            return;
+        };
+        if let Some(last) = self.walks[source].last() {
+            let rows = self.walks[before].rows.iter();
+            let as_far = rows.take_while(|row| towards(self.reader, (before, *row), last).is_le());
+            let as_far = as_far.count().max(1) as u64;
+            let judged = u64::from(self.judged) * self.walks[source].rows.len() as u64 / as_far;
+            self.judged = u32::try_from(judged).unwrap_or(u32::MAX).max(self.found);
+        }
+        self.walks[source].forget();
     }
 
     /// The view of which these rows go furthest; to its end, the fewest.
@@ -182,6 +197,7 @@ impl Way<'_> {
         while let Some((_, row)) = walk.head() {
             let matches = |one: &Residual| one.matches(&view.arrangement, row);
             let is_in_all = view.accepts(row) && view.unserved.iter().all(matches);
+            let missing = keeper.missing();
             let pause = match is_in_all {
                 true if source == 0 => keeper.offer(row, meter)?,
                 true => keeper.offer(as_first(view, row).row(0), meter)?,
@@ -191,7 +207,7 @@ impl Way<'_> {
                 return Ok(pause);
             }
             self.judged += 1;
-            self.found += u32::from(is_in_all);
+            self.found += missing.saturating_sub(keeper.missing());
             walk.pass(1);
             if pause.is_some() {
                 return Ok(pause);
@@ -204,8 +220,7 @@ impl Way<'_> {
     }
 
     /// How many rows are likely to have as many records as are missing.
-    fn chunk(&self) -> u32 {
-        let missing = self.want.saturating_sub(self.found);
+    fn chunk(&self, missing: u32) -> u32 {
         let likely = u64::from(missing) * u64::from(self.judged) / u64::from(self.found.max(1));
         let likely = u32::try_from(likely).unwrap_or(u32::MAX);
         // Where one more time is a round trip, half as many again, for that it is seldom just so many.

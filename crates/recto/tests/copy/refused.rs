@@ -1,6 +1,9 @@
 //! What is refused, with nothing changed; and what is told.
 
-use recto::session::CopyRequest;
+use std::future::IntoFuture;
+
+use recto::schema::Schema;
+use recto::session::{ApplyOptions, CopyRequest};
 use recto::{ErrorKind, Recto};
 
 use crate::TESTS;
@@ -90,6 +93,81 @@ fn what_is_declared_otherwise_or_not_there_or_the_same_store() {
     });
 }
 
+/// What was copied and removed is copied again, though it is recorded how far that was; and nobody is told to remove what was copied.
+#[test]
+fn what_was_removed_is_copied_again() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let (source, target) = filled_and_empty(Kind::Embedded).await;
+        let orders = source.dynamic("orders").unwrap();
+        let late = order(&source, 9_999, "late");
+        let progress = |progress: recto::session::CopyProgress| {
+            if progress.step == "copying" && progress.collection == "settings" {
+                block_on_elsewhere(orders.put(&late));
+            }
+        };
+        let request = CopyRequest::default();
+        let report = source.copy_to(&target, &request, &progress).await.unwrap();
+        assert!(!report.is_equal(), "so that it is still known how far it was");
+        for removed in ["orders", "events"] {
+            let options = ApplyOptions::new().remove(removed);
+            target.apply_with(&Schema::default(), &options).await.unwrap();
+        }
+        // The one is declared by somebody else before, the other is not.
+        let declared = source.schema();
+        let mut of_events = Schema::clone(&declared);
+        of_events.collections.retain(|one| one.name == "events");
+        target.apply(&of_events).await.unwrap();
+        let again = copy(&source, &target).await.unwrap();
+        assert!(again.is_equal(), "{again:?}");
+        assert_is_copy(&source, &target).await;
+        let error = copy(&source, &target).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exists);
+        let hint = error.hint().unwrap();
+        assert!(
+            hint.contains("copied already") && !hint.contains("--remove"),
+            "{hint}"
+        );
+    });
+}
+
+/// Records of which some have the same values of fields that are to be unique cannot be there where those are.
+#[test]
+fn fields_that_are_not_unique_yet() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let (source, target) = (
+            Fresh::new(Kind::Embedded).open().await,
+            Fresh::new(Kind::Embedded).open().await,
+        );
+        let schema = "[collection.users]\nfields = { id = \"int\", email = \"text\" }\nkey = [\"id\"]\nwrites = \"update\"\n";
+        source.apply(&parse(schema)).await.unwrap();
+        let users = source.dynamic("users").unwrap();
+        for id in 0..2 {
+            let user = serde_json::json!({ "id": id, "email": "one" }).to_string();
+            let user = recto::DynamicRecord::from_json_text(users.definition(), &user).unwrap();
+            users.put(&user).await.unwrap();
+        }
+        let unique = format!("{schema}unique = [\"email\"]\n");
+        source.apply(&parse(&unique)).await.unwrap_err();
+        let error = copy(&source, &target).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+        assert!(error.message().contains("the same email"), "{error}");
+        assert_eq!(target.generation(), 0, "nothing was changed");
+    });
+}
+
+/// Waits for a call in a thread of its own: who tells of progress cannot.
+fn block_on_elsewhere<T: Send>(call: impl IntoFuture<Output = recto::Result<T>, IntoFuture: Send> + Send) {
+    std::thread::scope(|scope| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        scope.spawn(move || runtime.block_on(async { call.await }).map(drop).unwrap());
+    });
+}
+
 /// Queues are named; a record that comes to the source too late is told, and what was copied goes on being known.
 #[test]
 fn what_is_left_out_is_said() {
@@ -107,14 +185,7 @@ fn what_is_left_out_is_said() {
         let progress = |progress: recto::session::CopyProgress| {
             let is_late = progress.step == "copying" && progress.collection == "settings";
             if is_late && !changed.swap(true, std::sync::atomic::Ordering::Relaxed) {
-                let put = orders.put(&late);
-                std::thread::scope(|scope| {
-                    let runtime = tokio::runtime::Builder::new_current_thread()
-                        .enable_all()
-                        .build()
-                        .unwrap();
-                    scope.spawn(move || runtime.block_on(async { put.await }).unwrap());
-                });
+                block_on_elsewhere(orders.put(&late));
             }
         };
         let report = source

@@ -3,13 +3,13 @@
 mod report;
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use recto::design::{
     Asked, DesignError, DesignErrorKind, LogReader, MAX_LOG_LINE_BYTES, MAX_QUERIES_BYTES, MAX_SHAPES,
-    design, parse_queries, with_views,
+    design, parse_queries, servable, with_views,
 };
 use serde_json::json;
 
@@ -78,6 +78,11 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     let schema = parse_schema(&args.schema, &text)?;
     let collection = collection_of(&schema, &args.collection)?;
     let (queries, left_out, source) = queries(args)?;
+    let (queries, unservable) = match left_out {
+        // Who asked is not there to ask otherwise.
+        Some(_) => servable(collection, queries).map_err(|error| failure(error, source))?,
+        None => (queries, Vec::new()),
+    };
     let design = design(collection, &queries).map_err(|error| failure(error, source))?;
     let views: Vec<_> = design
         .views
@@ -87,12 +92,13 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
     let with_views =
         with_views(&text, &collection.name, &views).map_err(|error| failure(error, &args.schema))?;
     if let Some(file) = &args.output {
-        std::fs::write(file, &with_views).map_err(|error| Failure::file("write", file, &error))?;
+        write_whole(file, &with_views).map_err(|error| Failure::file("write", file, &error))?;
     }
     let report = Report {
         design: &design,
         row_bytes: args.row,
         left_out,
+        unservable: &unservable,
     };
     if args.json {
         let mut shown = report.to_json();
@@ -103,10 +109,40 @@ pub(crate) fn run(args: &DesignArgs, console: &mut Console) -> Result<Exit> {
         if let Some(file) = &args.output {
             let name = printable(&file.display().to_string());
             console.line("")?;
-            console.line(format_args!("{} wrote {name}", console.paint(Tone::Good, "✓")))?;
+            let anew = if with_views.starts_with(text.trim_end()) {
+                ""
+            } else {
+                ", the whole of it anew and without comments: views cannot be added behind what was there"
+            };
+            console.line(format_args!(
+                "{} wrote {name}{anew}",
+                console.paint(Tone::Good, "✓")
+            ))?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// Writes a file so that it is there as it was or as a whole, whatever happens meanwhile.
+fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+    // A link goes on to where it went.
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = file.with_file_name(name);
+    let written = File::create_new(&beside).and_then(|mut written| {
+        if let Ok(there) = file.metadata() {
+            written.set_permissions(there.permissions())?;
+        }
+        written.write_all(text.as_bytes())?;
+        written.sync_all()?;
+        std::fs::rename(&beside, &file)
+    });
+    if written.is_err() {
+        // What is left of it is of no use to anybody.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
 }
 
 /// The queries that were given, how many different ones of a log were left out, and the file they are from.

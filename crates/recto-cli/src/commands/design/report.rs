@@ -1,6 +1,6 @@
 //! What is said of a design.
 
-use recto::design::{Design, ProposedView, ServedQuery};
+use recto::design::{Design, ProposedView, ServedQuery, Unservable};
 use serde_json::{Value as Json, json};
 
 use crate::console::{Console, Tone};
@@ -18,6 +18,8 @@ pub(super) struct Report<'a> {
     pub(super) row_bytes: Option<u64>,
     /// How many queries of a log were left out; none if they are not of a log.
     pub(super) left_out: Option<usize>,
+    /// Queries of a log that no view can serve.
+    pub(super) unservable: &'a [Unservable],
 }
 
 impl Report<'_> {
@@ -31,7 +33,7 @@ impl Report<'_> {
         ))?;
         if let Some(left_out) = self.left_out.filter(|number| *number > 0) {
             let left_out = counted(left_out as u64, "query", "queries");
-            let said = format!("{left_out} more in the log, asked seldomer, are not designed for");
+            let said = format!("{left_out} more in the log are not designed for");
             console.line(console.paint(Tone::Dim, &said))?;
         }
         console.line("")?;
@@ -74,6 +76,12 @@ impl Report<'_> {
 
     fn write_remarks(&self, console: &mut Console) -> Result<()> {
         let design = self.design;
+        if !self.unservable.is_empty() {
+            section(console, "Asked, and no view can serve it")?;
+            for query in self.unservable {
+                Self::write_unservable(console, query)?;
+            }
+        }
         if !design.unused.is_empty() {
             section(console, "Views that serve none of these queries")?;
             console.line(format_args!("  {}", printable(&design.unused.join(", "))))?;
@@ -89,11 +97,26 @@ impl Report<'_> {
         Ok(())
     }
 
+    fn write_unservable(console: &mut Console, query: &Unservable) -> Result<()> {
+        let asked = &query.asked;
+        let words = [("filter", &asked.filter), ("order_by", &asked.order_by)];
+        let words = words.iter().filter(|(_, text)| !text.is_empty());
+        let words: Vec<String> = words
+            .map(|(word, text)| format!("{word} {}", printable(text)))
+            .collect();
+        let times = counted(asked.per_day.unwrap_or_default(), "time", "times");
+        console.line(format_args!("  {}, {times}: {}", asked.name, words.join(", ")))?;
+        let reason = format!("    {}", printable(&query.reason));
+        console.line(console.paint(Tone::Dim, &reason))?;
+        Ok(())
+    }
+
     /// The same for programs.
     pub(super) fn to_json(&self) -> Json {
         let mut shown = json!(self.design);
         if let Some(left_out) = self.left_out {
             shown["left_out"] = json!(left_out);
+            shown["unservable"] = json!(self.unservable);
         }
         if let Some(row) = self.row_bytes {
             shown["bytes_before"] = json!(row.saturating_mul(self.design.tables_before as u64));
