@@ -23,15 +23,13 @@ pub fn filter_shape<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Stri
     Some(shapes.join(" AND "))
 }
 
-/// Sort text as it is written shortest, so that queries which differ in blanks only have one. None if it is no sort text.
+/// The one way of writing a sort, however it was written. None if the text is no sort.
 ///
 /// ```
-/// assert_eq!(recto_design::sort_shape(" due  asc , -id").as_deref(), Some("due,-id"));
+/// assert_eq!(recto_design::sort_shape(" due  asc ,-id").as_deref(), Some("due, id desc"));
 /// ```
 pub fn sort_shape(text: &str) -> Option<String> {
-    let terms = sort::parse(text).ok()?;
-    let terms: Vec<String> = terms.iter().map(ToString::to_string).collect();
-    Some(terms.join(","))
+    sort::parse(text).ok().map(|terms| sort::print(&terms))
 }
 
 fn shape(term: &Term) -> String {
