@@ -5,11 +5,12 @@
 //! four bytes of length, negative for null, and so many bytes: CQL binary protocol version 4, sections 3 and
 //! 4.2.5.2.)
 
+use std::borrow::Cow;
+
 use recto_model::{RowSet, Type};
 use recto_store::StoreError;
 use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::QueryRowsResult;
-use std::borrow::Cow;
 
 use crate::values::{ReadValuesError, check_columns};
 

@@ -82,12 +82,16 @@ impl Begun {
         }
     }
 
+    /// Whether a store, as it is known here, has the cursor keys of the one that is copied.
+    fn are_keys_of(&self, store: &Recto) -> bool {
+        *store.shared().keys.ring().to_bytes() == *self.keys.to_bytes()
+    }
+
     /// That the other store has records of a collection. With the same cursor keys it is this one, reached by another address, or one that
     /// was copied from it: then nobody is told to remove them.
     async fn not_empty(&self, target: &Recto, collection: &str) -> Result<Error> {
         target.cursor_keys().await?;
-        let is_related = *target.shared().keys.ring().to_bytes() == *self.keys.to_bytes();
-        let hint = if is_related {
+        let hint = if self.are_keys_of(target) {
             "nothing was changed: both stores have the same cursor keys, so that they are one and the same, reached by two addresses, or were \
              copied already; look at that before anything is removed"
                 .to_owned()
@@ -131,16 +135,15 @@ impl Begun {
     /// Between the stores the keys are in the memory of this process only.
     pub(super) async fn take_cursor_keys(&self, source: &Recto, target: &Recto) -> Result<bool> {
         let (own, taken) = (&target.shared().keys, &self.keys);
-        let is_same = |keys: &KeyRing| *keys.to_bytes() == *taken.to_bytes();
         if own.are_given || source.shared().keys.are_given {
             // They come from configuration, which says which they are.
-            return Ok(is_same(&own.ring()));
+            return Ok(self.are_keys_of(target));
         }
         let there = target.schema();
         let is_copied = |one: &Arc<Collection>| self.schema.collection(&one.name).is_some();
         if !there.collections.iter().all(is_copied) {
             target.cursor_keys().await?;
-            return Ok(is_same(&own.ring()));
+            return Ok(self.are_keys_of(target));
         }
         let catalog = target.catalog();
         if !catalog.exists().await? {

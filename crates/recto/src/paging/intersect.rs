@@ -181,10 +181,10 @@ fn first_chunk_rows(plan: &Plan, source: usize, want: u32, remote: bool) -> u32 
     if !remote {
         return FIRST_CHUNK_ROWS;
     }
-    let views = plan.views.len().clamp(1, MAX_INTERSECTED);
     if sparsest::serves(plan) {
-        return sparsest::look_rows(want, views, source == 0, remote);
+        return sparsest::look_rows(want, plan.views.len(), source == 0, remote);
     }
+    let views = plan.views.len().clamp(1, MAX_INTERSECTED);
     let likely = want << (views - 1);
     let is_little = u64::from(likely) * views as u64 <= MAX_FIRST_ROWS;
     let rows = if is_little { likely } else { want };

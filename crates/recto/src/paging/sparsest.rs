@@ -19,6 +19,8 @@ use crate::error::Result;
 /// looking takes a small part of all.
 const MIN_ROWS_BEFORE_LOOK: u32 = 1_024;
 const MAX_ROWS_BEFORE_LOOK: u32 = 65_536;
+/// The most rows of one view that are read at a time where each time is a round trip.
+const MAX_REMOTE_CHUNK_ROWS: u32 = 1_024;
 
 /// Whether rows of each view can be judged, and shown, alone.
 pub(super) fn serves(plan: &Plan) -> bool {
@@ -39,9 +41,6 @@ pub(super) fn look_rows(want: u32, views: usize, is_likely: bool, remote: bool) 
     rows.saturating_add(rows / 8)
         .clamp(MIN_REMOTE_CHUNK_ROWS, MAX_REMOTE_CHUNK_ROWS)
 }
-
-/// The most rows that are read of it at a time where each time is a round trip.
-const MAX_REMOTE_CHUNK_ROWS: u32 = 1_024;
 
 /// A row of a view as one of the first view.
 fn as_first(view: &Intersected, row: RowRef<'_>) -> RowSet {
