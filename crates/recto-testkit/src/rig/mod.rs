@@ -47,6 +47,7 @@ mod container;
 mod error;
 mod node;
 mod options;
+mod permits;
 mod process;
 mod scratch;
 mod shared;
@@ -64,6 +65,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use artefacts::Artefacts;
 use block::Block;
+use permits::Permits;
 use process::wait_until;
 
 pub use error::RigError;
@@ -116,6 +118,7 @@ pub struct Cluster {
     nodes: Vec<Node>,
     guard: Child,
     _block: Block,
+    _permits: Permits,
 }
 
 impl Cluster {
@@ -144,6 +147,7 @@ impl Cluster {
         }
         let artefacts = Arc::new(Artefacts::ready()?);
         let count = options.nodes.count();
+        let permits = Permits::acquire(count)?;
         let block = Block::claim(FIRST_OWN_BLOCK, count)?;
         let nodes = (1..=count)
             .map(|n| {
@@ -168,6 +172,7 @@ impl Cluster {
             nodes,
             guard,
             _block: block,
+            _permits: permits,
         };
         launch_all(&cluster.nodes)?;
         Ok(cluster)

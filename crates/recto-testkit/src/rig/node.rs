@@ -59,6 +59,8 @@ pub struct Member {
 pub(super) struct Peculiarities {
     /// Its heap, in the words of `-Xmx`.
     pub(super) heap: Option<String>,
+    /// More options of its Java.
+    pub(super) java_options: &'static [&'static str],
     /// Its data centre; none: that of `SimpleSnitch`.
     pub(super) datacenter: Option<String>,
     /// Further lines of its `cassandra.yaml`.
@@ -307,6 +309,7 @@ impl Node {
                 "-Dcassandra.migration_delay_ms=1000",
             ]);
         }
+        command.args(self.peculiarities.java_options);
         command.arg(self.artefacts.agent_option());
         command.arg(self.mark());
         command.arg(format!("-Dcassandra.config={}", file_url(config)));

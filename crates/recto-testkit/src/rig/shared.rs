@@ -32,6 +32,14 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a Cassandra from the environment may take to answer: it should run already.
 const GIVEN_TIMEOUT: Duration = Duration::from_secs(20);
 const HEAP_OF_CONTAINER: &str = "512M";
+/// Heap of the node that all tests share. With 1 GB, its collections stop it for seconds at a time.
+const HEAP_OF_SHARED_NODE: &str = "2G";
+/// Tests never restart the shared node, so it need not write its schema and its files to the disk at once.
+const OPTIONS_OF_SHARED_NODE: &[&str] = &[
+    "-Dcassandra.skip_sync=true",
+    "-Dcassandra.test.flush_local_schema_changes=false",
+    "-Dcassandra.unsafesystem=true",
+];
 
 /// Where the shared Cassandra comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -314,7 +322,11 @@ impl Rig {
     fn nodes(&self, count: usize, block: u8, artefacts: &Arc<Artefacts>) -> Vec<Node> {
         (1..=count)
             .map(|number| {
-                let usual = Peculiarities::default();
+                let usual = Peculiarities {
+                    heap: (count == 1).then(|| HEAP_OF_SHARED_NODE.to_owned()),
+                    java_options: if count == 1 { OPTIONS_OF_SHARED_NODE } else { &[] },
+                    ..Peculiarities::default()
+                };
                 Node::new(&self.dir, block, number, count, Arc::clone(artefacts), usual)
             })
             .collect()

@@ -1,0 +1,121 @@
+//! A limit on the Cassandra nodes that all test programs of a user run at once, so that tests which mostly
+//! wait can run side by side without exhausting the memory.
+
+use std::env;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::getuid;
+
+use super::RigError;
+
+/// Memory per node, in GiB: a node takes 0.8, and the programs that use it and a build need the rest.
+const GIB_PER_NODE: usize = 3;
+/// Number of permits on a machine with little memory: enough for a cluster of three nodes.
+const MIN_PERMITS: usize = 3;
+/// Maximum number of permits. More nodes keep two processors so busy that tests miss their deadlines.
+const MAX_PERMITS: usize = 7;
+/// Maximum time to wait for permits.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1_200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Permits for the nodes of one cluster. Dropping them, or the end of the process, returns them.
+#[derive(Debug)]
+pub(super) struct Permits {
+    _locks: Vec<File>,
+}
+
+impl Permits {
+    /// Waits until `count` nodes may start.
+    ///
+    /// Callers are served one after another, so that clusters of three nodes are not starved by single nodes.
+    pub(super) fn acquire(count: usize) -> Result<Self, RigError> {
+        let dir = env::temp_dir().join(format!("recto-rig-{}", getuid().as_raw()));
+        fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
+        acquire_in(&dir, count, permits_of(memory_gib()), ACQUIRE_TIMEOUT)
+    }
+}
+
+fn acquire_in(dir: &Path, count: usize, permits: usize, timeout: Duration) -> Result<Permits, RigError> {
+    let deadline = Instant::now() + timeout;
+    let too_long = || RigError::TookTooLong {
+        what: format!("waiting until {count} more nodes may run beside those of other tests"),
+        limit: timeout,
+    };
+    let turn = dir.join("permits.lock");
+    let _turn = loop {
+        match try_lock(&turn)? {
+            Some(lock) => break lock,
+            None if Instant::now() >= deadline => return Err(too_long()),
+            None => sleep(RETRY_INTERVAL),
+        }
+    };
+    let mut locks = Vec::with_capacity(count);
+    loop {
+        for number in 0..permits {
+            if locks.len() == count {
+                return Ok(Permits { _locks: locks });
+            }
+            locks.extend(try_lock(&permit_path(dir, number))?);
+        }
+        if locks.len() == count {
+            return Ok(Permits { _locks: locks });
+        }
+        if Instant::now() >= deadline {
+            return Err(too_long());
+        }
+        sleep(RETRY_INTERVAL);
+    }
+}
+
+fn permit_path(dir: &Path, number: usize) -> PathBuf {
+    dir.join(format!("permit-{number}.lock"))
+}
+
+/// Locks a file, or returns None if another process or another open file holds its lock.
+fn try_lock(path: &Path) -> Result<Option<File>, RigError> {
+    let file = File::create(path).map_err(RigError::io("make", path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(source)) => Err(RigError::io("lock", path)(source)),
+    }
+}
+
+fn permits_of(memory_gib: usize) -> usize {
+    (memory_gib / GIB_PER_NODE).clamp(MIN_PERMITS, MAX_PERMITS)
+}
+
+/// Returns the machine's memory, or 0 if the kernel does not report it.
+fn memory_gib() -> usize {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|total| total.trim().strip_suffix(" kB")?.trim().parse::<usize>().ok());
+    kib.unwrap_or(0) >> 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn permits_follow_the_memory() {
+        assert_eq!([0, 8, 12, 24, 256].map(permits_of), [3, 3, 4, 7, 7]);
+        assert!(memory_gib() > 0);
+    }
+
+    #[test]
+    fn permits_are_limited_and_returned() {
+        let dir = tempfile::tempdir().unwrap();
+        let three = acquire_in(dir.path(), 3, 4, SHORT).unwrap();
+        let _one = acquire_in(dir.path(), 1, 4, SHORT).unwrap();
+        let refused = acquire_in(dir.path(), 1, 4, SHORT).unwrap_err();
+        assert!(refused.to_string().contains("1 more nodes"), "{refused}");
+        drop(three);
+        acquire_in(dir.path(), 3, 4, SHORT).unwrap();
+    }
+}
