@@ -300,9 +300,9 @@ impl Node {
             "-XX:MaxDirectMemorySize=128M",
             "-XX:-UsePerfData",
         ]);
+        // Nodes of a test's own live for seconds, and share few cores: compile quickly rather than well.
+        command.arg("-XX:TieredStopAtLevel=1");
         if self.of > 1 {
-            // Several nodes share few cores: compile quickly rather than well.
-            command.arg("-XX:TieredStopAtLevel=1");
             // A node that missed a change of the schema asks for it soon, and not after a minute.
             command.args([
                 "-Dcassandra.schema_pull_interval_ms=3000",

@@ -34,8 +34,10 @@ const GIVEN_TIMEOUT: Duration = Duration::from_secs(20);
 const HEAP_OF_CONTAINER: &str = "512M";
 /// Heap of the node that all tests share. With 1 GB, its collections stop it for seconds at a time.
 const HEAP_OF_SHARED_NODE: &str = "2G";
-/// Tests never restart the shared node, so it need not write its schema and its files to the disk at once.
+/// The shared node runs for half an hour, which is worth good code. Tests never restart it, so it need not write its
+/// schema and its files to the disk at once.
 const OPTIONS_OF_SHARED_NODE: &[&str] = &[
+    "-XX:TieredStopAtLevel=4",
     "-Dcassandra.skip_sync=true",
     "-Dcassandra.test.flush_local_schema_changes=false",
     "-Dcassandra.unsafesystem=true",
