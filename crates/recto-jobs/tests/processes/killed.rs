@@ -1,9 +1,5 @@
 //! Processes that send and receive on an embedded store are killed, each at some moment, and the next goes on: what was said to
 //! be sent is there, and what was said to be done with never comes again.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-#[path = "../../recto/tests/common/children.rs"]
-mod children;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,8 +11,8 @@ use recto_jobs::{Created, NewMessage, Queues, Settled, Shards};
 use recto_model::Environment;
 use recto_queue::QueueOptions;
 
-/// The ignored test that is run in them.
-const TEST: &str = "worker_that_gets_killed";
+use crate::children;
+
 /// Says to a child process which store to open.
 const FOLDER: &str = "RECTO_TEST_FOLDER";
 /// Says to it at which number its messages begin.
@@ -72,7 +68,7 @@ async fn work(shard: Shards) {
 }
 
 #[test]
-#[ignore = "another test runs it in processes that it kills"]
+#[ignore = "child: started by what_was_confirmed_outlives_who_is_killed"]
 fn worker_that_gets_killed() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let first: u64 = variable(FIRST).parse().unwrap();
@@ -126,7 +122,7 @@ fn what_was_confirmed_outlives_who_is_killed() {
             (FOLDER, path.to_str().unwrap().to_owned()),
             (FIRST, first.to_string()),
         ];
-        let mut child = children::spawn(TEST, &variables, &lines);
+        let mut child = children::spawn(children::path_of(worker_that_gets_killed), &variables, &lines);
         drop(lines);
         let drawn = u64::from_be_bytes(Environment::system().random());
         let wanted = said.acked.len() as u64 + MIN_ACKED + drawn % (MAX_ACKED - MIN_ACKED);

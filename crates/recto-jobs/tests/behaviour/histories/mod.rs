@@ -3,18 +3,15 @@
 //! tables of bodies are emptied meanwhile.
 //!
 //! `RECTO_TEST_SCALE=20` draws twenty times as many.
-#![allow(clippy::unwrap_used)]
 
-#[path = "../common/keyspace.rs"]
-mod keyspace;
 mod model;
 mod operation;
 mod process;
 
 use proptest::prelude::*;
 
-use crate::operation::{Operation, Run, operations};
-use crate::process::World;
+use operation::{Operation, Run, operations};
+use process::World;
 
 /// Histories on each store.
 const MEMORY_CASES: u32 = 300;

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use recto_jobs::{Message, NewMessage, Peeked, PeekedStanding, Sent, Settled, Shards};
 use recto_queue::{Micros, Receipt};
 
-use crate::model::{Model, Said};
-use crate::process::{Process, SEGMENT_MESSAGES, World};
+use super::model::{Model, Said};
+use super::process::{Process, SEGMENT_MESSAGES, World};
 
 const SECOND: Micros = 1_000_000;
 /// As many as are looked at at once: more than a history has.

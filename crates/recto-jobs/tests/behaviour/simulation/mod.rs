@@ -4,7 +4,6 @@
 //! deduplication id twice, and all segments but those that are open are gone.
 //!
 //! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod clock;
 mod history;
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::runtime::Builder;
 
-use crate::world::{Broken, run};
+use world::{Broken, run};
 
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";

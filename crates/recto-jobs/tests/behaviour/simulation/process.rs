@@ -11,8 +11,8 @@ use recto_store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::clock::{Clocks, Random};
-use crate::history::History;
+use super::clock::{Clocks, Random};
+use super::history::History;
 
 const NAME: &str = "jobs";
 const DEAD: &str = "dead";

@@ -16,9 +16,9 @@ use recto_store::{
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use crate::clock::{Clocks, Random};
-use crate::history::History;
-use crate::process::Process;
+use super::clock::{Clocks, Random};
+use super::history::History;
+use super::process::Process;
 
 const PROCESSES: u64 = 3;
 /// Of a queue that has several.

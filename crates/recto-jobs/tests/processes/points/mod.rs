@@ -3,16 +3,11 @@
 //! that was done with, and all comes to rest.
 //!
 //! Of each step one side is drawn, the same by `RECTO_TEST_SEED=…`; with `RECTO_TEST_SCALE=2` and more both are.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-#[path = "../../../recto/tests/common/children.rs"]
-mod children;
 mod clock;
-#[path = "../common/cut.rs"]
+#[path = "../../common/cut.rs"]
 mod cut;
-#[path = "../common/keyspace.rs"]
-mod keyspace;
-#[path = "../common/moved_on.rs"]
+#[path = "../../common/moved_on.rs"]
 mod moved_on;
 mod others;
 mod point;
@@ -29,11 +24,11 @@ use recto_model::Environment;
 use recto_queue::StoreOptions;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::cut::{Point, REACHED, Side};
-use crate::others::Known;
-use crate::point::{Does, POINTS};
+use crate::{children, keyspace};
+use cut::{Point, REACHED, Side};
+use others::Known;
+use point::{Does, POINTS};
 
-const TEST: &str = "process_that_is_cut_off";
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// Scenarios that are played side by side, each kind in keyspaces of its own.
@@ -68,7 +63,7 @@ struct Scenario {
 }
 
 #[test]
-#[ignore = "another test runs it in processes that it cuts off"]
+#[ignore = "child: started by who_sends_and_works_is_cut_off and who_keeps_the_ring_is_cut_off"]
 fn process_that_is_cut_off() {
     process::run();
 }
@@ -169,7 +164,10 @@ impl Lane {
             (process::POINT, scenario.point.name.to_owned()),
             (process::SIDE, format!("{:?}", scenario.side)),
         ];
-        (children::spawn(TEST, &variables, &lines), heard)
+        (
+            children::spawn(children::path_of(process_that_is_cut_off), &variables, &lines),
+            heard,
+        )
     }
 
     fn play(&mut self, number: usize, scenario: Scenario) {

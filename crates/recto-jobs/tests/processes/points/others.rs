@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use recto_jobs::{NewMessage, Queue, Queues, Settled};
 
-use crate::moved_on::all_moved_on;
-use crate::process::{VISIBILITY, body};
+use super::moved_on::all_moved_on;
+use super::process::{VISIBILITY, body};
 
 /// How often it is looked again.
 const PAUSE: Duration = Duration::from_millis(50);

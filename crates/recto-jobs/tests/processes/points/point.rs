@@ -4,7 +4,7 @@ use recto_model::Slice;
 use recto_queue::{Phase, Version, stored};
 use recto_store::{Cas, Operation, PartitionWrite};
 
-use crate::cut::{Point, point};
+use super::cut::{Point, point};
 
 /// A call that changes something, by what it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use tokio::runtime::Builder;
 
 use std::sync::Arc;
 
-use crate::clock;
-use crate::cut::{CutOff, Point, Side, wait_for_word};
+use super::clock;
+use super::cut::{CutOff, Point, Side, wait_for_word};
+use super::point::Does;
 use crate::keyspace;
-use crate::point::Does;
 
 /// What says to a process where it is, and what it is to do.
 pub(crate) const KEYSPACE: &str = "RECTO_TEST_KEYSPACE";
