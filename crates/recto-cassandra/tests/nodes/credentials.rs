@@ -1,6 +1,5 @@
 //! What is said when a cluster wants credentials: against a server that speaks just enough of the
 //! protocol to ask for them and refuse them.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

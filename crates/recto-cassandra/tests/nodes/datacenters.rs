@@ -1,7 +1,4 @@
 //! Two real data centres of one node each: the local one must be named, and is the one that is asked.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +11,8 @@ use recto_store::{
     StoreErrorKind, WriteOptions, WriteOutcome,
 };
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
+
+use crate::common;
 
 /// How long requests of a data centre may take whose other one is frozen.
 const SOON: Duration = Duration::from_secs(4);

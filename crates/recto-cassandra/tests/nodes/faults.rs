@@ -1,7 +1,4 @@
 //! What callers are told when nodes stall, die and come back: on a node of this test's own.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +12,8 @@ use recto_store::{
 };
 use recto_testkit::rig::{Cluster, ClusterOptions, Node, Nodes};
 use scylla::client::session_builder::SessionBuilder;
+
+use crate::common;
 
 const SHORT: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(10);

@@ -1,8 +1,5 @@
 //! What callers are told who may not empty a table, and how rows are read where few may be at once: on a node of this test's
 //! own.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +9,8 @@ use recto_store::{ReadOptions, Store, StoreError, StoreErrorKind};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+
+use crate::common;
 
 const KEYSPACE: &str = "rights";
 /// The user of a new node, whom guardrails do not bind; each user's password is the user's name.

@@ -1,7 +1,4 @@
 //! What Cassandra does with three copies of each row, and one of its nodes killed: on nodes of this test's own.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +18,8 @@ use scylla::errors::ExecutionError;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::response::query_result::QueryResult;
 use scylla::statement::unprepared::Statement;
+
+use crate::common;
 
 const KEYSPACE: &str = "three";
 /// Partitions whose coordinators are compared; each node is the first replica of one.

@@ -1,9 +1,6 @@
 //! Handshakes with a real node that speaks TLS only: what is taken, what is refused, and in which words.
+
 // What tests print is shown when they fail.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod common;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +13,8 @@ use recto_store::{
 };
 use recto_testkit::rig::certificates::{Authority, client_encryption};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes};
+
+use crate::common;
 
 const ROWS: i32 = 2_000;
 /// Rows of a read: several of the protocol's pages.

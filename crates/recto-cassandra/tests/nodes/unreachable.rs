@@ -1,8 +1,5 @@
 //! Hosts that swallow what is sent to them, as machines do that lost power or whose network is cut: nothing
 //! refuses a connection, and nothing answers.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,6 +8,10 @@ use recto_cassandra::{CassandraConfig, CassandraStore};
 use recto_model::Environment;
 use recto_store::StoreErrorKind;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use crate::common::{self, Keyspace};
+
+static KEYSPACE: Keyspace = Keyspace::new();
 
 /// How much longer than its timeout a call may take here.
 const GRACE: Duration = Duration::from_secs(3);
@@ -49,7 +50,7 @@ impl Silence {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_silent_host_does_not_keep_from_the_others() {
     let silence = Silence::new().await;
-    let keyspace = common::keyspace().await;
+    let keyspace = KEYSPACE.name().await;
     let hosts = [
         silence.address.to_string(),
         common::config(keyspace).hosts[0].clone(),
@@ -63,7 +64,7 @@ async fn one_silent_host_does_not_keep_from_the_others() {
     for connected in futures::future::join_all(connecting).await {
         connected.unwrap();
     }
-    common::drop().await;
+    KEYSPACE.drop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

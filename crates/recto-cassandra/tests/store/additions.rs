@@ -1,8 +1,5 @@
 //! Two who add different columns to one table at the same time: whichever of them is recorded in the end,
 //! later additions go on from what is recorded.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 
@@ -15,6 +12,10 @@ use recto_store::{
 };
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+
+use crate::common::{self, Keyspace};
+
+static KEYSPACE: Keyspace = Keyspace::new();
 
 /// Who of two sends the next of their two statements, in every order there is.
 const ORDERS: [&str; 6] = ["aabb", "abab", "abba", "baab", "baba", "bbaa"];
@@ -116,7 +117,7 @@ async fn add_one_more(store: &CassandraStore, recorded: &Table) {
 }
 
 async fn session() -> Session {
-    let config = common::config(common::keyspace().await);
+    let config = common::config(KEYSPACE.name().await);
     SessionBuilder::new()
         .known_nodes(&config.hosts)
         .build()
@@ -126,8 +127,8 @@ async fn session() -> Session {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_every_order_of_their_statements() {
-    let (store, session) = (common::store().await, session().await);
-    let keyspace = common::keyspace().await;
+    let (store, session) = (KEYSPACE.store().await, session().await);
+    let keyspace = KEYSPACE.name().await;
     for order in ORDERS {
         let before = make(&store, &format!("order_{order}")).await;
         let [a, b] = ["a", "b"].map(|name| with(&before, &[regular(name)]));
@@ -144,7 +145,7 @@ async fn in_every_order_of_their_statements() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn by_two_stores_at_once() {
-    let stores = (common::store().await, common::store().await);
+    let stores = (KEYSPACE.store().await, KEYSPACE.store().await);
     for round in 0..ROUNDS {
         let before = make(&stores.0, &format!("round_{round}")).await;
         let [a, b] = ["a", "b"].map(|name| with(&before, &[regular(name)]));
@@ -161,7 +162,7 @@ async fn by_two_stores_at_once() {
 /// A column that an addition left is taken over if it is the same, and refused by name if it is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_the_same_name() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let before = make(&store, "same_name").await;
     done(store.add_columns(&before, &with(&before, &[regular("b")])).await);
     let text = Column {

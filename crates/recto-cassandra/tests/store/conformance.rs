@@ -1,7 +1,4 @@
 //! The suite every store passes, on a real Cassandra.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +7,10 @@ use recto_cassandra::CassandraStore;
 use recto_store::Store;
 use recto_store::conformance::Bench;
 use tokio::sync::OnceCell;
+
+use crate::common::Keyspace;
+
+static KEYSPACE: Keyspace = Keyspace::new();
 
 /// One connection for all behaviours; another after `reopen`.
 #[derive(Clone)]
@@ -22,7 +23,7 @@ async fn bench() -> Cassandra {
     BENCH
         .get_or_init(|| async {
             Cassandra {
-                store: Arc::new(Mutex::new(common::store().await)),
+                store: Arc::new(Mutex::new(KEYSPACE.store().await)),
             }
         })
         .await
@@ -36,7 +37,7 @@ impl Bench for Cassandra {
     }
 
     async fn reopen(&self) -> Arc<dyn Store> {
-        let store = common::store().await;
+        let store = KEYSPACE.store().await;
         *self.store.lock().unwrap() = Arc::clone(&store);
         store
     }

@@ -1,7 +1,4 @@
 //! What Cassandra does, as the design relies on it: each sentence is a case against a real node.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +15,10 @@ use recto_store::{
 use recto_testkit::rig::Cluster;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+
+use crate::common::{self, Keyspace};
+
+static KEYSPACE: Keyspace = Keyspace::new();
 
 fn ints<const N: usize>(values: [i32; N]) -> Cells {
     let bytes: Vec<[u8; 4]> = values.iter().map(|value| value.to_be_bytes()).collect();
@@ -109,7 +110,7 @@ async fn session() -> Session {
 /// What an operator changes of a table (comment, options) hinders nothing, and stays; what readers rest on is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_its_operator_altered() {
-    let (keyspace, store) = (common::keyspace().await, common::store().await);
+    let (keyspace, store) = (KEYSPACE.name().await, KEYSPACE.store().await);
     let table = mixed(&store, "altered").await;
     let session = session().await;
     let alter = async |what: &str| {
@@ -177,9 +178,9 @@ async fn prepares(session: &Session, text: &str) -> Result<(), String> {
 
 #[tokio::test]
 async fn tuples_start_after_pinned_columns_and_bound_each_side_once() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let table = mixed(&store, "fact_tuples").await;
-    let name = format!("\"{}\".\"{}\"", common::keyspace().await, table.name());
+    let name = format!("\"{}\".\"{}\"", KEYSPACE.name().await, table.name());
     let session = session().await;
     let select = |rest: &str| format!("SELECT v FROM {name} WHERE p = ? AND {rest}");
     for good in [
@@ -203,12 +204,12 @@ async fn tuples_start_after_pinned_columns_and_bound_each_side_once() {
 
 #[tokio::test]
 async fn tuples_compare_by_value_and_results_come_in_clustering_order() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let table = mixed(&store, "fact_values").await;
     let rows = [[1, 0, 0], [1, 1, 0], [2, 0, 0], [2, 1, 0], [2, 1, 1], [3, 0, 0]];
     let puts = rows.iter().map(|row| put(ints(*row), ints([0]))).collect();
     write(&store, &table, 1, puts).await;
-    let name = format!("\"{}\".\"{}\"", common::keyspace().await, table.name());
+    let name = format!("\"{}\".\"{}\"", KEYSPACE.name().await, table.name());
     let session = session().await;
     let found = session
         .query_unpaged(
@@ -245,7 +246,7 @@ async fn tuples_compare_by_value_and_results_come_in_clustering_order() {
 
 #[tokio::test]
 async fn rows_of_partitions_of_their_own_are_read_together() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let (table, reads) = common::rows_of_their_own(&store, "fact_many", 0..45).await;
     assert_eq!(reads.len(), 50);
     let snapshot = store.snapshot().unwrap();
@@ -267,7 +268,7 @@ async fn rows_of_partitions_of_their_own_are_read_together() {
 
 #[tokio::test]
 async fn further_statements_are_sent_only_if_rows_are_wanting() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let table = mixed(&store, "fact_stop").await;
     let puts = (0..5).map(|d| put(ints([2, 1, d]), ints([d]))).collect();
     write(&store, &table, 1, puts).await;
@@ -297,8 +298,8 @@ async fn further_statements_are_sent_only_if_rows_are_wanting() {
 
 #[tokio::test]
 async fn slices_are_described_as_they_are_sent() {
-    let store = common::store().await;
-    let keyspace = common::keyspace().await;
+    let store = KEYSPACE.store().await;
+    let keyspace = KEYSPACE.name().await;
     let table = mixed(&store, "fact_text").await;
     let described = slice(
         &table,
@@ -323,7 +324,7 @@ async fn slices_are_described_as_they_are_sent() {
 /// Described statements find the rows that they are sent for, whatever the types of their values.
 #[tokio::test]
 async fn described_statements_are_taken_as_they_stand() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let session = session().await;
     let mut columns = vec![column("p", ColumnKind::Partition)];
     columns.extend(Type::ORDERABLE.iter().enumerate().map(|(index, ty)| Column {
@@ -372,7 +373,7 @@ async fn described_statements_are_taken_as_they_stand() {
 async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
     const DELETED: i32 = 100_001;
     const BATCH: usize = 2_000;
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let columns = vec![
         column("p", ColumnKind::Partition),
         column("c", ColumnKind::Clustering(Direction::Ascending)),
@@ -455,7 +456,7 @@ async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
     // Enough deletions of rows that Cassandra would warn, if it counted them: past 1,000.
     const ROWS: i32 = 1_500;
     const WIDTH: usize = 10;
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let table = wide(&store, "fact_sparse", WIDTH).await;
     let sparse = |index: usize, value: i32| -> Cells {
         (0..WIDTH)
@@ -508,7 +509,7 @@ async fn nulls_of_a_replacing_put_leave_no_tombstones_to_cross() {
 async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
     const ROWS: i32 = 220;
     const WIDTH: usize = 500;
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let table = wide(&store, "fact_narrow", WIDTH).await;
     let patches: Vec<Mutation> = (0..ROWS)
         .map(|c| {
@@ -559,7 +560,7 @@ async fn reads_are_narrowed_until_they_cross_few_enough_tombstones() {
 /// A conditional write does not undo a plain cell of a later stamp: why the two never mix.
 #[tokio::test]
 async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let columns = vec![
         column("p", ColumnKind::Partition),
         column("c", ColumnKind::Clustering(Direction::Ascending)),
@@ -606,7 +607,7 @@ async fn a_conditional_batch_of_statics_and_rows_applies_as_one() {
 /// A store takes what one request may hold from the node's settings, unless it is told.
 #[tokio::test]
 async fn limits_are_those_of_the_node() {
-    let config = common::config(common::keyspace().await);
+    let config = common::config(KEYSPACE.name().await);
     let text = "SELECT value FROM system_views.settings WHERE name = 'batch_size_fail_threshold'";
     let told = session().await.query_unpaged(text, ()).await.unwrap();
     let told = told.into_rows_result().unwrap();
@@ -616,7 +617,7 @@ async fn limits_are_those_of_the_node() {
         .unwrap_or_else(|| panic!("{told}"))
         .parse()
         .unwrap();
-    let limits = common::store().await.limits();
+    let limits = KEYSPACE.store().await.limits();
     assert_eq!(limits.batch_bytes, kib << 10);
     let mut own = config;
     own.batch_bytes = Some(7 << 10);
@@ -631,7 +632,7 @@ async fn limits_are_those_of_the_node() {
 /// A table without automatic snapshots is made and listed so; what its operator made of it hinders nothing and is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_without_automatic_snapshots() {
-    let (keyspace, store) = (common::keyspace().await, common::store().await);
+    let (keyspace, store) = (KEYSPACE.name().await, KEYSPACE.store().await);
     let options = TableOptions {
         automatic_snapshots: false,
         ..TableOptions::default()
@@ -679,7 +680,7 @@ async fn a_table_without_automatic_snapshots() {
 /// Our estimate of a logged batch refuses before Cassandra does: what passes here passes there.
 #[tokio::test]
 async fn a_logged_batch_of_the_largest_size_is_taken() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let table = mixed(&store, "fact_batch").await;
     let writes = |count: i32| -> Vec<PartitionWrite> {
         (0..count)
@@ -713,7 +714,7 @@ async fn refused(config: CassandraConfig) -> StoreError {
 
 #[tokio::test]
 async fn connecting_says_what_is_wrong() {
-    let good = common::config(common::keyspace().await);
+    let good = common::config(KEYSPACE.name().await);
     let mut config = good.clone();
     config.hosts = vec!["127.0.0.1:1".to_owned()];
     assert_eq!(refused(config).await.kind(), StoreErrorKind::Unavailable);

@@ -1,11 +1,10 @@
 //! A keyspace that is not there is planned by the statement that makes it.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use recto_cassandra::{Replication, create_keyspace, drop_keyspace, plan_keyspace};
 use recto_model::Environment;
 use scylla::client::session_builder::SessionBuilder;
+
+use crate::common;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_planned_is_what_is_made() {
@@ -50,5 +49,5 @@ async fn what_is_planned_is_what_is_made() {
         .unwrap();
     assert_eq!(replication().await, by_plan);
     assert!(by_plan.is_some());
-    common::drop().await;
+    drop_keyspace(config, Environment::system()).await.unwrap();
 }

@@ -1,8 +1,5 @@
 //! The order of values is Cassandra's: every order type's extremes, and values beside them, put into
 //! a real Cassandra in ascending and descending tables and compared with `recto_model::order`.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 
@@ -11,6 +8,10 @@ use recto_model::{Bound, Cells, Column, Direction, Environment, Slice, Table, Ty
 use recto_store::{
     Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, TableOutcome, WriteOptions, WriteOutcome,
 };
+
+use crate::common::Keyspace;
+
+static KEYSPACE: Keyspace = Keyspace::new();
 
 fn table(ty: &Type, direction: Direction) -> Table {
     let column = |name: &str, ty: &Type, kind| Column {
@@ -155,7 +156,7 @@ async fn order_in_cassandra(store: &dyn Store, ty: &Type, direction: Direction) 
 
 #[tokio::test]
 async fn cassandra_orders_values_as_the_model_does() {
-    let store = common::store().await;
+    let store = KEYSPACE.store().await;
     let mut wrong = Vec::new();
     for ty in Type::ORDERABLE {
         let mut expected = keys(&ty);
@@ -181,6 +182,6 @@ async fn cassandra_orders_values_as_the_model_does() {
             }
         }
     }
-    common::drop().await;
+    KEYSPACE.drop().await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

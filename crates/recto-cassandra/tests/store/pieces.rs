@@ -1,5 +1,4 @@
 //! The pieces of a slice, read one after the other, are the slice: against brute force.
-#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use recto_cassandra::pieces::{Piece, TupleBound, pieces};
