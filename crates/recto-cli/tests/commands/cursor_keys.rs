@@ -1,5 +1,4 @@
 //! Keys of cursors, rotated by the binary: old tokens open as long as their key is kept.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,5 +1,4 @@
 //! The binary on an embedded store: everything a person does with it, and what they do wrong.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -1,18 +1,15 @@
 //! Queues by the command line.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use crate::support::guide::{blocks, is_shown};
+use crate::support::place::Place;
+use crate::support::{Ran, Server, recto};
 use recto::{OpenOptions, Recto};
 use serde_json::Value as Json;
-use support::guide::{blocks, is_shown};
-use support::place::Place;
-use support::{Ran, Server, recto};
 
 /// Runs `recto queue …`.
 fn queue(place: &Place, line: &[&str]) -> Ran {
@@ -426,7 +423,7 @@ fn arguments_that_are_not_right_do_nothing(place: &Place) {
 #[test]
 fn a_store_without_queues_has_none() {
     let other = Place::embedded();
-    std::fs::write(other.path().join("recto.toml"), support::ORDERS).unwrap();
+    std::fs::write(other.path().join("recto.toml"), crate::support::ORDERS).unwrap();
     recto(other.path(), &["apply", "--yes"]).done();
     let there = tables(&other);
     assert!(queue(&other, &["list"]).done().contains("There are no queues"));

@@ -1,18 +1,15 @@
 //! `recto attach`, `recto serve`, and the console: a table that another program made, a minute after the download.
-#![allow(clippy::unwrap_used, clippy::tests_outside_test_module)]
-
-mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::support::{Server, recto};
 use recto::Environment;
 use recto_cassandra::{CassandraConfig, create_keyspace, drop_keyspace};
 use recto_testkit::rig::{Cluster, Nodes, unique_keyspace};
 use serde_json::{Value as Json, json};
-use support::{Server, recto};
 
 /// How long it may take until a server knows that a cluster went away, or that it is back.
 const KNOWN: Duration = Duration::from_secs(90);

@@ -1,20 +1,17 @@
 //! A comparison of views that is stopped, killed, or loses its server, and the same command again: on both stores, and
 //! through a server.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{Ran, Server, command, lose_entries, recto};
 use recto::session::Records as _;
 use recto::{Environment, OpenOptions, Recto, StoreAddress};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::Value as Json;
-use support::{Ran, Server, command, lose_entries, recto};
 
 const SCHEMA: &str = r#"
 [collection.users]

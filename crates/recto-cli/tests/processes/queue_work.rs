@@ -1,16 +1,12 @@
 //! `recto queue work`: a command for each message.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{Ran, command, recto, recto_with};
 use serde_json::Value as Json;
-use support::{Ran, command, recto, recto_with};
 
 /// The longest wait for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -399,7 +395,7 @@ fn through_a_server_several_work_on_one_queue() {
     let folder = folder.path();
     // Makes the store.
     queue(folder, &["create", "other"]).done();
-    let server = support::Server::start(folder, &[]);
+    let server = crate::support::Server::start(folder, &[]);
     let ask = |line: &[&str], input: &str| {
         let line: Vec<&str> = ["queue", "--store", &server.url]
             .iter()

@@ -1,16 +1,12 @@
 //! Queues on Cassandra: several processes have the store at a time.
-#![cfg(unix)]
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::fmt::Write as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::place::Place;
+use crate::support::{Ran, Server};
 use serde_json::Value as Json;
-use support::place::Place;
-use support::{Ran, Server};
 
 /// The longest wait for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,15 +1,12 @@
 //! `recto serve`, `recto token` and `recto config` as programs.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::ORDERS;
 use serde_json::Value as Json;
-use support::ORDERS;
 
 /// A folder with a store in which the program runs.
 struct Place(tempfile::TempDir);
@@ -28,7 +25,7 @@ impl Place {
     }
 
     fn command(&self, line: &[&str]) -> Command {
-        let mut command = support::command(self.0.path());
+        let mut command = crate::support::command(self.0.path());
         command.args(line).stdin(Stdio::null());
         command
     }

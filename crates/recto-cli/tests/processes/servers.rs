@@ -1,8 +1,5 @@
 //! Several servers over one Cassandra keyspace: what one gives, the others take; what is changed from
 //! elsewhere, all of them see.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -10,10 +7,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::support::{ORDERS, Server, command, cutter, recto, recto_with};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, unique_keyspace};
 use serde_json::{Value as Json, json};
-use support::{ORDERS, Server, command, cutter, recto, recto_with};
 
 /// Orders with another field, and another collection.
 const LATER: &str = r#"

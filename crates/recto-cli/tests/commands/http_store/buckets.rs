@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::support::{Server, recto};
+use crate::support::{Server, recto};
 
 const SCHEMA: &str = r#"
 [collection.events]

@@ -1,15 +1,9 @@
 //! `--store http://…`: the command line against a running server, beside the same commands against the
 //! folder.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "http_store/buckets.rs"]
 mod buckets;
-#[path = "http_store/queues.rs"]
 mod queues;
-mod support;
-#[path = "http_store/upkeep.rs"]
 mod upkeep;
-#[path = "http_store/views.rs"]
 mod views;
 
 use std::fmt::Write as _;
@@ -17,9 +11,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 
+use crate::support::cutter::Cutter;
+use crate::support::{Ran, Server, recto, recto_with};
 use serde_json::Value as Json;
-use support::cutter::Cutter;
-use support::{Ran, Server, recto, recto_with};
 
 const SCHEMA: &str = r#"
 [type.place]

@@ -10,7 +10,7 @@ use recto::{Error, OpenOptions, Session, StoreAddress};
 use recto_client::HttpSession;
 use serde_json::{Value as Json, json};
 
-use super::support::{Server, recto};
+use crate::support::{Server, recto};
 
 /// What is told of one session, with what differs from store to store left out.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use super::support::cutter::Cutter;
-use super::support::{Ran, Server, command, recto, recto_with};
 use super::{Place, SCHEMA, sorted, stores, token};
+use crate::support::cutter::Cutter;
+use crate::support::{Ran, Server, command, recto, recto_with};
 
 /// The longest a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -6,8 +6,8 @@ use std::path::Path;
 use recto::Recto;
 use recto::session::Records as _;
 
-use super::support::{Server, lose_entries, recto, recto_with};
 use super::{Place, token};
+use crate::support::{Server, lose_entries, recto, recto_with};
 
 const SCHEMA: &str = r#"
 [collection.users]

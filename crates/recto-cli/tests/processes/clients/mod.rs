@@ -1,20 +1,16 @@
 //! Clients in other languages, and the guide's commands, against a running server. They need python3 with
 //! venv, node with npm, and curl, which scripts/test installs; without one of them these tests fail.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "clients/queues.rs"]
 mod queues;
-mod support;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use crate::support::cutter::Cutter;
+use crate::support::guide::{blocks, is_shown};
+use crate::support::{Server, recto};
 use serde_json::Value as Json;
-use support::cutter::Cutter;
-use support::guide::{blocks, is_shown};
-use support::{Server, recto};
 
 const SCHEMA: &str = r#"
 [collection.orders]
@@ -182,7 +178,11 @@ fn shop() -> (tempfile::TempDir, Server) {
 fn airport() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    std::fs::write(path.join("recto.toml"), include_str!("../data/flights.toml")).unwrap();
+    std::fs::write(
+        path.join("recto.toml"),
+        include_str!("../../../data/flights.toml"),
+    )
+    .unwrap();
     let mut csv = String::from("origin,time_hour,carrier,flight,dest,distance\n");
     for flight in 0..FLIGHTS {
         let (day, hour) = (flight % 2 + 30, flight % 24);

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use super::support::guide::is_shown;
-use super::support::{Server, recto};
 use super::{Client, python, typescript};
+use crate::support::guide::is_shown;
+use crate::support::{Server, recto};
 
 /// The longest wait for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
