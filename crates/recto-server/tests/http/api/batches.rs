@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::support::{Client, Kind, Reply};
+use super::support::{Client, Kind, Reply};
 
 async fn send(client: &Client, changes: Json) -> Reply {
     let body = json!({ "changes": changes });

@@ -3,7 +3,7 @@
 use hyper::Method;
 use serde_json::json;
 
-use crate::support::Client;
+use super::support::Client;
 
 pub(crate) async fn are_listed(client: Client) {
     let reply = client.get("/v1/collections").await;

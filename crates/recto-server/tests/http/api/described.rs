@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-use crate::support::Client;
+use super::support::Client;
 
 /// All values of `$ref`, and all operation ids.
 fn collect(of: &Json, references: &mut BTreeSet<String>, ids: &mut Vec<String>) {

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::client::listed;
-use crate::support::{Client, Kind};
+use super::support::client::listed;
+use super::support::{Client, Kind};
 
 const EXPLAIN: &str = "/v1/collections/notes/records:explain";
 

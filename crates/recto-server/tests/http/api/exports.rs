@@ -10,8 +10,8 @@ use tokio::sync::OnceCell;
 
 use recto_server::access::{Access, Grant, Operation};
 
-use crate::support::client::listed;
-use crate::support::{Client, Kind};
+use super::support::client::listed;
+use super::support::{Client, Kind};
 
 const EXPORT: &str = "/v1/collections/exported/records:export";
 const PARTS: i32 = 10;

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use crate::records::everything;
-use crate::support::Client;
-use crate::support::client::encode;
+use super::records::everything;
+use super::support::Client;
+use super::support::client::encode;
 
 pub(crate) async fn hold_any_text(client: Client) {
     for tenant in [

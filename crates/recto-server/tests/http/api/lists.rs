@@ -3,8 +3,8 @@
 use hyper::Method;
 use serde_json::{Value as Json, json};
 
-use crate::support::Client;
-use crate::support::client::notes;
+use super::support::Client;
+use super::support::client::notes;
 
 async fn seed(client: &Client, tenant: &str) -> String {
     let row = |at: i32| {

@@ -3,7 +3,7 @@
 use hyper::Method;
 use serde_json::json;
 
-use crate::support::Client;
+use super::support::Client;
 
 const RECORD: &str = "/v1/collections/notes/records/methods,1,1";
 

@@ -1,7 +1,5 @@
 //! The HTTP API over real HTTP, on both stores; and every answer is one that the server's own
 //! description has.
-// What tests print is shown when they fail.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod batches;
 mod collections;
@@ -19,7 +17,7 @@ mod support;
 mod versions;
 mod views;
 
-on_both_stores! {
+crate::on_both_stores! {
     batches {
         are_made_together,
         hold_the_later_of_two_changes,

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::support::Client;
-use crate::support::client::notes;
+use super::support::Client;
+use super::support::client::notes;
 
 /// Rows of a tenant of `count` rows, newest first: `at` falls from `count - 1` to 0.
 async fn seed(client: &Client, tenant: &str, count: i32) -> String {

@@ -7,7 +7,7 @@ use recto::{OpenOptions, Recto};
 use recto_server::access::{Access, Grant, Operation};
 use serde_json::{Value as Json, json};
 
-use crate::support::{Client, Kind, Reply, run};
+use super::support::{Client, Kind, Reply, run};
 
 const JOBS: &str = "/v1/queues/jobs";
 

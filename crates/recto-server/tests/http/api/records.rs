@@ -3,7 +3,7 @@
 use hyper::Method;
 use serde_json::{Value as Json, json};
 
-use crate::support::Client;
+use super::support::Client;
 
 const NOTE: &str = "/v1/collections/notes/records/";
 
@@ -49,7 +49,7 @@ pub(crate) async fn have_exact_numbers(client: Client) {
     let listed = async |from: &str| {
         let parameters = [("filter", "stream = \"exact\""), ("from", from)];
         let by_address = client
-            .get(&crate::support::client::listed(log, &parameters))
+            .get(&super::support::client::listed(log, &parameters))
             .await
             .json();
         let body = format!(r#"{{"filter": "stream = \"exact\"", "from": {from}}}"#);

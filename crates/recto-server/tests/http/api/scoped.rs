@@ -6,8 +6,8 @@ use hyper::Method;
 use recto_server::access::{Access, Grant, Operation};
 use serde_json::{Value as Json, json};
 
-use crate::support::Client;
-use crate::support::client::{listed, notes};
+use super::support::Client;
+use super::support::client::{listed, notes};
 
 const ALL: [Operation; 4] = [
     Operation::Read,

@@ -16,7 +16,7 @@ use recto::{Environment, OpenOptions, Recto};
 use recto_server::access::{Access, Grant, Operation};
 use serde_json::{Value as Json, json};
 
-use crate::support::{Client, Kind, Reply, run};
+use super::support::{Client, Kind, Reply, run};
 
 const SCHEMA: &str = r#"
 [collection.users]

@@ -12,8 +12,8 @@ use recto::{Environment, OpenOptions, Recto};
 use recto_server::access::{Access, Grant, Operation, STORE};
 use serde_json::{Value as Json, json};
 
-use crate::support::{Client, Kind, Reply, run};
-use crate::versions::over;
+use super::support::{Client, Kind, Reply, run};
+use super::versions::over;
 
 const VERIFY: &str = "/v1/store:verify";
 const REPAIR: &str = "/v1/store:repair";

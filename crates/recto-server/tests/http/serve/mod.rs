@@ -1,5 +1,4 @@
 //! A server over real sockets: what it lets in, what it says of itself, how it ends.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 mod cassandra;
 mod frames;

@@ -40,10 +40,10 @@ macro_rules! on_both_stores {
             $(mod $module {
                 $(#[test]
                 fn $name() {
-                    let _scope = $crate::support::Scope::new(&$crate::TESTS);
-                    $crate::support::run(async {
-                        let client = $crate::support::Client::new($crate::support::Kind::$kind).await;
-                        $crate::$module::$name(client).await;
+                    let _scope = $crate::api::support::Scope::new(&super::super::TESTS);
+                    $crate::api::support::run(async {
+                        let client = $crate::api::support::Client::new($crate::api::support::Kind::$kind).await;
+                        super::super::$module::$name(client).await;
                     });
                 })+
             })+
