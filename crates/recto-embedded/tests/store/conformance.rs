@@ -1,5 +1,4 @@
 //! The suite every store passes, on the embedded store.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,12 +1,12 @@
 //! Counts of partitions: kept through backups and compaction, and what is wrong with them is found.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{
+    cells, counting_table, done, key, mutation, note, numbers, open, put, runtime, table, unbounded, write,
+};
 use recto_embedded::{CheckReport, EmbeddedStore, ScrubPosition};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Bound, Column, Table, Type};
@@ -14,9 +14,6 @@ use recto_store::{
     Mutation, Operation, PartitionCount, Stamp, Store, StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
 };
 use redb::{ReadableDatabase as _, ReadableTable as _, TableDefinition};
-use support::{
-    cells, counting_table, done, key, mutation, note, numbers, open, put, runtime, table, unbounded, write,
-};
 
 const COUNTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("counts 1");
 const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows 1");

@@ -2,9 +2,6 @@
 //!
 //! Each run kills at other moments. A failure names its seed; `RECTO_TEST_SEED=…` draws them again.
 //! `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write as _};
@@ -13,6 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::disk::{Random, scale, seed};
+use crate::support::{done, numbers, open, put, runtime, table, write};
 use recto_embedded::EmbeddedStore;
 use recto_model::table::{ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table, Type};
@@ -20,8 +19,6 @@ use recto_store::{
     Atomicity, Cas, CasCondition, Mutation, Operation, PointRead, ReadOptions, RowAddress, Store,
     TransactionOutcome, WriteOptions,
 };
-use support::disk::{Random, scale, seed};
-use support::{done, numbers, open, put, runtime, table, write};
 
 /// Tells the child where its store is.
 const DIRECTORY: &str = "RECTO_TEST_CRASH_DIRECTORY";
@@ -145,8 +142,10 @@ fn child() {
 
 /// Runs the child for a while and kills it. Returns what it acknowledged.
 fn crash(directory: &Path, after: Duration) -> BTreeSet<i64> {
+    // As the test harness takes it: without the name of this program.
+    let (_, child) = concat!(module_path!(), "::child").split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture"])
+        .args(["--exact", child, "--nocapture"])
         .env(DIRECTORY, directory)
         .stdout(Stdio::piped())
         .spawn()

@@ -1,19 +1,19 @@
 //! Flipped bits: an error or found by a check, never a wrong row and never a panic.
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_possible_wrap)] // counts are small
-
-mod support;
+#![allow(clippy::cast_possible_wrap)] // counts are small
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::support::disk::{Disk, open_on, scale};
+use crate::support::{
+    cells, done, fill, key, mutation, numbers, open, put, read, runtime, scanned, table, write,
+};
 use recto_embedded::{EmbeddedOptions, EmbeddedStore, ScrubPosition};
 use recto_model::table::TableOptions;
 use recto_model::{Bound, Environment, Table};
 use recto_store::{Atomicity, Operation, Store, StoreErrorKind, WriteOptions, WriteOutcome};
-use support::disk::{Disk, open_on, scale};
-use support::{cells, done, fill, key, mutation, numbers, open, put, read, runtime, scanned, table, write};
 
 const ROWS: i64 = 3_000;
 

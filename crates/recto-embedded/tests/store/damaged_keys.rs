@@ -1,18 +1,15 @@
 //! Flipped bits in keys: every read is an error that says so or a complete right answer, never silently
 //! fewer rows. In pages that hold no rows: right, an error, or found by a check.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod support;
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::support::{all, cells, done, key, mutation, open, put, runtime, table, unbounded, write};
 use recto_embedded::EmbeddedStore;
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Slice, Table};
 use recto_store::{PointRead, ScanPosition, Snapshot, Store, StoreError, StoreErrorKind};
-use support::{all, cells, done, key, mutation, open, put, runtime, table, unbounded, write};
 
 /// Rows of carrier AA have the even numbers below twice this.
 const ROWS: i64 = 1_500;

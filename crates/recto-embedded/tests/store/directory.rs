@@ -1,16 +1,13 @@
 //! What opens, what is refused, and that what is refused stays as it is.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::support::{done, fill, numbers, open, put, read_only, runtime, table, write};
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_model::Environment;
 use recto_store::{Store, StoreErrorKind, WriteOptions, WriteOutcome};
-use support::{done, fill, numbers, open, put, read_only, runtime, table, write};
 
 fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
     fs::read_dir(path)
@@ -88,7 +85,7 @@ fn a_newer_format_is_refused_by_name() {
     let format = directory.path().join("format");
     assert_eq!(
         fs::read_to_string(&format).unwrap(),
-        include_str!("golden/store-v1.txt")
+        include_str!("../golden/store-v1.txt")
     );
     fs::write(format, "recto-embedded 2\n").unwrap();
     assert!(refused(directory.path(), StoreErrorKind::Version).contains("format 2"));

@@ -1,21 +1,18 @@
 //! A disk that fails, runs full, or loses what was not synced: writes are errors with a hint, nothing
 //! acknowledged is lost, no row is torn, and the store goes on by itself when the disk does.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
-
-mod support;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::disk::{Disk, Fault, Random, open_on, scale, seed};
 use recto_embedded::{EmbeddedStore, REVIVE_INTERVAL};
 use recto_model::table::ReadDirection;
 use recto_store::{Atomicity, Store, StoreError, StoreErrorKind, TokenRange, WriteOptions, WriteOutcome};
-use support::disk::{Disk, Fault, Random, open_on, scale, seed};
 // Counts are cut short, too.
-use support::counting_table as table;
-use support::{all, done, fill, numbers, put, read, runtime, unbounded, write};
+use crate::support::counting_table as table;
+use crate::support::{all, done, fill, numbers, put, read, runtime, unbounded, write};
 
 /// How often the power is cut in a usual run.
 const POWER_CUTS: u64 = 300;

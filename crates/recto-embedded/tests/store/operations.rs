@@ -1,18 +1,15 @@
 //! Backup, compaction, check and figures of a store that is in use.
-#![allow(clippy::unwrap_used)]
-
-mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::{
+    all, cells, done, fill, key, mutation, numbers, open, put, runtime, scanned, table, unbounded, write,
+};
 use recto_embedded::INLINE_ROWS;
 use recto_model::table::ReadDirection;
 use recto_store::{Operation, Store, StoreErrorKind, WriteOptions};
-use support::{
-    all, cells, done, fill, key, mutation, numbers, open, put, runtime, scanned, table, unbounded, write,
-};
 
 #[test]
 fn a_backup_is_one_moment_of_a_store_that_is_written() {

@@ -1,5 +1,4 @@
 //! Sort keys, which are on people's disks: those of one collation number never change.
-#![allow(clippy::unwrap_used)]
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -7,8 +6,8 @@ use std::fmt::Write;
 use proptest::prelude::*;
 use recto_model::collation::{COLLATION_NUMBER, Collation, LOCALES};
 
-const GOLDEN: &str = include_str!("golden/sort-keys-v1.txt");
-const FORMATS: &str = include_str!("../../../docs/format.md");
+const GOLDEN: &str = include_str!("../golden/sort-keys-v1.txt");
+const FORMATS: &str = include_str!("../../../../docs/format.md");
 
 /// The collations that the golden file has keys of, beside the root's.
 const IN_FILE: [&str; 9] = [

@@ -1,5 +1,4 @@
 //! Collections of tables that are there: what may be said of them, and how they change.
-#![allow(clippy::unwrap_used)]
 
 use recto_model::schema::{Schema, WriteMode};
 

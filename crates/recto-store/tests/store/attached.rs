@@ -1,13 +1,9 @@
 //! Tables of other keyspaces beside a store's own: they are read where they are, and changed by nobody.
 
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
-
-mod common;
-
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use common::{Clock, ClockBench};
+use crate::common::{Clock, ClockBench};
 use recto_model::table::{ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Direction, Slice, Table, Type};
 use recto_store::memory::MemoryStore;

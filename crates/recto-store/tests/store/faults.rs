@@ -1,14 +1,10 @@
 //! The wrapper does what no store may do by itself, and nothing that no store may do at all.
 
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Clock, ClockBench};
+use crate::common::{Clock, ClockBench};
 use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Direction, Slice, Table, Type};
 use recto_store::faults::{FaultKind, FaultRates, FaultyStore};

@@ -1,13 +1,9 @@
 //! The reference store passes the suite, with snapshots and as if it were remote.
 
-#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
-
-mod common;
-
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use common::{Clock, ClockBench};
+use crate::common::{Clock, ClockBench};
 use recto_store::Limits;
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 

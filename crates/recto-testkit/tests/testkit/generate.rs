@@ -1,5 +1,4 @@
 //! Drawn cases can be written down and made simpler.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! The oracle is right: its order is what a real Cassandra was seen to keep, and its pages are
 //! those that a person would cut.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use recto_testkit::generate;
 use recto_testkit::oracle::order::compare;
 use recto_testkit::oracle::{Comparison, Condition, Oracle, Question, Row};
 
-const VECTORS: &str = include_str!("../vectors/order-cassandra-5.0.txt");
+const VECTORS: &str = include_str!("../../vectors/order-cassandra-5.0.txt");
 
 /// The recorded values of each type, in the order recorded.
 fn recorded() -> BTreeMap<String, Vec<Value>> {

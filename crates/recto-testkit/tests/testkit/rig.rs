@@ -258,8 +258,11 @@ fn an_address_in_the_environment_wins() {
 #[test]
 fn a_killed_owner_leaves_no_nodes() {
     let dir = tempfile::tempdir().expect("a folder");
+    // As the test harness takes it: without the name of this program.
+    let path = concat!(module_path!(), "::owner_that_gets_killed");
+    let (_, owner) = path.split_once("::").expect("a module of this program");
     let mut owner = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "owner_that_gets_killed", "--ignored", "--nocapture"])
+        .args(["--exact", owner, "--ignored", "--nocapture"])
         .env(OWNER_VARIABLE, dir.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -278,7 +281,7 @@ fn a_killed_owner_leaves_no_nodes() {
 
 /// The other process of `a_killed_owner_leaves_no_nodes`.
 #[test]
-#[ignore = "only another test runs it, in a process of its own"]
+#[ignore = "child: started by a_killed_owner_leaves_no_nodes"]
 #[allow(clippy::print_stdout)]
 fn owner_that_gets_killed() {
     let dir = std::env::var(OWNER_VARIABLE).expect("run by the other test");
