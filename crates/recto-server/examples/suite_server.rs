@@ -14,7 +14,7 @@ use recto_server::{App, router};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-const SCHEMA: &str = include_str!("../tests/api/schema.toml");
+const SCHEMA: &str = include_str!("../tests/http/api/schema.toml");
 /// Records with versions, beside those of the suite. They have no views: who draws requests would have those compared at a
 /// row a second.
 const VERSIONED: &str = r#"

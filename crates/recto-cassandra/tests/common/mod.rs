@@ -1,5 +1,5 @@
-//! The real Cassandra that tests share, and a keyspace in it for each test binary.
-#![allow(dead_code)] // each test binary uses its part
+//! The real Cassandra that tests share, and keyspaces in it.
+#![allow(dead_code)] // each test program uses its part
 
 use std::sync::Arc;
 
@@ -19,36 +19,48 @@ pub(crate) fn config(keyspace: &str) -> CassandraConfig {
     CassandraConfig::new([cassandra.address()], keyspace)
 }
 
-/// The keyspace of this process, made once.
-pub(crate) async fn keyspace() -> &'static str {
-    static KEYSPACE: OnceCell<String> = OnceCell::const_new();
-    KEYSPACE
-        .get_or_init(|| async {
-            // A process of several tests cannot know which of them is the last, so each removes what those
-            // have left that are gone.
-            scratch().remove_left(drop_named).await.unwrap();
-            let name = new_keyspace();
-            create_keyspace(config(&name), Environment::system(), None)
+/// A keyspace of some tests, made once.
+pub(crate) struct Keyspace(OnceCell<String>);
+
+impl Keyspace {
+    pub(crate) const fn new() -> Self {
+        Self(OnceCell::const_new())
+    }
+
+    /// Its name.
+    pub(crate) async fn name(&self) -> &str {
+        self.0
+            .get_or_init(|| async {
+                // Nobody knows which of the tests is the last, so each process removes what those have left that are gone.
+                scratch().remove_left(drop_named).await.unwrap();
+                let name = new_keyspace();
+                create_keyspace(config(&name), Environment::system(), None)
+                    .await
+                    .unwrap();
+                name
+            })
+            .await
+    }
+
+    /// A store on it.
+    pub(crate) async fn store(&self) -> Arc<CassandraStore> {
+        let config = config(self.name().await);
+        Arc::new(
+            CassandraStore::connect(config, Environment::system())
                 .await
-                .unwrap();
-            name
-        })
-        .await
+                .unwrap(),
+        )
+    }
+
+    /// Drops it: where one test uses it, at its end.
+    pub(crate) async fn drop(&self) {
+        drop_named(self.name().await.to_owned()).await.unwrap();
+    }
 }
 
 /// The name of a keyspace that is to be made.
 pub(crate) fn new_keyspace() -> String {
     scratch().keyspace("recto_cassandra").unwrap()
-}
-
-/// A store on the keyspace of this process.
-pub(crate) async fn store() -> Arc<CassandraStore> {
-    let config = config(keyspace().await);
-    Arc::new(
-        CassandraStore::connect(config, Environment::system())
-            .await
-            .unwrap(),
-    )
 }
 
 /// A column of `int`s.
@@ -128,11 +140,6 @@ pub(crate) async fn rows_of_their_own(
     };
     let reads = (keys.start - 2..keys.end + 3).map(read).collect();
     (table, reads)
-}
-
-/// Drops the keyspace of this process: for a process of one test, at its end.
-pub(crate) async fn drop() {
-    scratch().remove_all(drop_named).await.unwrap();
 }
 
 fn scratch() -> Scratch {

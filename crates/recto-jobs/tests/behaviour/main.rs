@@ -1,11 +1,13 @@
-//! What queues do, as its users see it, on each kind of store.
-#![allow(clippy::unwrap_used)]
+//! What queues do, as its users see it, on each kind of store; random histories of one; and the engine in virtual time.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod buried;
 mod damage;
 mod dead;
 mod expiring;
 mod gathering;
+mod histories;
 mod inspecting;
 #[path = "../common/keyspace.rs"]
 mod keyspace;
@@ -19,6 +21,7 @@ mod segments;
 mod sending;
 mod settling;
 mod shards;
+mod simulation;
 mod stores;
 mod watched;
 

@@ -12,7 +12,7 @@ use recto_store::{
     TableOutcome, WriteOptions, WriteOutcome,
 };
 
-use crate::point::{Call, Does, POINTS};
+use super::point::{Call, Does, POINTS};
 
 /// What a process says when it stands still.
 pub(crate) const REACHED: &str = "reached";

@@ -1,5 +1,4 @@
 //! Cells are what CQL's native protocol says, and nothing else is taken for one.
-#![allow(clippy::unwrap_used)]
 
 use crate::values;
 

@@ -1,6 +1,5 @@
 //! The bytes of keys, which are on people's disks: `golden/keys-v1.txt` is never changed, only
 //! added to. Each line has a type, a direction, a value as record JSON and the key in hex.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Record JSON: what each value looks like, what is accepted for it, and what is said otherwise.
-#![allow(clippy::unwrap_used)]
 
 use crate::values;
 

@@ -1,5 +1,4 @@
 //! The order of values and the order of their keys are one.
-#![allow(clippy::unwrap_used)]
 
 use crate::values;
 

@@ -2,12 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod cells;
+mod collation;
 mod golden;
 mod json;
 mod keys;
 mod schema;
+mod schema_attached;
 mod schema_difference;
 mod schema_native;
 mod schema_random;
-#[path = "../values/mod.rs"]
 mod values;

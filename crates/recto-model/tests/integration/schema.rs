@@ -1,5 +1,4 @@
 //! The schema language: what it reads, what it makes of it, what it refuses and how.
-#![allow(clippy::unwrap_used)]
 
 use recto_model::schema::{
     Bucket, BucketStrategy, Collection, Declaration, EXAMPLE, Field, MAX_ERRORS, MAX_FIELDS, MAX_KEY_FIELDS,

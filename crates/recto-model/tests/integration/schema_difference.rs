@@ -1,5 +1,4 @@
 //! What changes between two schemas, and which changes a store with data can follow.
-#![allow(clippy::unwrap_used)]
 
 use recto_model::schema::{Change, ChangeKind, Schema};
 

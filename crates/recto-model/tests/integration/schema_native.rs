@@ -1,5 +1,4 @@
 //! Rust types as fields: their bytes are the cells of their CQL types, both ways.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

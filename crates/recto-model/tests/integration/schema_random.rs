@@ -1,5 +1,4 @@
 //! Random schemas and random damage: nothing panics, and what parses survives being printed.
-#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 use recto_model::Type;

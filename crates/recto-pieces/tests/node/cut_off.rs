@@ -28,7 +28,6 @@ use crate::point::{Does, POINTS};
 use crate::process::{KEYSPACE, Process, Setting, TIME, keyspace, patch, put, said};
 use crate::{SCALE_VARIABLE, SEED_VARIABLE, number};
 
-const TEST: &str = "cut_off::process_that_is_cut_off";
 /// Says to a child process what it is to do, and where.
 const STREAM: &str = "RECTO_TEST_STREAM";
 const POINT: &str = "RECTO_TEST_POINT";
@@ -273,7 +272,7 @@ impl Cutting {
             (NUMBER, own.unwrap_or_default().to_string()),
         ];
         Self {
-            child: children::spawn(TEST, &variables, &lines),
+            child: children::spawn(children::path_of(process_that_is_cut_off), &variables, &lines),
             heard: Some(heard),
         }
     }
@@ -306,7 +305,7 @@ impl Drop for Cutting {
 }
 
 #[test]
-#[ignore = "another test runs it in processes that it cuts off"]
+#[ignore = "child: started by who_is_cut_off_at_any_step_leaves_nothing_wrong"]
 fn process_that_is_cut_off() {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(act());

@@ -4,6 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
+/// Returns the path of a test of this program as the test harness takes it: without the program's name.
+pub(crate) fn path_of<Test>(_test: Test) -> &'static str {
+    let path = std::any::type_name::<Test>();
+    path.split_once("::").map_or(path, |(_program, path)| path)
+}
+
 /// Starts an ignored test in a process of its own, with these variables; what it prints is sent on, line by line. It may
 /// take the end of its input for the word to end.
 pub(crate) fn spawn(test: &str, variables: &[(&str, String)], lines: &Sender<String>) -> Child {

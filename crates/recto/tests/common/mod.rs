@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[allow(unused_imports)] // likewise
-pub(crate) use stores::{Fresh, Kind, Scope};
+pub(crate) use stores::{Fresh, Kind, Scope, Suite};
 #[allow(unused_imports)] // likewise
 pub(crate) use subject::Subject;
 
@@ -49,12 +49,15 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
 }
 
 /// Makes `embedded::NAME` and `cassandra::NAME` of each behaviour: a function that takes the store
-/// under test, open with the schema named first. When the last of them has run, the stores go.
+/// under test, open with the schema named first. When the last of them has run, the stores go. The modules of the
+/// behaviours are beside the place where this stands.
 #[macro_export]
 macro_rules! on_both_stores {
     ($schema:expr; $($module:ident { $($name:ident),+ $(,)? })+) => {
-        static TESTS: std::sync::atomic::AtomicUsize =
-            std::sync::atomic::AtomicUsize::new(2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+));
+        static TESTS: $crate::common::Suite = $crate::common::Suite::new(
+            module_path!(),
+            2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+),
+        );
         $crate::on_both_stores!(@store embedded, Embedded, $schema; $($module { $($name),+ })+);
         $crate::on_both_stores!(@store cassandra, Cassandra, $schema; $($module { $($name),+ })+);
     };
@@ -63,10 +66,10 @@ macro_rules! on_both_stores {
             $(mod $module {
                 $(#[test]
                 fn $name() {
-                    let _scope = $crate::common::Scope::new(&$crate::TESTS);
+                    let _scope = $crate::common::Scope::new(&super::super::TESTS);
                     $crate::common::run(async {
-                        let store = $crate::common::stores::shared($crate::common::Kind::$kind, $schema).await;
-                        $crate::$module::$name(store).await;
+                        let store = super::super::TESTS.shared($crate::common::Kind::$kind, $schema).await;
+                        super::super::$module::$name(store).await;
                     });
                 })+
             })+

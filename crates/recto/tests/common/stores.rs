@@ -1,13 +1,15 @@
-//! The two stores: one of each kind that all tests of a binary share, and fresh ones for tests that
+//! The two stores: one of each kind that the tests of a suite share, and fresh ones for tests that
 //! change the schema.
 
+use std::cell::Cell;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use recto::schema::Schema;
-use recto::store::Limits;
 use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::store::{Limits, StoreError};
 use recto::{CassandraAddress, Environment, OpenOptions, Recto, StoreAddress};
 use recto_cassandra::{CassandraConfig, drop_keyspace};
 use recto_testkit::rig::{Cluster, Scratch, unique_keyspace};
@@ -18,24 +20,6 @@ use tokio::sync::OnceCell;
 pub(crate) enum Kind {
     Embedded,
     Cassandra,
-}
-
-static EMBEDDED: OnceCell<Recto> = OnceCell::const_new();
-static CASSANDRA: OnceCell<Recto> = OnceCell::const_new();
-
-/// The store of a kind that this binary's tests share, holding `schema`.
-pub(crate) async fn shared(kind: Kind, schema: &str) -> Recto {
-    let cell = match kind {
-        Kind::Embedded => &EMBEDDED,
-        Kind::Cassandra => &CASSANDRA,
-    };
-    cell.get_or_init(|| async {
-        let recto = Fresh::new(kind).open().await;
-        recto.apply(&parse(schema)).await.unwrap();
-        recto
-    })
-    .await
-    .clone()
 }
 
 /// The kind of an open store.
@@ -106,39 +90,100 @@ impl Fresh {
     }
 }
 
-fn scratch() -> Scratch {
-    Scratch::new(env!("CARGO_TARGET_TMPDIR"))
+/// The tests of one module that make stores. With the last one's end, their stores go. Where some were filtered out, the
+/// next run removes what this one leaves.
+pub(crate) struct Suite {
+    /// The path of the module.
+    name: &'static str,
+    left: AtomicUsize,
+    embedded: OnceCell<Recto>,
+    cassandra: OnceCell<Recto>,
 }
 
-/// Held by each test while it runs; with the last one's end, the stores go. Where some tests were
-/// filtered out, the next run removes what this one leaves.
-pub(crate) struct Scope(&'static AtomicUsize);
+thread_local! {
+    /// The suite of the test that this thread runs.
+    static SUITE: Cell<Option<&'static Suite>> = const { Cell::new(None) };
+}
+
+impl Suite {
+    /// Of the module of this name, which has so many tests.
+    pub(crate) const fn new(name: &'static str, tests: usize) -> Self {
+        Self {
+            name,
+            left: AtomicUsize::new(tests),
+            embedded: OnceCell::const_new(),
+            cassandra: OnceCell::const_new(),
+        }
+    }
+
+    /// The store of a kind that these tests share, holding `schema`.
+    pub(crate) async fn shared(&self, kind: Kind, schema: &str) -> Recto {
+        let cell = match kind {
+            Kind::Embedded => &self.embedded,
+            Kind::Cassandra => &self.cassandra,
+        };
+        cell.get_or_init(|| async {
+            let recto = Fresh::new(kind).open().await;
+            recto.apply(&parse(schema)).await.unwrap();
+            recto
+        })
+        .await
+        .clone()
+    }
+
+    /// Where the stores of these tests are, and nobody else's.
+    fn scratch(&self) -> Scratch {
+        Scratch::new(Path::new(FOLDER).join(self.name.replace("::", "-")))
+    }
+
+    /// Removes the stores of these tests, and those of processes that are gone.
+    async fn remove_all(&self) {
+        for shared in [&self.embedded, &self.cassandra]
+            .into_iter()
+            .filter_map(OnceCell::get)
+        {
+            if let Err(error) = shared.close().await {
+                println!("a shared store was not closed: {error}");
+            }
+        }
+        let removed = match self.scratch().remove_all(remove_keyspace).await {
+            Ok(()) => Scratch::new(FOLDER).remove_left(remove_keyspace).await,
+            failed => failed,
+        };
+        if let Err(error) = removed {
+            println!("keyspaces are still there: {error}");
+        }
+    }
+}
+
+/// Held by each test of a suite while it runs: the stores that it makes are the suite's.
+pub(crate) struct Scope(&'static Suite);
 
 impl Scope {
-    pub(crate) fn new(left: &'static AtomicUsize) -> Self {
-        Self(left)
+    pub(crate) fn new(suite: &'static Suite) -> Self {
+        SUITE.set(Some(suite));
+        Self(suite)
     }
 }
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        if self.0.fetch_sub(1, Ordering::SeqCst) == 1 {
-            super::run(remove_all());
+        SUITE.set(None);
+        if self.0.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            super::run(self.0.remove_all());
         }
     }
 }
 
-/// Removes the stores of this process and of processes that are gone.
-async fn remove_all() {
-    let drop_keyspace = async |keyspace: String| {
-        let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
-        drop_keyspace(
-            CassandraConfig::new([cassandra.address()], keyspace),
-            Environment::system(),
-        )
-        .await
-    };
-    if let Err(error) = scratch().remove_all(drop_keyspace).await {
-        println!("keyspaces are still there: {error}");
-    }
+const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Where a test's stores are: with its suite's, or, if it has none, with those that a later process removes.
+fn scratch() -> Scratch {
+    SUITE.get().map_or_else(|| Scratch::new(FOLDER), Suite::scratch)
+}
+
+async fn remove_keyspace(keyspace: String) -> Result<(), StoreError> {
+    let cassandra = Cluster::shared().expect("a keyspace was made, so there is a Cassandra");
+    let config = CassandraConfig::new([cassandra.address()], keyspace);
+    drop_keyspace(config, Environment::system()).await
 }

@@ -19,6 +19,7 @@ use recto_testkit::generate::{self, Rng};
 use recto_testkit::rig::{Cluster, Scratch};
 use tokio::task::JoinSet;
 
+use crate::common::children::path_of;
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
 use crate::common::{run, seed};
@@ -198,7 +199,7 @@ async fn page(recto: &Recto, first: i64, last: &AtomicI64) {
 }
 
 #[test]
-#[ignore = "run as a child process by the tests below"]
+#[ignore = "child: started by flights_loaded_into_buckets_are_there_once_whenever_the_load_is_killed"]
 fn loader_into_buckets_that_gets_killed() {
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     let first: i64 = std::env::var(FIRST).unwrap().parse().unwrap();
@@ -225,7 +226,7 @@ fn spawn(folder: &Path, store: &str, life: i64) -> Child {
             "--ignored",
             "--exact",
             "--nocapture",
-            "buckets::loader_into_buckets_that_gets_killed",
+            path_of(loader_into_buckets_that_gets_killed),
         ])
         .env(FOLDER, folder)
         .env(STORE, store)
@@ -413,7 +414,7 @@ fn flights_loaded_into_buckets_are_there_once_whenever_the_load_is_killed() {
 }
 
 #[test]
-#[ignore = "it takes minutes: each load waits for its room"]
+#[ignore = "slow: each load waits for its room, minutes in all"]
 fn flights_loaded_on_cassandra() {
     let cassandra = Cluster::shared().expect("tests need a Cassandra");
     let scratch = Scratch::new(env!("CARGO_TARGET_TMPDIR"));

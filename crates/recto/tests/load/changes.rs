@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use recto::session::LoadRequest;
@@ -12,7 +11,7 @@ use recto::{Environment, ErrorKind, LocalSession, Recto};
 
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
-use crate::common::{Fresh, Kind, Scope, run};
+use crate::common::{Fresh, Kind, Scope, Suite, run};
 use crate::support::{Fault, Unreliable, load_into, open_with, records_of};
 use crate::views::{CHANGING, counts, sample};
 
@@ -29,7 +28,7 @@ const FLIGHTS: usize = 1_200;
 const BUFFER_BYTES: u64 = 192 << 10;
 
 /// The tests that open stores on Cassandra.
-static TESTS: AtomicUsize = AtomicUsize::new(1);
+static TESTS: Suite = Suite::new(module_path!(), 1);
 
 fn store() -> MemoryStore {
     MemoryStore::with_limits(Environment::system(), LIMITS)

@@ -17,6 +17,7 @@ use recto::session::LoadRequest;
 use recto::{DynamicRecord, LocalSession, OpenOptions, Recto, Session, StoreAddress, Value};
 use recto_testkit::generate::{self, Rng};
 
+use crate::common::children::path_of;
 use crate::common::seed;
 use crate::support::{Bench, SCHEMA, load_into, records_of};
 
@@ -78,7 +79,7 @@ async fn open(folder: &Path) -> LocalSession {
 }
 
 #[tokio::test]
-#[ignore = "run as a child process by the test below"]
+#[ignore = "child: started by a_load_whose_process_is_killed_ends_as_if_it_had_not_been"]
 async fn loader_that_gets_killed() {
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     load_into(&open(&folder).await, &folder.join("a.csv"), both)
@@ -88,7 +89,7 @@ async fn loader_that_gets_killed() {
 
 fn spawn_loader(folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "kill::loader_that_gets_killed"])
+        .args(["--ignored", "--exact", path_of(loader_that_gets_killed)])
         .env(FOLDER, folder)
         .stdout(Stdio::null())
         .spawn()
@@ -204,7 +205,7 @@ async fn make_step(recto: &Recto, parts: std::ops::Range<i32>, round: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "run as a child process by the test below"]
+#[ignore = "child: started by puts_and_batches_that_were_acknowledged_survive_a_kill"]
 async fn writer_that_gets_killed() {
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     let first = i64::try_from(from_environment(ROUND).unwrap()).unwrap();
@@ -236,7 +237,7 @@ fn live_and_die(folder: &Path, first: i64, life: Duration) -> BTreeMap<i32, i64>
             "--ignored",
             "--exact",
             "--nocapture",
-            "kill::writer_that_gets_killed",
+            path_of(writer_that_gets_killed),
         ])
         .env(FOLDER, folder)
         .env(ROUND, first.to_string())

@@ -1,11 +1,12 @@
-//! Loading files, through the session that tools speak to.
-
-#![allow(clippy::unwrap_used, clippy::format_push_string)]
+//! Loading files, through the session that tools speak to, and copying stores.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::format_push_string, clippy::print_stdout)]
 
 mod buckets;
 mod changes;
 #[path = "../common/mod.rs"]
 mod common;
+mod copy;
 mod files;
 mod kill;
 mod rejects;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use recto::session::{LoadReport, LoadRequest, LoadedView};
 use recto::store::Store;
@@ -11,7 +10,7 @@ use recto::{DynamicRecord, Environment, ErrorKind, LocalSession, Recto};
 
 use crate::common::exact::assert_views_are_exact;
 use crate::common::stores::parse;
-use crate::common::{Fresh, Kind, Scope, run};
+use crate::common::{Fresh, Kind, Scope, Suite, run};
 use crate::support::{Bench, Fault, Unreliable, load_into, open_with, records_of};
 
 /// Flights, as in the demo, in a collection for each mode.
@@ -75,7 +74,7 @@ const FLIGHTS: usize = 1_200;
 const NO_TAIL_NUMBER: usize = 50;
 
 /// The tests that open stores in files or on Cassandra.
-static TESTS: AtomicUsize = AtomicUsize::new(4);
+static TESTS: Suite = Suite::new(module_path!(), 4);
 
 /// A flight of the sample, as it is told the first time, or the second, when every third has another aircraft and goes
 /// somewhere else.

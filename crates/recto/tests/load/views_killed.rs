@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_testkit::generate;
 
+use crate::common::children::path_of;
 use crate::common::exact::assert_views_are_exact;
 use crate::common::run;
 use crate::common::stores::parse;
@@ -38,7 +39,7 @@ async fn load(recto: &Recto, folder: &Path) -> recto::session::LoadReport {
 }
 
 #[test]
-#[ignore = "run as a child process by the test below"]
+#[ignore = "child: started by views_are_exact_whenever_a_load_is_killed"]
 fn loader_of_views_that_gets_killed() {
     let folder = PathBuf::from(std::env::var(FOLDER).unwrap());
     run(async { load(&open(&folder).await, &folder).await });
@@ -46,11 +47,7 @@ fn loader_of_views_that_gets_killed() {
 
 fn spawn(folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--ignored",
-            "--exact",
-            "views_killed::loader_of_views_that_gets_killed",
-        ])
+        .args(["--ignored", "--exact", path_of(loader_of_views_that_gets_killed)])
         .env(FOLDER, folder)
         .stdout(Stdio::null())
         .spawn()

@@ -16,17 +16,16 @@ mod data;
 mod shapes;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use recto::{LocalSession, OpenOptions, Recto};
 
 use budgets::{BUDGETS, Budget};
-use common::{Fresh, Kind, Scope, run};
+use common::{Fresh, Kind, Scope, Suite, run};
 use counting::{Calls, Counting};
 use shapes::{PAGE_ROWS, Place, ReadPage, SHAPES, Shape};
 
-/// The tests of this binary: when the last has run, its stores go.
-static TESTS: AtomicUsize = AtomicUsize::new(3);
+/// The tests of this program: when the last has run, its stores go.
+static TESTS: Suite = Suite::new(module_path!(), 3);
 /// Pages read before one is measured: the first ones fill caches.
 const WARM_UP_PAGES: u32 = 3;
 /// Pages measured; the cheapest counts, because a cache may grow beside any of them.

@@ -1,0 +1,542 @@
+//! What Cassandra does with three copies of each row, and one of its nodes killed: on nodes of this test's own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use recto_cassandra::{CassandraConfig, CassandraStore};
+use recto_model::table::{ColumnKind, ReadDirection, TableOptions, WriteKind};
+use recto_model::{Bound, Cells, Direction, Environment, Slice, Table};
+use recto_store::{
+    Cas, CasCondition, CasOutcome, ConsistencyLevel, Mutation, Operation, PartitionWrite, ReadOptions,
+    RowAddress, RowsRead, Stamp, Store, StoreErrorKind, TableOutcome, TableState, WriteOptions, WriteOutcome,
+};
+use recto_testkit::rig::{Cluster, ClusterOptions, Node, Nodes};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::response::query_result::QueryResult;
+use scylla::statement::unprepared::Statement;
+
+use crate::common;
+
+const KEYSPACE: &str = "three";
+/// Partitions whose coordinators are compared; each node is the first replica of one.
+const PARTITIONS: i32 = 6;
+/// Rows with a deletion under each: enough that Cassandra would warn, if it counted them: past 1,000.
+const COVERED: i32 = 1_500;
+/// Partitions of the table that conditional writes fill.
+const DECIDED: i32 = 50;
+/// How long nodes may take to hold a killed one for dead, and the driver to find one that came back.
+const NOTICED: Duration = Duration::from_secs(60);
+/// How long a frozen node may take to empty a table when it goes on, and how often it is tried.
+const LATE: Duration = Duration::from_secs(15);
+const LATE_ATTEMPTS: u32 = 4;
+/// How long somebody waits for a node that is frozen.
+const IMPATIENT: Duration = Duration::from_millis(500);
+/// How long traces may take to be written.
+const TRACED: Duration = Duration::from_secs(20);
+
+fn ints<const N: usize>(values: [i32; N]) -> Cells {
+    let bytes: Vec<[u8; 4]> = values.iter().map(|value| value.to_be_bytes()).collect();
+    bytes.iter().map(|cell| Some(&cell[..])).collect()
+}
+
+/// Stores on one cluster, as different processes have them, and their tables.
+struct Bench {
+    cluster: Cluster,
+    stores: [CassandraStore; 2],
+    session: Session,
+    /// Written by conditional writes: p, c, v.
+    decided: Arc<Table>,
+    /// Written plainly: p, c, v.
+    kept: Arc<Table>,
+    /// The same, without automatic snapshots.
+    unkept: Arc<Table>,
+}
+
+impl Bench {
+    async fn new(cluster: Cluster) -> Self {
+        let mut config = CassandraConfig::new(cluster.addresses(), KEYSPACE);
+        config.connect_timeout = Duration::from_secs(30);
+        let (first, kept) = common::with_table(config.clone(), []).await;
+        let second = CassandraStore::connect(config, Environment::system())
+            .await
+            .unwrap();
+        let table = |name: &str, kind, automatic_snapshots| {
+            let columns = vec![
+                common::int_column("p", ColumnKind::Partition),
+                common::int_column("c", ColumnKind::Clustering(Direction::Ascending)),
+                common::int_column("v", ColumnKind::Regular(kind)),
+            ];
+            let options = TableOptions {
+                automatic_snapshots,
+                ..TableOptions::default()
+            };
+            Arc::new(Table::new(name, columns, options).unwrap())
+        };
+        let decided = table("decided", WriteKind::Cas, false);
+        let unkept = table("unkept", WriteKind::Plain, false);
+        for table in [&decided, &unkept] {
+            let outcome = first.create_table(table).await.unwrap();
+            assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
+        }
+        let session = SessionBuilder::new().known_nodes(cluster.addresses());
+        Self {
+            session: session.build().await.unwrap(),
+            cluster,
+            stores: [first, second],
+            decided,
+            kept,
+            unkept,
+        }
+    }
+
+    /// Sets the row of `partition` to `new`, if it is not there, whatever it is.
+    async fn decide(&self, store: &CassandraStore, partition: i32, new: i32) -> CasOutcome {
+        let cas = Cas {
+            table: Arc::clone(&self.decided),
+            partition: ints([partition]),
+            conditions: vec![CasCondition {
+                row: RowAddress::Row(ints([0])),
+                column: 0,
+                expected: None,
+            }],
+            mutations: vec![Mutation {
+                operation: Operation::Patch {
+                    clustering: ints([0]),
+                    columns: vec![0],
+                    cells: ints([new]),
+                },
+                stamp: None,
+                ttl_seconds: None,
+            }],
+        };
+        store.cas(cas, WriteOptions::default()).await.unwrap()
+    }
+
+    /// Tables that are made once.
+    fn made_once(names: [&str; 2]) -> [Table; 2] {
+        names.map(|name| {
+            let columns = vec![
+                common::int_column("p", ColumnKind::Partition),
+                common::int_column("v", ColumnKind::Regular(WriteKind::Cas)),
+            ];
+            Table::new(name, columns, TableOptions::default()).unwrap()
+        })
+    }
+
+    /// Two processes make them at once, and have the same.
+    async fn tables_are_made_once(&self, tables: &[Table]) {
+        let begun = Instant::now();
+        loop {
+            let [first, second] = &self.stores;
+            let made = tokio::join!(
+                first.create_tables_once(tables),
+                second.create_tables_once(tables)
+            );
+            match made {
+                (Ok(TableOutcome::Done), Ok(TableOutcome::Done)) => break,
+                // The driver may not have found yet that all nodes are back.
+                other => assert!(begun.elapsed() < NOTICED, "{other:?}"),
+            }
+            tokio::time::sleep(IMPATIENT).await;
+        }
+        self.ids(tables).await;
+    }
+
+    /// Under which ids Cassandra has them, which all nodes say alike.
+    async fn ids(&self, tables: &[Table]) -> Vec<String> {
+        let mut ids = Vec::new();
+        for number in [1, 2, 3] {
+            let text = format!(
+                "SELECT table_name, CAST(id AS text) FROM system_schema.tables WHERE keyspace_name = '{KEYSPACE}'"
+            );
+            let told = self.sent_to(self.cluster.node(number), text).await.unwrap();
+            let rows = told.into_rows_result().unwrap();
+            let rows: BTreeMap<String, String> = rows
+                .rows::<(String, String)>()
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            ids.push(
+                tables
+                    .iter()
+                    .map(|table| rows[table.name()].clone())
+                    .collect::<Vec<_>>(),
+            );
+        }
+        assert!(ids.iter().all(|of_node| *of_node == ids[0]), "{ids:?}");
+        ids.swap_remove(0)
+    }
+
+    /// While a node is away none is made that must be made once: it does not hear of it, and who asks it for the table when it is
+    /// back gets another one. Those that are there are there.
+    async fn no_table_is_made_once_while_a_node_is_away(&self, there: &[Table]) {
+        let new = Self::made_once(["new", "newest"]);
+        let refused = self.stores[0].create_tables_once(&new).await.unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Unavailable, "{refused}");
+        assert!(refused.hint().unwrap().contains("all nodes"));
+        let states = self.stores[0].compare_tables(&new).await.unwrap();
+        assert!(states.iter().all(|state| *state == TableState::Missing));
+        let outcome = self.stores[0].create_tables_once(there).await.unwrap();
+        assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
+    }
+
+    /// A node that is frozen with a CREATE in it executes that when it goes on, beside those who make the tables then: all have the
+    /// same, and keep it.
+    async fn tables_are_made_once_beside_a_late_one(&self, tables: &[Table]) {
+        let node = self.cluster.node(3);
+        let name = tables[0].name();
+        let late = format!("CREATE TABLE IF NOT EXISTS {KEYSPACE}.{name} (p int PRIMARY KEY, v int)");
+        node.pause().unwrap();
+        self.sent_to(node, late).await.unwrap_err();
+        let given_up = tokio::time::timeout(IMPATIENT, self.stores[0].create_tables_once(tables)).await;
+        assert!(!matches!(given_up, Ok(Ok(_))), "a node is frozen: {given_up:?}");
+        node.resume().unwrap();
+        self.tables_are_made_once(tables).await;
+        let made = self.ids(tables).await;
+        tokio::time::sleep(LATE).await;
+        assert_eq!(self.ids(tables).await, made);
+    }
+
+    async fn put(&self, table: &Arc<Table>) {
+        self.put_all(table, 1, [(1, ints([1]))]).await;
+    }
+
+    /// Puts rows of a partition: their clustering and cells.
+    async fn put_all(
+        &self,
+        table: &Arc<Table>,
+        partition: i32,
+        rows: impl IntoIterator<Item = (i32, Cells)>,
+    ) {
+        let put = |(clustering, cells)| Mutation {
+            operation: Operation::Put {
+                clustering: ints([clustering]),
+                cells,
+                replace: true,
+            },
+            stamp: Some(Stamp(1)),
+            ttl_seconds: None,
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(table),
+            partition: ints([partition]),
+            mutations: rows.into_iter().map(put).collect(),
+        };
+        // A node that hangs is given up within seconds.
+        let options = WriteOptions {
+            timeout: NOTICED,
+            ..WriteOptions::default()
+        };
+        let outcome = self.stores[0].write(write, options).await;
+        assert!(matches!(outcome, Ok(WriteOutcome::Done)), "{outcome:?}");
+    }
+
+    async fn rows(
+        &self,
+        store: &CassandraStore,
+        table: &Arc<Table>,
+        partition: i32,
+        consistency: ConsistencyLevel,
+    ) -> usize {
+        self.read(store, table, partition, consistency).await.rows.len()
+    }
+
+    async fn read(
+        &self,
+        store: &CassandraStore,
+        table: &Arc<Table>,
+        partition: i32,
+        consistency: ConsistencyLevel,
+    ) -> RowsRead {
+        let slice = Slice {
+            table: Arc::clone(table),
+            partition: ints([partition]),
+            from: Bound::start(),
+            to: Bound::end(),
+            direction: ReadDirection::Forward,
+            limit: 2_000,
+        };
+        let options = ReadOptions {
+            consistency: Some(consistency),
+            ..ReadOptions::default()
+        };
+        let snapshot = store.snapshot().unwrap();
+        snapshot.slice(&slice, &options).await.unwrap()
+    }
+
+    /// How many of the decided rows reads of all replicas find.
+    async fn decided_rows(&self) -> usize {
+        let mut rows = 0;
+        for partition in 0..DECIDED {
+            let all = ConsistencyLevel::All;
+            rows += self.rows(&self.stores[0], &self.decided, partition, all).await;
+        }
+        rows
+    }
+
+    async fn empty(&self, table: &Table) -> Result<TableOutcome, recto_store::StoreError> {
+        self.stores[0].empty_table(table).await
+    }
+
+    /// The replicas of a partition in ring order, as Cassandra tells.
+    fn replicas(&self, partition: i32) -> Vec<String> {
+        let key = partition.to_string();
+        let told = self
+            .cluster
+            .node(1)
+            .nodetool(&["getendpoints", KEYSPACE, "decided", &key])
+            .unwrap();
+        let replicas: Vec<String> = told.stdout.split_whitespace().map(str::to_owned).collect();
+        assert_eq!(replicas.len(), 3, "{replicas:?}");
+        replicas
+    }
+
+    /// To which nodes a store sends what decides a partition.
+    async fn coordinators(&self, store: &CassandraStore, partition: i32) -> Vec<String> {
+        let requests = || -> BTreeMap<String, u64> {
+            let nodes = store.metrics().nodes.into_iter();
+            nodes.map(|node| (ip(&node.address), node.requests)).collect()
+        };
+        let before = requests();
+        for new in 0..3 {
+            self.decide(store, partition, new).await;
+            self.rows(store, &self.decided, partition, ConsistencyLevel::LocalSerial)
+                .await;
+        }
+        let after = requests().into_iter();
+        after
+            .filter(|(node, count)| before.get(node).is_none_or(|before| count > before))
+            .map(|(node, _)| node)
+            .collect()
+    }
+
+    /// Waits until both stores send what decides a partition to `node`, and nowhere else.
+    async fn wait_for_coordinator(&self, partition: i32, node: &str) {
+        for store in &self.stores {
+            let start = Instant::now();
+            loop {
+                let coordinators = self.coordinators(store, partition).await;
+                if coordinators == [node] {
+                    break;
+                }
+                assert!(start.elapsed() < NOTICED, "{coordinators:?}, not {node}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+
+    /// Two stores send the conditional writes and serial reads of one partition to one node, as Cassandra's traces have
+    /// it; and of every partition to its first replica.
+    async fn a_partition_has_one_coordinator(&self, replicas: &[Vec<String>]) {
+        for (partition, replicas) in (0..).zip(replicas) {
+            for store in &self.stores {
+                let coordinators = self.coordinators(store, partition).await;
+                assert_eq!(coordinators, replicas[..1], "partition {partition}");
+            }
+        }
+        let mut nodes = self.cluster.nodes().iter();
+        let first = nodes.find(|node| node.address().ip().to_string() == replicas[0][0]);
+        let trace = |probability: &str| {
+            first
+                .unwrap()
+                .nodetool(&["settraceprobability", probability])
+                .unwrap()
+        };
+        trace("1");
+        for store in &self.stores {
+            self.coordinators(store, 0).await;
+        }
+        trace("0");
+        // Of each store three conditional writes, and three serial reads: that node coordinated all of them.
+        let start = Instant::now();
+        while self.traced().await < 12 {
+            assert!(
+                start.elapsed() < TRACED,
+                "{} of 12 are traced",
+                self.traced().await
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// How many requests that Paxos decided were traced by their coordinator.
+    async fn traced(&self) -> usize {
+        let text = "SELECT request, parameters FROM system_traces.sessions";
+        let result = self.session.query_unpaged(text, ()).await.unwrap();
+        let result = result.into_rows_result().unwrap();
+        let rows = result
+            .rows::<(Option<String>, Option<BTreeMap<String, String>>)>()
+            .unwrap();
+        rows.filter(|row| {
+            let (request, parameters) = row.as_ref().unwrap();
+            let is_batch = request.as_ref().is_some_and(|request| request.contains("batch"));
+            let parameters = parameters.as_ref();
+            let level = parameters.and_then(|parameters| parameters.get("consistency_level"));
+            is_batch || level.is_some_and(|level| level == "LOCAL_SERIAL")
+        })
+        .count()
+    }
+
+    /// Rows that were put with nulls lie over deletions, which reads do not cross, in sstables as in memory.
+    async fn deletions_under_live_rows_are_not_crossed(&self) {
+        let null: Cells = [None].into_iter().collect();
+        let rows = (0..COVERED).map(|c| (c, null.clone()));
+        self.put_all(&self.kept, 2, rows).await;
+        for node in self.cluster.nodes() {
+            node.nodetool(&["flush", KEYSPACE]).unwrap();
+        }
+        let all = ConsistencyLevel::All;
+        let read = self.read(&self.stores[0], &self.kept, 2, all).await;
+        let rows = i32::try_from(read.rows.len()).unwrap();
+        assert_eq!((rows, read.tombstones), (COVERED, 0));
+    }
+
+    /// Emptying a table is done by all nodes, or nobody knows, or nothing was done; and is sent once.
+    async fn emptying_needs_every_node(&self) {
+        let requests = || -> u64 {
+            let nodes = self.stores[0].metrics().nodes;
+            nodes.iter().map(|node| node.requests).sum()
+        };
+        // Before the others know that the node is dead, they wait for it.
+        let before = requests();
+        let outcome = self.empty(&self.kept).await.unwrap();
+        assert_eq!(requests(), before + 1);
+        let TableOutcome::Unknown(error) = outcome else {
+            panic!("a node is dead: {outcome:?}");
+        };
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        self.put(&self.kept).await;
+        for number in [1, 2] {
+            let node = self.cluster.node(number);
+            node.wait_until_sees(self.cluster.node(3), false, NOTICED)
+                .unwrap();
+        }
+        let error = self.empty(&self.kept).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert_eq!(error.table(), Some("t"));
+        assert!(error.hint().unwrap().contains("every node"));
+    }
+
+    /// A node that was frozen when it was asked to empty a table does so when it goes on, and what was written
+    /// meanwhile is gone; unless it takes the others for dead when it goes on, and does nothing.
+    async fn an_emptying_comes_late(&self) {
+        for _ in 0..LATE_ATTEMPTS {
+            if self.comes_late().await {
+                return;
+            }
+        }
+        panic!("what was written later is still there");
+    }
+
+    /// What a statement that only `node` is asked to execute answers, to somebody who does not wait for long.
+    async fn sent_to(&self, node: &Node, text: String) -> Result<QueryResult, ExecutionError> {
+        let to_node = NodeIdentifier::NodeAddress(node.address());
+        let mut statement = Statement::new(text);
+        statement.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(to_node, None)));
+        statement.set_request_timeout(Some(IMPATIENT));
+        self.session.query_unpaged(statement, ()).await
+    }
+
+    async fn comes_late(&self) -> bool {
+        let all = ConsistencyLevel::All;
+        let node = self.cluster.node(1);
+        node.pause().unwrap();
+        self.sent_to(node, format!("TRUNCATE TABLE {KEYSPACE}.unkept"))
+            .await
+            .unwrap_err();
+        self.put(&self.unkept).await;
+        node.resume().unwrap();
+        let start = Instant::now();
+        while self.rows(&self.stores[0], &self.unkept, 1, all).await > 0 {
+            if start.elapsed() > LATE {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        true
+    }
+
+    async fn snapshots_of_emptied_tables(&self) {
+        let all = ConsistencyLevel::All;
+        assert_eq!(
+            self.rows(&self.stores[0], &self.kept, 1, all).await,
+            1,
+            "nothing was done, now or later"
+        );
+        self.put(&self.unkept).await;
+        for table in [&self.kept, &self.unkept] {
+            let outcome = self.empty(table).await.unwrap();
+            assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
+            assert_eq!(self.rows(&self.stores[0], table, 1, all).await, 0);
+        }
+        let snapshots = self.cluster.node(1).nodetool(&["listsnapshots"]).unwrap().stdout;
+        assert!(
+            snapshots.contains("-t ") && !snapshots.contains("unkept"),
+            "{snapshots}"
+        );
+    }
+}
+
+fn ip(address: &str) -> String {
+    address.rsplit_once(':').unwrap().0.to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_three_nodes_is_killed_and_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = ClusterOptions::new(Nodes::Three)
+        .setting("auto_snapshot", "true")
+        .setting("truncate_request_timeout", "3s")
+        .setting("batch_size_fail_threshold", "100KiB")
+        .setting("max_mutation_size", "1MiB")
+        .setting("hinted_handoff_enabled", "false");
+    let bench = Bench::new(Cluster::start_with(&options, dir.path()).unwrap()).await;
+    let limits = bench.stores[0].limits();
+    assert_eq!((limits.mutation_bytes, limits.batch_bytes), (1 << 20, 100 << 10));
+
+    let replicas: Vec<Vec<String>> = (0..PARTITIONS).map(|p| bench.replicas(p)).collect();
+    bench.a_partition_has_one_coordinator(&replicas).await;
+    bench.deletions_under_live_rows_are_not_crossed().await;
+    bench.an_emptying_comes_late().await;
+
+    let dies = bench.cluster.node(3).address().ip().to_string();
+    let mut of_partitions = (0..).zip(&replicas);
+    let (partition, replicas) = of_partitions.find(|(_, replicas)| replicas[0] == dies).unwrap();
+    bench.put(&bench.kept).await;
+    let registers = Bench::made_once(["register", "last"]);
+    bench.tables_are_made_once(&registers).await;
+    bench
+        .tables_are_made_once_beside_a_late_one(&Bench::made_once(["late", "later"]))
+        .await;
+    bench.cluster.node(3).kill().unwrap();
+    bench.wait_for_coordinator(partition, &replicas[1]).await;
+    for partition in PARTITIONS..DECIDED {
+        let outcome = bench.decide(&bench.stores[0], partition, 1).await;
+        assert!(matches!(outcome, CasOutcome::Applied), "{outcome:?}");
+    }
+    bench.emptying_needs_every_node().await;
+    bench.no_table_is_made_once_while_a_node_is_away(&registers).await;
+    bench.cluster.node(3).start().unwrap();
+    bench.cluster.wait_until_all_up().unwrap();
+    bench.wait_for_coordinator(partition, &replicas[0]).await;
+    bench
+        .tables_are_made_once(&Bench::made_once(["new", "newest"]))
+        .await;
+    bench.snapshots_of_emptied_tables().await;
+
+    // What conditional writes decided comes back after the table was emptied, once somebody looks.
+    let outcome = bench.empty(&bench.decided).await.unwrap();
+    assert!(matches!(outcome, TableOutcome::Done), "{outcome:?}");
+    assert_eq!(bench.decided_rows().await, 0);
+    for partition in 0..DECIDED {
+        let serial = ConsistencyLevel::LocalSerial;
+        bench
+            .rows(&bench.stores[0], &bench.decided, partition, serial)
+            .await;
+    }
+    assert!(bench.decided_rows().await > 0, "Paxos outlives TRUNCATE");
+}

@@ -1,0 +1,10 @@
+//! The command line: what each command prints and does, on stores in folders, on Cassandra, and through a server.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod cursor_keys;
+mod end_to_end;
+mod http_store;
+mod queues;
+#[path = "../support/mod.rs"]
+mod support;

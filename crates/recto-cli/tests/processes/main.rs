@@ -1,0 +1,17 @@
+//! Servers, workers and clients that run beside each other: the tests wait for them most of their time.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod attaching;
+mod clients;
+mod compared;
+#[cfg(unix)]
+mod queue_work;
+#[cfg(unix)]
+mod queues_shared;
+mod serve;
+mod servers;
+#[path = "../support/mod.rs"]
+mod support;
+#[cfg(all(unix, feature = "opentelemetry"))]
+mod traces;

@@ -1,0 +1,371 @@
+//! Flipped bits in keys: every read is an error that says so or a complete right answer, never silently
+//! fewer rows. In pages that hold no rows: right, an error, or found by a check.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::support::{all, cells, done, key, mutation, open, put, runtime, table, unbounded, write};
+use recto_embedded::EmbeddedStore;
+use recto_model::table::ReadDirection;
+use recto_model::{Bound, Slice, Table};
+use recto_store::{PointRead, ScanPosition, Snapshot, Store, StoreError, StoreErrorKind};
+
+/// Rows of carrier AA have the even numbers below twice this.
+const ROWS: i64 = 1_500;
+const MIDDLE: i64 = ROWS;
+/// Rows of the carriers on either side.
+const NEIGHBOURS: i64 = 5;
+/// The bytes of a key of carrier AA: text, kind byte, number.
+const KEY_BYTES: usize = 13;
+const PAGE_BYTES: usize = 4_096;
+/// What a page of the engine begins with that leads to other pages.
+const BRANCH: u8 = 2;
+
+fn numbers() -> impl DoubleEndedIterator<Item = i64> {
+    (0..ROWS).map(|number| number * 2)
+}
+
+/// A store's file, closed in order: carriers A@ and AB stand around AA in key order.
+fn fresh(path: &Path) -> Vec<u8> {
+    runtime().block_on(async {
+        let store = open(path).unwrap();
+        let table = table();
+        store.create_table(&table).await.unwrap();
+        let name = mutation(
+            recto_store::Operation::PatchStatic {
+                columns: vec![0],
+                cells: cells([b"American"]),
+            },
+            1,
+        );
+        let mut writes = vec![write(&table, "AA", vec![name])];
+        writes.push(write(
+            &table,
+            "AA",
+            numbers().map(|number| put(number, 1)).collect(),
+        ));
+        for carrier in ["A@", "AB"] {
+            let rows = (0..NEIGHBOURS).map(|number| put(number, 1)).collect();
+            writes.push(write(&table, carrier, rows));
+        }
+        done(&store, writes).await;
+    });
+    fs::read(path.join("data.redb")).unwrap()
+}
+
+/// The key of a row of carrier AA as `docs/format.md` draws it; numbers descend.
+fn stored_key(number: i64) -> Vec<u8> {
+    let mut stored = b"AA\0\0\x01".to_vec();
+    stored.extend((number ^ i64::MIN).to_be_bytes().map(|byte| !byte));
+    assert_eq!(stored.len(), KEY_BYTES);
+    stored
+}
+
+fn places(data: &[u8], needle: &[u8]) -> Vec<usize> {
+    (0..=data.len() - needle.len())
+        .filter(|at| data[*at..].starts_with(needle))
+        .collect()
+}
+
+/// An error that tells of damage, or what was read.
+fn told<T>(read: Result<T, StoreError>, context: &str) -> Option<T> {
+    match read {
+        Ok(read) => Some(read),
+        Err(error) => {
+            // The second: the engine stops at a page that is not there.
+            let kinds = [StoreErrorKind::Corrupt, StoreErrorKind::Storage];
+            assert!(kinds.contains(&error.kind()), "{context}: {error}");
+            assert!(error.hint().is_some(), "{context}: {error}");
+            None
+        }
+    }
+}
+
+/// How the reads of one damaged file ended.
+#[derive(Debug, Default, Clone, Copy)]
+struct Tally {
+    right: usize,
+    errors: usize,
+    wrong: usize,
+}
+
+impl Tally {
+    fn count(&mut self, is_right: Option<bool>) {
+        match is_right {
+            None => self.errors += 1,
+            Some(true) => self.right += 1,
+            Some(false) => self.wrong += 1,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.right += other.right;
+        self.errors += other.errors;
+        self.wrong += other.wrong;
+    }
+}
+
+/// Reads a file with its carriers in every way.
+struct Reader {
+    snapshot: Arc<dyn Snapshot>,
+    table: Arc<Table>,
+    tally: Tally,
+}
+
+impl Reader {
+    fn new(store: &EmbeddedStore) -> Result<Self, StoreError> {
+        Ok(Self {
+            snapshot: store.snapshot()?,
+            table: table(),
+            tally: Tally::default(),
+        })
+    }
+
+    async fn slice(
+        &mut self,
+        from: Bound,
+        to: Bound,
+        direction: ReadDirection,
+        limit: u32,
+        expected: &[i64],
+    ) {
+        let context = format!("{from:?} to {to:?} {direction:?} {limit}");
+        let slice = Slice {
+            from,
+            to,
+            limit,
+            ..all(&self.table, "AA", direction)
+        };
+        let read = told(self.snapshot.slice(&slice, &unbounded()).await, &context);
+        let shown = &expected[..expected.len().min(limit as usize)];
+        let is_right = read.map(|read| {
+            let found: Vec<i64> = read
+                .rows
+                .iter()
+                .map(|row| i64::from_be_bytes(row.get(1).unwrap().try_into().unwrap()))
+                .collect();
+            let statics = read.rows.iter().all(|row| row.get(2) == Some(b"American"));
+            found == shown && statics && read.exhausted == (expected.len() < limit as usize)
+        });
+        self.tally.count(is_right);
+    }
+
+    async fn slices(&mut self, around: &[i64]) {
+        use ReadDirection::{Backward, Forward};
+        let descending: Vec<i64> = numbers().rev().collect();
+        let ascending: Vec<i64> = numbers().collect();
+        let limits = [1, 20, 1_900];
+        for limit in limits {
+            for (direction, rows) in [(Forward, &descending), (Backward, &ascending)] {
+                self.slice(Bound::start(), Bound::end(), direction, limit, rows)
+                    .await;
+            }
+            for edge in around {
+                for after in [false, true] {
+                    let bound = || {
+                        if after {
+                            Bound::After(key(*edge))
+                        } else {
+                            Bound::Before(key(*edge))
+                        }
+                    };
+                    // In clustering order: larger numbers come first.
+                    let is_before = |number: &i64| if after { number >= edge } else { number > edge };
+                    let part = |rows: &[i64], before: bool| -> Vec<i64> {
+                        rows.iter()
+                            .copied()
+                            .filter(|number| is_before(number) == before)
+                            .collect()
+                    };
+                    for (direction, rows) in [(Forward, &descending), (Backward, &ascending)] {
+                        let (first, second) = (part(rows, true), part(rows, false));
+                        self.slice(bound(), Bound::end(), direction, limit, &second).await;
+                        self.slice(Bound::start(), bound(), direction, limit, &first)
+                            .await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn points(&mut self, around: &[i64]) {
+        for number in around {
+            let point = PointRead {
+                table: Arc::clone(&self.table),
+                partition: cells([b"AA"]),
+                clustering: key(*number),
+            };
+            let read = told(self.snapshot.get(&point, &unbounded()).await, "a point");
+            let is_there = number % 2 == 0 && (0..ROWS * 2).contains(number);
+            self.tally
+                .count(read.map(|read| read.rows.len() == usize::from(is_there)));
+        }
+        let statics = self
+            .snapshot
+            .get_statics(&self.table, &cells([b"AA"]), &unbounded())
+            .await;
+        let statics = told(statics, "statics");
+        self.tally.count(statics.map(|read| read.rows.len() == 1));
+    }
+
+    async fn scans(&mut self) {
+        for pieces in [1, 4] {
+            let scanned = told(self.scan(pieces).await, "a scan");
+            let expected = ROWS + 2 * NEIGHBOURS;
+            self.tally.count(scanned.map(|count| count == expected));
+        }
+    }
+
+    async fn scan(&self, pieces: u32) -> Result<i64, StoreError> {
+        let mut count = 0;
+        for range in self.snapshot.token_ranges(&self.table, pieces).await? {
+            let mut after: Option<ScanPosition> = None;
+            loop {
+                let snapshot = &self.snapshot;
+                let read = snapshot
+                    .scan(&self.table, &range, after.as_ref(), 100, &unbounded())
+                    .await?;
+                count += i64::try_from(read.rows.len()).unwrap();
+                match read.next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// Reads the file in every way, with edges near `around`.
+async fn read_all(store: &EmbeddedStore, around: &[i64]) -> Tally {
+    let Some(mut reader) = told(Reader::new(store), "a snapshot") else {
+        return Tally {
+            errors: 1,
+            ..Tally::default()
+        };
+    };
+    reader.slices(around).await;
+    reader.points(around).await;
+    reader.scans().await;
+    reader.tally
+}
+
+/// Opens the damaged file and reads it; also says whether a check finds the damage.
+fn inspect(path: &Path, data: &[u8], around: &[i64]) -> (Tally, bool) {
+    fs::write(path.join("data.redb"), data).unwrap();
+    runtime().block_on(async {
+        let Some(store) = told(open(path), "opening") else {
+            return (
+                Tally {
+                    errors: 1,
+                    ..Tally::default()
+                },
+                true,
+            );
+        };
+        let tally = read_all(&store, around).await;
+        let is_found = match told(store.check(|_| ()).await, "a check") {
+            Some(report) => !report.is_sound(),
+            None => true,
+        };
+        (tally, is_found)
+    })
+}
+
+/// The variable that holds by how much to multiply what is tried.
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+
+/// Of what could be tried, every how many-th is: all in a long run.
+fn step(usual: usize) -> usize {
+    let scale = std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap());
+    (usual / scale).max(1)
+}
+
+/// Every bit of the key of a row in the middle; some of its neighbour, of the first, the last and the static row.
+#[test]
+fn every_bit_of_a_key_is_told_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let data = fresh(&path);
+    let around = [
+        -1,
+        0,
+        MIDDLE - 2,
+        MIDDLE - 1,
+        MIDDLE,
+        MIDDLE + 1,
+        MIDDLE + 40,
+        2 * ROWS - 2,
+        2 * ROWS,
+    ];
+    let (sound, is_found) = inspect(&path, &data, &around);
+    assert!(
+        sound.wrong == 0 && sound.errors == 0 && !is_found,
+        "the file is not damaged yet: {sound:?}"
+    );
+    let mut statics = stored_key(0);
+    statics.truncate(4);
+    statics.push(0);
+    let others = [MIDDLE - 2, 0, 2 * ROWS - 2].map(stored_key);
+    let mut total = Tally::default();
+    for (needle, step) in others
+        .iter()
+        .chain([&statics])
+        .map(|needle| (needle, step(26)))
+        .chain([(&stored_key(MIDDLE), 1)])
+    {
+        let found = places(&data, needle);
+        assert!(!found.is_empty());
+        for at in found {
+            for bit in (0..needle.len() * 8).step_by(step) {
+                let mut damaged = data.clone();
+                damaged[at + bit / 8] ^= 1 << (bit % 8);
+                let (tally, is_found) = inspect(&path, &damaged, &around);
+                assert_eq!(tally.wrong, 0, "byte {at}, bit {bit}: {tally:?}");
+                assert!(
+                    is_found || tally.errors == 0,
+                    "byte {at}, bit {bit}: the check missed it"
+                );
+                total.add(tally);
+            }
+        }
+    }
+    println!("{total:?}");
+    assert!(total.errors > 1_000, "hardly any read met the damage: {total:?}");
+}
+
+/// Pages that lead to others hold keys and page numbers, which the engine does not check when it reads. An edge in
+/// the wrong place is noticed; a page taken for another is found by the check.
+#[test]
+fn damaged_branches_are_noticed_or_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    let data = fresh(&path);
+    let around = [0, MIDDLE, 2 * ROWS];
+    let branches: Vec<usize> = (0..data.len())
+        .step_by(PAGE_BYTES)
+        .filter(|at| {
+            data[*at] == BRANCH
+                && data[*at + 2] != 0
+                && places(&data[*at..*at + 64.min(data.len() - at)], b"redb").is_empty()
+        })
+        .collect();
+    assert!(!branches.is_empty());
+    let (mut total, mut silent) = (Tally::default(), 0);
+    for at in branches {
+        // Header, counts, checksums, page numbers, key ends and keys lie in the first bytes.
+        for byte in (0..1_300).step_by(step(41)) {
+            let mut damaged = data.clone();
+            damaged[at + byte] ^= 1 << (byte % 8);
+            let (tally, is_found) = inspect(&path, &damaged, &around);
+            assert!(
+                is_found || tally.wrong == 0,
+                "page {at}, byte {byte}: {tally:?}, and no check finds it"
+            );
+            silent += usize::from(tally.wrong > 0);
+            total.add(tally);
+        }
+    }
+    println!("{total:?}; in {silent} files a read was wrong, and the check found each");
+}

@@ -1,0 +1,13 @@
+//! The store in files of its own: all that a store does, and that it survives kills, failing disks and damage.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod conformance;
+mod counts;
+mod crash;
+mod damage;
+mod damaged_keys;
+mod directory;
+mod faults;
+mod operations;
+mod support;

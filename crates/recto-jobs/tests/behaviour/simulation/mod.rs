@@ -1,0 +1,103 @@
+//! The product's own engine in virtual time: several processes that send and receive, whose clocks are apart, some of which
+//! crash, on one store without transactions that loses, delays and repeats requests, all drawn from a seed. When all is over each
+//! message that was confirmed is done with, none was received after its acknowledgement was durable, none under one
+//! deduplication id twice, and all segments but those that are open are gone.
+//!
+//! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
+
+mod clock;
+mod history;
+mod process;
+mod world;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Builder;
+
+use world::{Broken, run};
+
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+/// How many seeds are run, unless it is said otherwise.
+const SEEDS: u64 = 250;
+/// With how many of them it is noticed at the latest that a promise is broken.
+const MAX_SEEDS_TO_NOTICE: u64 = 100;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {text}")),
+    )
+}
+
+fn in_virtual_time(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(run(seed, broken))
+}
+
+#[test]
+fn each_confirmed_message_is_done_with_when_all_is_over() {
+    let seeds = match number(SEED_VARIABLE) {
+        Some(seed) => seed..seed + 1,
+        None => 0..SEEDS * number(SCALE_VARIABLE).unwrap_or(1),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(seeds.start);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let seed = next.fetch_add(1, Ordering::Relaxed)
+                    && seeds.contains(&seed)
+                {
+                    if let Err(wrong) = in_virtual_time(seed, None) {
+                        panic!("seed {seed}: {wrong}\n{SEED_VARIABLE}={seed} runs it again");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for seed in 0..5 {
+        assert_eq!(in_virtual_time(seed, None), in_virtual_time(seed, None));
+    }
+}
+
+/// The simulation says what is wrong if a promise is broken that the protocol builds on.
+fn notices(broken: Broken, says: &str) {
+    for seed in 0..MAX_SEEDS_TO_NOTICE {
+        if let Err(wrong) = in_virtual_time(seed, Some(broken))
+            && wrong.contains(says)
+        {
+            println!("{broken:?} with seed {seed}: {wrong}");
+            return;
+        }
+    }
+    panic!("{broken:?} is not noticed with {MAX_SEEDS_TO_NOTICE} seeds");
+}
+
+#[test]
+fn conditions_that_are_not_looked_at_are_noticed() {
+    notices(Broken::Conditions, "");
+}
+
+#[test]
+fn acknowledgements_that_are_not_written_are_noticed() {
+    notices(Broken::States, "after its acknowledgement");
+}
+
+#[test]
+fn bodies_that_are_not_written_are_noticed() {
+    notices(Broken::Bodies, "");
+}
+
+#[test]
+fn tables_that_are_emptied_twice_are_noticed() {
+    notices(Broken::Emptying, "");
+}

@@ -1,0 +1,236 @@
+//! Processes on a real Cassandra that are killed, or stand still for longer than a lease, at each step of the protocol, by name:
+//! before its call to the store, or when that was done and nobody has heard of it. Others go on; nothing is lost, nothing comes again
+//! that was done with, and all comes to rest.
+//!
+//! Of each step one side is drawn, the same by `RECTO_TEST_SEED=…`; with `RECTO_TEST_SCALE=2` and more both are.
+
+mod clock;
+#[path = "../../common/cut.rs"]
+mod cut;
+#[path = "../../common/moved_on.rs"]
+mod moved_on;
+mod others;
+mod point;
+mod process;
+
+use std::io::Write as _;
+use std::process::Child;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use recto_jobs::Queues;
+use recto_model::Environment;
+use recto_queue::StoreOptions;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{children, keyspace};
+use cut::{Point, REACHED, Side};
+use others::Known;
+use point::{Does, POINTS};
+
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+/// Scenarios that are played side by side, each kind in keyspaces of its own.
+const LANES: usize = 3;
+/// How long a process may take until it comes to its point, and says that it is over.
+const HEARD: Duration = Duration::from_secs(60);
+/// As far as clocks may be apart, and some more.
+const MARGIN: Duration = Duration::from_secs(8);
+/// So much earlier such clocks began to go faster by which whoever was emptying a table has given up.
+const LATER_MICROS: i64 = 400_000_000;
+/// As short as they may be, by clocks that go fast.
+const SHORT: StoreOptions = StoreOptions {
+    slice_seconds: 10,
+    margin_seconds: 3,
+    tables: 4,
+    units: 4,
+};
+
+/// How a process is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Killed,
+    Paused,
+}
+
+/// What is played.
+#[derive(Debug, Clone, Copy)]
+struct Scenario {
+    point: Point,
+    side: Side,
+    cut: Cut,
+}
+
+#[test]
+#[ignore = "child: started by who_sends_and_works_is_cut_off and who_keeps_the_ring_is_cut_off"]
+fn process_that_is_cut_off() {
+    process::run();
+}
+
+#[test]
+fn who_sends_and_works_is_cut_off() {
+    play_all(|does| does != Does::Keep);
+}
+
+#[test]
+fn who_keeps_the_ring_is_cut_off() {
+    play_all(|does| does == Does::Keep);
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap())
+}
+
+/// Each step with each cut; of its sides one, or both.
+fn scenarios(is_played: fn(Does) -> bool) -> Vec<Scenario> {
+    let drawn = || u64::from_be_bytes(Environment::system().random());
+    let seed = number(SEED_VARIABLE).unwrap_or_else(drawn);
+    println!("{SEED_VARIABLE}={seed}");
+    let is_whole = number(SCALE_VARIABLE).is_some_and(|scale| scale > 1);
+    let mut scenarios = Vec::new();
+    for (number, point) in POINTS.into_iter().enumerate() {
+        for (cut_number, cut) in [Cut::Killed, Cut::Paused].into_iter().enumerate() {
+            for (side_number, side) in [Side::Before, Side::After].into_iter().enumerate() {
+                let bit = seed.rotate_right((2 * number + cut_number) as u32) & 1;
+                if is_played(point.does) && (is_whole || bit == side_number as u64) {
+                    scenarios.push(Scenario { point, side, cut });
+                }
+            }
+        }
+    }
+    scenarios
+}
+
+fn play_all(is_played: fn(Does) -> bool) {
+    let scenarios = Mutex::new(scenarios(is_played).into_iter().enumerate());
+    std::thread::scope(|scope| {
+        for _ in 0..LANES {
+            scope.spawn(|| {
+                let mut lane = Lane::new();
+                loop {
+                    let next = scenarios.lock().unwrap().next();
+                    let Some((number, scenario)) = next else { break };
+                    println!(
+                        "{number} {}: {:?} {:?}",
+                        scenario.point.name, scenario.cut, scenario.side
+                    );
+                    lane.play(number, scenario);
+                }
+                lane.ends();
+            });
+        }
+    });
+}
+
+/// Scenarios that are played one after the other, in a keyspace of theirs.
+struct Lane {
+    keyspace: String,
+    from_micros: i64,
+    runtime: Runtime,
+}
+
+impl Lane {
+    fn new() -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let keyspace = runtime.block_on(keyspace::made());
+        Self {
+            keyspace,
+            from_micros: Environment::system().now_micros(),
+            runtime,
+        }
+    }
+
+    async fn open(&self) -> Queues {
+        let store = keyspace::store(&self.keyspace, Environment::system()).await;
+        process::open(store, clock::environment(self.from_micros)).await
+    }
+
+    /// Slices are short where the ring is what matters.
+    async fn with_short_slices(&self) {
+        self.open().await.configure(SHORT).await.unwrap();
+    }
+
+    fn spawn(&self, name: &str, scenario: Scenario) -> (Child, Receiver<String>) {
+        let (lines, heard) = channel();
+        let variables = [
+            (process::KEYSPACE, self.keyspace.clone()),
+            (process::CLOCK, self.from_micros.to_string()),
+            (process::QUEUE, name.to_owned()),
+            (process::POINT, scenario.point.name.to_owned()),
+            (process::SIDE, format!("{:?}", scenario.side)),
+        ];
+        (
+            children::spawn(children::path_of(process_that_is_cut_off), &variables, &lines),
+            heard,
+        )
+    }
+
+    fn play(&mut self, number: usize, scenario: Scenario) {
+        let does = scenario.point.does;
+        if does == Does::Keep {
+            self.runtime.block_on(self.with_short_slices());
+        }
+        let name = format!("q{number}");
+        let (mut child, heard) = self.spawn(&name, scenario);
+        let mut known = Known::default();
+        hear_until(REACHED, &heard, &mut known);
+        if scenario.cut == Cut::Killed {
+            children::kill(&mut child);
+        }
+        if does == Does::Ack && scenario.side == Side::Before {
+            known.acks_nothing();
+        }
+        let queues = self.runtime.block_on(self.open());
+        let own = self.runtime.block_on(process::queues(&queues, &name, does));
+        self.runtime.block_on(async {
+            known.send(own.last().unwrap(), &name, 2).await;
+            known.drain(&own).await;
+        });
+        if scenario.cut == Cut::Paused {
+            std::thread::sleep(clock::in_truth(process::VISIBILITY + MARGIN));
+            child.stdin.as_mut().unwrap().write_all(b"go on\n").unwrap();
+            hear_until(process::OVER, &heard, &mut known);
+            assert!(known.begun_late().is_empty(), "{known:?}");
+        }
+        self.runtime.block_on(async {
+            known.send(own.last().unwrap(), &name, 2).await;
+            known.drain(&own).await;
+            others::come_to_rest(&own).await;
+        });
+        if does == Does::Keep {
+            self.ring_recovers();
+        }
+        if scenario.cut == Cut::Paused {
+            children::kill(&mut child);
+        }
+    }
+
+    /// As somebody sees it who comes much later, and all who come then.
+    fn ring_recovers(&mut self) {
+        self.from_micros -= LATER_MICROS;
+        self.runtime
+            .block_on(async { others::ring_goes_on(&self.open().await).await });
+    }
+
+    fn ends(mut self) {
+        self.runtime.block_on(self.with_short_slices());
+        self.ring_recovers();
+    }
+}
+
+fn hear_until(word: &str, heard: &Receiver<String>, known: &mut Known) {
+    loop {
+        let line = heard
+            .recv_timeout(HEARD)
+            .unwrap_or_else(|_| panic!("it never said {word}: {known:?}"));
+        if line == word {
+            return;
+        }
+        known.hear(&line);
+    }
+}

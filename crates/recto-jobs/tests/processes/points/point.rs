@@ -1,0 +1,111 @@
+//! The points at which a process is cut off, each by the calls to the store that lead there.
+
+use recto_model::Slice;
+use recto_queue::{Phase, Version, stored};
+use recto_store::{Cas, Operation, PartitionWrite};
+
+use super::cut::{Point, point};
+
+/// A call that changes something, by what it changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Bodies,
+    Head,
+    Log,
+    State,
+    /// The ring, so that a slice ends.
+    Roll,
+    /// The ring, so that a table is taken to be emptied.
+    Take,
+    /// The ring, in another way.
+    Ring,
+    /// A table is emptied.
+    Empty,
+    /// Something else.
+    Other,
+}
+
+/// What the process does that is cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Does {
+    Send,
+    Claim,
+    Ack,
+    /// Sends one message more than a segment has.
+    Seal,
+    /// Is done with the last message of a segment that is sealed.
+    Release,
+    /// Gives a message back that was received as often as it may be.
+    Move,
+    /// Keeps the ring.
+    Keep,
+}
+
+/// All of them.
+pub(crate) const POINTS: [Point; 20] = [
+    point("send-bodies", Does::Send, &[Call::Bodies]),
+    point("send-append", Does::Send, &[Call::Log]),
+    point("claim", Does::Claim, &[Call::State]),
+    point("ack", Does::Ack, &[Call::State]),
+    point("seal-log", Does::Seal, &[Call::Log]),
+    point("seal-head", Does::Seal, &[Call::Log, Call::Head]),
+    point("release", Does::Release, &[Call::State, Call::Head]),
+    point("move-mark", Does::Move, &[Call::State]),
+    point("move-bodies", Does::Move, &[Call::State, Call::Bodies]),
+    point("move-append", Does::Move, &[Call::State, Call::Log]),
+    point("move-resolve", Does::Move, &[Call::State, Call::Log, Call::State]),
+    point("roll", Does::Keep, &[Call::Roll]),
+    point("fence-head", Does::Keep, &[Call::Roll, Call::Head]),
+    point("fence-log", Does::Keep, &[Call::Roll, Call::Log]),
+    point("fence-ring", Does::Keep, &[Call::Roll, Call::Log, Call::Ring]),
+    point("rehome-bodies", Does::Keep, &[Call::Bodies]),
+    point("rehome-head", Does::Keep, &[Call::Bodies, Call::Head]),
+    point("emptying-take", Does::Keep, &[Call::Take]),
+    point("emptying-send", Does::Keep, &[Call::Empty]),
+    point("emptying-say", Does::Keep, &[Call::Empty, Call::Ring]),
+];
+
+impl Call {
+    /// A plain write.
+    pub(crate) fn write(write: &PartitionWrite) -> Self {
+        if write.table.name().starts_with("recto_queue_body_") {
+            Self::Bodies
+        } else {
+            Self::Other
+        }
+    }
+
+    /// A read changes nothing.
+    pub(crate) fn read(_: &Slice) -> Self {
+        Self::Other
+    }
+
+    /// A conditional write.
+    pub(crate) fn cas(cas: &Cas) -> Self {
+        match cas.table.name() {
+            "recto_queue_shard" => Self::Head,
+            "recto_queue_log" => Self::Log,
+            "recto_queue_state" => Self::State,
+            "recto_queue" if cas.partition.iter().eq([Some(&b"ring"[..])]) => Self::ring(cas),
+            _ => Self::Other,
+        }
+    }
+
+    /// What becomes of the ring.
+    fn ring(cas: &Cas) -> Self {
+        let Operation::PatchStatic { cells, .. } = &cas.mutations[0].operation else {
+            return Self::Ring;
+        };
+        let cells: Vec<&[u8]> = cells.iter().flatten().collect();
+        let version = Version::from_be_bytes(cells[0].try_into().unwrap());
+        let ring = stored::decode_ring(version, cells[1]).unwrap();
+        let has = |is: fn(&Phase) -> bool| ring.tables().values().any(is);
+        if has(|phase| matches!(phase, Phase::Closing { .. })) {
+            Self::Roll
+        } else if has(|phase| matches!(phase, Phase::Emptying { .. })) {
+            Self::Take
+        } else {
+            Self::Ring
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! "If the second deletion fails": whoever suspends or unsuspends dies at each of the calls that this takes, before it is
+//! done, after, or while what is beside it is done. Who comes after makes the list what the records say.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use recto::store::Store;
+use recto::{Change, ErrorKind, OpenOptions, Recto};
+
+use super::sorted::user;
+use super::suspensions::{ACTIVE, SUSPENDED, by_status, suspension, suspensions};
+use crate::common::clocks::{Clocks, sweep_at_once};
+use crate::common::exact::assert_views_are_exact;
+use crate::common::killing::{Cut, Killing};
+use crate::common::subject::words_of;
+use crate::common::{Fresh, stores};
+
+/// More than any of the changes takes.
+const MOST_CALLS: u32 = 8;
+/// How long what is beside a call may take that is never done.
+const BESIDE: Duration = Duration::from_millis(300);
+/// How many die side by side.
+const AT_ONCE: usize = 8;
+/// A user who is nobody.
+const NOBODY: u32 = 9_999;
+
+/// What is done to a user, and by whom it was done when they are gone.
+#[derive(Debug, Clone, Copy)]
+enum Doing {
+    Suspend,
+    Unsuspend,
+    /// Out of one list and into another.
+    Move,
+}
+
+/// A process that is to die.
+#[derive(Debug, Clone, Copy)]
+struct Life {
+    doing: Doing,
+    cut: Cut,
+    calls: u32,
+    number: u32,
+}
+
+/// What became of a change whose process is gone.
+#[derive(Debug)]
+struct Gone {
+    life: Life,
+    acknowledged: bool,
+}
+
+impl Life {
+    fn all() -> Vec<Self> {
+        let mut lives = Vec::new();
+        for doing in [Doing::Suspend, Doing::Unsuspend, Doing::Move] {
+            for cut in [Cut::Before, Cut::After, Cut::Beside] {
+                for calls in 0..MOST_CALLS {
+                    let number = lives.len() as u32;
+                    lives.push(Self {
+                        doing,
+                        cut,
+                        calls,
+                        number,
+                    });
+                }
+            }
+        }
+        lives
+    }
+
+    /// The status that the user has before and afterwards.
+    fn statuses(self) -> [Option<&'static str>; 2] {
+        match self.doing {
+            Doing::Suspend => [None, Some(SUSPENDED)],
+            Doing::Unsuspend => [Some(SUSPENDED), None],
+            Doing::Move => [Some(ACTIVE), Some(SUSPENDED)],
+        }
+    }
+
+    fn change(self, recto: &Recto) -> Change {
+        let all = suspensions(recto);
+        match self.doing {
+            Doing::Suspend => all.insert(&suspension(recto, SUSPENDED, self.day(), self.number)),
+            Doing::Unsuspend => all.delete((user(self.number),)),
+            Doing::Move => all.update((user(self.number),)).set("status", SUSPENDED).into(),
+        }
+    }
+
+    fn day(self) -> u32 {
+        1 + self.number % 28
+    }
+
+    /// Changes the user, and dies on the way, unless there is no such call.
+    async fn run(self, store: &Arc<dyn Store>) -> Option<Gone> {
+        let killing = Killing::new(store, self.cut, |table| table != "recto_writers");
+        let recto = Recto::with_store(Arc::clone(&killing) as Arc<dyn Store>, OpenOptions::new())
+            .await
+            .unwrap();
+        // By its first change a process registers.
+        let nobody = suspensions(&recto).update((user(NOBODY),)).set("reason", "none");
+        assert_eq!(nobody.await.unwrap_err().kind(), ErrorKind::NotFound);
+        killing.arm(self.calls.into());
+        let mut change = std::pin::pin!(self.change(&recto).into_future());
+        let acknowledged = tokio::select! {
+            changed = &mut change => changed.is_ok(),
+            () = killing.killed() => false,
+        };
+        if acknowledged {
+            // The mark, for which nobody waits, may be the last.
+            tokio::time::timeout(BESIDE, killing.killed()).await.ok()?;
+        }
+        if self.cut == Cut::Beside {
+            tokio::time::sleep(BESIDE).await;
+        }
+        killing.kill();
+        Some(Gone {
+            life: self,
+            acknowledged,
+        })
+    }
+}
+
+/// On a store of its own: nobody else is there who could be taken for dead.
+pub(crate) async fn dying_between_the_tables(recto: Recto) {
+    let recto = Fresh::new(stores::kind_of(&recto)).open().await;
+    recto.apply(&stores::parse(super::SCHEMA)).await.unwrap();
+    dying_in(recto).await;
+}
+
+pub(crate) async fn dying_in(recto: Recto) {
+    let store = Arc::clone(recto.store());
+    let clocks = Clocks::default();
+    let options = OpenOptions::new().environment(clocks.environment());
+    let survivor = Recto::with_store(Arc::clone(&store), options).await.unwrap();
+    for life in Life::all() {
+        if let [Some(status), _] = life.statuses() {
+            let before = suspension(&survivor, status, life.day(), life.number);
+            suspensions(&survivor).insert(&before).await.unwrap();
+        }
+    }
+    let lives = stream::iter(Life::all()).map(|life| life.run(&store));
+    let gone: Vec<Option<Gone>> = lives.buffer_unordered(AT_ONCE).collect().await;
+    let gone: Vec<Gone> = gone.into_iter().flatten().collect();
+    println!("{} processes died", gone.len());
+
+    let (recorded, listed) = (records(&survivor).await, list(&survivor).await);
+    assert!(
+        listed.is_subset(&recorded),
+        "shown, and not so: {:?}",
+        &listed - &recorded
+    );
+    if store.limits().transactions {
+        assert_eq!(listed, recorded, "all of it or nothing");
+    } else {
+        assert_ne!(listed, recorded, "nobody died between the tables");
+        let swept = sweep_at_once(&survivor, &clocks).await;
+        assert!(swept.waiting >= gone.len(), "{swept:?}");
+    }
+    let (recorded, listed) = (records(&survivor).await, list(&survivor).await);
+    assert_eq!(listed, recorded);
+    assert_views_are_exact(&survivor, "suspensions").await;
+    for Gone { life, acknowledged } in &gone {
+        let found = suspensions(&survivor).get((user(life.number),)).await.unwrap();
+        let status = found.map(|found| words_of(&[found], &["status"]));
+        let [before, after] = life.statuses().map(|status| status.map(str::to_owned));
+        assert!(
+            status == after || (status == before && !acknowledged),
+            "{life:?}: {status:?}"
+        );
+    }
+    let applied = gone.iter().filter(|gone| gone.acknowledged).count();
+    assert!(applied < gone.len(), "nobody died before the answer");
+}
+
+/// Who is suspended by the records.
+async fn records(recto: &Recto) -> BTreeSet<String> {
+    let mut suspended = BTreeSet::new();
+    for life in Life::all() {
+        let found = suspensions(recto).get((user(life.number),)).await.unwrap();
+        let found = found.filter(|found| words_of(std::slice::from_ref(found), &["status"]) == SUSPENDED);
+        suspended.extend(found.map(|found| words_of(&[found], &["user_id"])));
+    }
+    suspended
+}
+
+/// Who is suspended by the list, newest first, in pages.
+async fn list(recto: &Recto) -> BTreeSet<String> {
+    let mut query = by_status(recto, SUSPENDED).first(7);
+    let (mut users, mut days) = (BTreeSet::new(), Vec::new());
+    loop {
+        let page = query.clone().await.unwrap();
+        for record in page.items() {
+            days.push(words_of(std::slice::from_ref(record), &["occurred_on"]));
+            let is_new = users.insert(words_of(std::slice::from_ref(record), &["user_id"]));
+            assert!(is_new, "nobody is there twice");
+        }
+        let Some(next) = page.next_cursor() else { break };
+        query = query.page_token(next);
+    }
+    assert!(
+        days.is_sorted_by(|one, other| one >= other),
+        "newest first: {days:?}"
+    );
+    users
+}

@@ -1,0 +1,285 @@
+//! What is kept for a time only: late records are refused, old buckets go as a whole, and nobody who reads meanwhile sees a part of one.
+
+use std::collections::BTreeMap;
+
+use futures::future::{Either, join, select};
+use recto::session::{LoadRequest, MendRequest, Session, VerifyRequest};
+use recto::{
+    Collection, Cursor, DynamicRecord, Environment, LocalSession, OpenOptions, PageQuery, Recto, StoreAddress,
+};
+use recto_cassandra::CassandraConfig;
+use recto_cassandra::testing::PlainCql;
+use serde_json::json;
+
+use super::listing::{both_ways, forwards, ids};
+use crate::common::clocks::Standing;
+use crate::common::stores::{Kind, kind_of, parse};
+use crate::common::{Fresh, key_of};
+
+const SCHEMA: &str = r#"
+[collection.newest]
+fields = { stream = "text", at = "timestamp", id = "int" }
+key = ["stream", "at", "id"]
+partition = ["stream"]
+order = ["-at"]
+writes = "append"
+bucket = { time = "at", width = "1 day", keep = "8 days" }
+
+[collection.oldest]
+fields = { at = "timestamp", id = "int" }
+key = ["at", "id"]
+partition = []
+order = ["at"]
+writes = "overwrite"
+bucket = { time = "at", width = "1 day", keep = "8 days" }
+
+[collection.sized]
+fields = { at = "timestamp", id = "int" }
+key = ["at", "id"]
+partition = []
+order = ["-at"]
+writes = "append"
+bucket = { target = "64KiB", keep = "8 days" }
+"#;
+
+const HOUR_MS: i64 = 3_600_000;
+const DAY_MS: i64 = 24 * HOUR_MS;
+/// 2024-02-20T00:00:00Z, so that days go over the leap day.
+const START_MS: i64 = 1_708_387_200_000;
+const DAYS: i64 = 12;
+/// The first day that is kept on the last one.
+const FIRST: i64 = 3;
+const EACH_DAY: i64 = 24;
+
+struct Kept {
+    recto: Recto,
+    clock: Standing,
+    fresh: Fresh,
+}
+
+impl Kept {
+    async fn new(recto: &Recto) -> Self {
+        let fresh = Fresh::new(kind_of(recto));
+        let clock = Standing::at(START_MS);
+        let options = OpenOptions::new().environment(clock.environment());
+        let recto = fresh.open_with(options).await;
+        recto.apply(&parse(SCHEMA)).await.unwrap();
+        Self { recto, clock, fresh }
+    }
+
+    fn at(&self, day: i64) {
+        self.clock.put(START_MS + day * DAY_MS);
+    }
+
+    fn of(&self, name: &str) -> Collection<DynamicRecord> {
+        self.recto.dynamic(name).unwrap()
+    }
+
+    fn query(&self, name: &str) -> PageQuery<DynamicRecord> {
+        let query = self.of(name).query();
+        match name {
+            "newest" => query.filter(r#"stream = "a""#),
+            _ => query,
+        }
+    }
+
+    /// The hours of all rows, by days, in one page.
+    async fn by_days(&self, name: &str) -> BTreeMap<i64, i64> {
+        let page = self.query(name).first(1_000).await.unwrap();
+        let mut days = BTreeMap::new();
+        for hour in hours(ids(&page)) {
+            *days.entry(hour / EACH_DAY).or_default() += 1;
+        }
+        days
+    }
+
+    /// The same in many pages.
+    async fn in_pages(&self, name: &str) -> Vec<i64> {
+        let mut found = hours(forwards(&self.query(name), 10).await);
+        found.sort_unstable();
+        found
+    }
+
+    /// Cursors within a bucket of the first days and at the end of one, while these are there.
+    async fn cursors(&self, name: &str) -> Vec<Cursor> {
+        let page = self.query(name).first(1_000).await.unwrap();
+        let hours = hours(ids(&page));
+        let cursor = |of: i64| page.cursor(hours.iter().position(|hour| *hour == of).unwrap());
+        [EACH_DAY / 2, FIRST * EACH_DAY - 1].map(cursor).into()
+    }
+
+    /// A cursor into a bucket that was dropped stands where it stood: there is nothing on one side of it, and on the other all that is kept.
+    async fn goes_on_from(&self, name: &str, cursor: &Cursor) {
+        let (query, most) = (self.query(name), 30);
+        let after = query.clone().after(cursor.clone()).first(most).await.unwrap();
+        let before = query.clone().before(cursor.clone()).last(most).await.unwrap();
+        let (mut kept, none) = match name {
+            "oldest" => (hours(ids(&after)), hours(ids(&before))),
+            _ => (hours(ids(&before)), hours(ids(&after))),
+        };
+        kept.sort_unstable();
+        let first = FIRST * EACH_DAY;
+        assert_eq!(
+            kept,
+            (first..first + i64::from(most)).collect::<Vec<_>>(),
+            "{name}"
+        );
+        assert!(none.is_empty(), "{name}: {none:?}");
+    }
+}
+
+fn record(of: &Collection<DynamicRecord>, hour: i64) -> DynamicRecord {
+    let definition = of.definition();
+    let mut json = json!({ "at": time(hour), "id": hour });
+    if definition.name == "newest" {
+        json["stream"] = json!("a");
+    }
+    DynamicRecord::from_json(definition, json.as_object().unwrap()).unwrap()
+}
+
+fn time(hour: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(START_MS + hour * HOUR_MS);
+    at.unwrap().to_string()
+}
+
+fn hours(ids: Vec<i32>) -> Vec<i64> {
+    ids.into_iter().map(i64::from).collect()
+}
+
+pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
+    let kept = Kept::new(&recto).await;
+    let mut cursors = Vec::new();
+    for day in 0..DAYS {
+        kept.at(day);
+        if day == FIRST {
+            cursors = vec![
+                ("newest", kept.cursors("newest").await),
+                ("oldest", kept.cursors("oldest").await),
+            ];
+        }
+        for name in ["newest", "oldest", "sized"] {
+            let of = kept.of(name);
+            let some: Vec<_> = (0..EACH_DAY)
+                .map(|hour| record(&of, day * EACH_DAY + hour))
+                .collect();
+            of.put_all(&some).await.unwrap();
+        }
+    }
+    for name in ["newest", "oldest", "sized"] {
+        let of = kept.of(name);
+        let late = record(&of, FIRST * EACH_DAY - 1);
+        let refused = of.put(&late).await.unwrap_err();
+        assert!(refused.to_string().contains("not kept any more"), "{refused}");
+        assert_eq!(refused.hint(), Some("keep more, or write only what is kept"));
+        let both = [record(&of, DAYS * EACH_DAY), record(&of, EACH_DAY)];
+        assert!(of.put_all(&both).await.is_err(), "{name}");
+        assert_eq!(of.get(&key_of(&both[0])[..]).await.unwrap(), None, "{name}");
+        // What is kept is not late.
+        of.put(&record(&of, FIRST * EACH_DAY)).await.unwrap();
+    }
+    let session = LocalSession::new(kept.recto.clone());
+    let tools = session.tools().unwrap();
+    let request = MendRequest::default();
+    let mended = join(
+        tools.mend_buckets("newest", &request, &|_| {}),
+        tools.mend_buckets("oldest", &request, &|_| {}),
+    );
+    let mut mended = Box::pin(mended);
+    let expected: Vec<i64> = (FIRST * EACH_DAY..DAYS * EACH_DAY).collect();
+    let mut reads = 0;
+    loop {
+        let read = Box::pin(async {
+            for name in ["newest", "oldest"] {
+                let days = kept.by_days(name).await;
+                assert!(days.values().all(|rows| *rows == EACH_DAY), "{name}: {days:?}");
+                assert!(
+                    (FIRST..DAYS).all(|day| days.contains_key(&day)),
+                    "{name}: {days:?}"
+                );
+                let mut all = kept.in_pages(name).await;
+                all.retain(|hour| *hour >= FIRST * EACH_DAY);
+                assert_eq!(all, expected, "{name}");
+            }
+        });
+        match select(mended, read).await {
+            Either::Left(((newest, oldest), read)) => {
+                newest.unwrap();
+                oldest.unwrap();
+                read.await;
+                break;
+            }
+            Either::Right(((), goes_on)) => {
+                mended = goes_on;
+                reads += 1;
+                tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            }
+        }
+    }
+    assert!(reads > 0 || kind_of(&kept.recto) == Kind::Embedded);
+    for name in ["newest", "oldest"] {
+        assert_eq!(kept.in_pages(name).await, expected, "{name}");
+        let old = record(&kept.of(name), EACH_DAY);
+        assert_eq!(kept.of(name).get(&key_of(&old)[..]).await.unwrap(), None);
+    }
+    for (name, cursor) in cursors
+        .iter()
+        .flat_map(|(name, of)| of.iter().map(move |one| (*name, one)))
+    {
+        kept.goes_on_from(name, cursor).await;
+    }
+    let verified = kept
+        .recto
+        .verify(&VerifyRequest::default(), &|_| {})
+        .await
+        .unwrap();
+    assert_eq!((verified.buckets.len(), verified.wrong()), (3, 0), "{verified:?}");
+    if let StoreAddress::Cassandra(address) = &kept.fresh.address {
+        assert_eq!(session.bucket_metrics().unwrap().dropped, 2 * FIRST as u64);
+        let config = CassandraConfig::new(address.hosts.clone(), address.keyspace.clone());
+        are_gone_without_tombstones(&PlainCql::connect(config, Environment::system()).await.unwrap()).await;
+    }
+}
+
+/// All that nodes read over is there: a partition that was deleted as a whole costs nobody anything.
+async fn are_gone_without_tombstones(cql: &PlainCql) {
+    for (table, rows) in [("newest", true), ("oldest", true), ("recto_samples", false)] {
+        let met = cql.met(&format!("SELECT * FROM {table}")).await.unwrap();
+        let tombstones: usize = met.iter().map(|met| met.tombstones).sum();
+        assert_eq!(tombstones, 0, "{table}: {met:?}");
+        let there: usize = met.iter().map(|met| met.rows).sum();
+        // One row more is that of the static cells of the bucket that scans meet.
+        let expected = ((DAYS - FIRST) * EACH_DAY) as usize;
+        assert!(
+            !rows || there == expected + 1 || there == expected,
+            "{table}: {met:?}"
+        );
+    }
+}
+
+pub(crate) async fn late_rows_of_a_load_go_to_the_reject_file(recto: Recto) {
+    let kept = Kept::new(&recto).await;
+    kept.at(20);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.csv");
+    let mut text = "at,id\n".to_owned();
+    for day in 0..20 {
+        text += &format!("{},{day}\n", time(day * EACH_DAY));
+    }
+    std::fs::write(&file, text).unwrap();
+    let session = LocalSession::new(kept.recto.clone());
+    for name in ["oldest", "sized"] {
+        let rejects = folder.path().join(format!("{name}.csv"));
+        let request = LoadRequest {
+            file: file.clone(),
+            collections: vec![name.to_owned()],
+            rejects: Some(rejects.clone()),
+            ..LoadRequest::default()
+        };
+        session.tools().unwrap().load(&request, &|_| {}).await.unwrap();
+        assert_eq!(kept.in_pages(name).await, (12..20).collect::<Vec<_>>(), "{name}");
+        let (up, down) = both_ways(&kept.query(name), 10).await;
+        assert_eq!(up, down, "{name}");
+        let rejected = std::fs::read_to_string(rejects).unwrap();
+        assert_eq!(rejected.matches("not kept any more").count(), 12, "{rejected}");
+    }
+}

@@ -1,0 +1,273 @@
+//! How Recto behaves, on both stores: one suite, expanded into `embedded::…` and `cassandra::…`.
+//!
+//! Behaviours share one store of each kind and keep to partitions of their own; those that change a
+//! schema or need stores of their own open fresh ones.
+#![allow(clippy::cast_possible_wrap)]
+
+mod bucket_cuts;
+mod buckets;
+mod budgets;
+mod checked_buckets;
+mod checked_registry;
+mod checked_shards;
+mod closing;
+mod collation;
+mod cursors;
+mod edges;
+mod grain;
+mod intersect;
+mod kept;
+mod kept_views;
+mod listing;
+mod pages;
+mod plain_views;
+mod queries;
+mod refusals;
+mod schemas;
+mod times;
+mod turned;
+mod typed;
+mod unique;
+mod views;
+mod writes;
+
+const SCHEMA: &str = r#"
+# Newest first; id follows ascending.
+[collection.events]
+fields = { stream = "text", at = "int", id = "int", kind = "text", note = "text" }
+key = ["stream", "at", "id"]
+partition = ["stream"]
+order = ["-at"]
+writes = "append"
+
+[collection.mixed]
+fields = { p = "text", a = "int", b = "int", c = "int", d = "int", v = "text" }
+key = ["p", "a", "b", "c", "d"]
+partition = ["p"]
+order = ["a", "-b", "c", "-d"]
+writes = "overwrite"
+
+[collection.places]
+fields = { test = "text", country = "text", name = "text", inhabitants = "bigint" }
+key = ["test", "country", "name"]
+partition = ["test", "country"]
+order = ["name"]
+writes = "overwrite"
+
+[collection.readings]
+fields = { sensor = "text", slot = "int", value = "double", unit = "text" }
+key = ["sensor", "slot"]
+partition = ["sensor"]
+order = ["slot"]
+writes = "overwrite"
+
+# A field each of what Rust types become fields, and numbers that no double holds in the key.
+[collection.orders]
+fields = { status = "text", created = "timestamp", id = "bigint", total = "decimal", address = "text", tags = "map<text, int>", seen = "set<int>" }
+key = ["status", "created", "id", "total"]
+partition = ["status"]
+order = ["created", "id", "total"]
+writes = "overwrite"
+
+[collection.notes]
+fields = { id = "int", text = "text" }
+key = ["id"]
+writes = "overwrite"
+"#;
+
+crate::on_both_stores! { super::super::SCHEMA;
+    pages {
+        first_next_previous_last,
+        a_page_before_is_the_nearest_rows_in_the_querys_order,
+        any_row_gives_a_cursor,
+        page_sizes_may_change,
+        a_page_around_a_row,
+        a_page_from_values,
+        starts_exclude_one_another,
+        page_sizes_have_a_default_and_a_most,
+        a_partition_without_rows_is_an_empty_page,
+        a_page_reads_its_own_rows_and_one_more_at_any_depth,
+        a_stream_gives_every_row,
+    }
+    edges {
+        in_the_direction_of_travel_they_are_exact,
+        the_other_end_is_unknown_unless_asked_for,
+        at_the_ends_of_an_exactly_full_page,
+        of_an_empty_page_beyond_the_end,
+    }
+    cursors {
+        survive_the_deletion_of_their_row,
+        see_what_is_inserted_beyond_them,
+        leave_and_return_where_everything_was_deleted,
+        are_bound_to_their_query,
+        do_not_care_how_a_filter_is_written,
+        altered_in_any_character_are_refused,
+        of_other_keys_are_refused,
+        continue_on_the_other_store,
+        expire,
+    }
+    budgets {
+        of_rows_looked_at,
+        of_rows_read_ahead_of_merged_partitions,
+        of_bytes,
+        of_time_that_is_over_before_it_began,
+    }
+    queries {
+        lists_of_partition_values_merge,
+        ties_go_by_the_partition,
+        the_sort_may_begin_with_the_partition,
+        lists_of_order_values,
+        mixed_directions,
+        tuple_ranges_over_mixed_directions,
+        text_prefixes,
+        contradictions_are_empty_pages,
+        residual_conditions,
+        a_sort_that_stops_early,
+        filters_built_in_rust_are_the_filters_written,
+        several_filters_all_hold,
+    }
+    refusals {
+        name_the_view_that_would_serve,
+        of_what_is_not_a_query_point_at_it,
+        of_too_much,
+    }
+    writes {
+        a_put_is_read_back_and_replaced_whole,
+        a_deleted_record_is_gone_and_may_come_back,
+        the_last_writer_wins,
+        a_batch_is_all_or_nothing,
+        a_batch_that_is_too_large_writes_nothing,
+        a_batch_of_several_collections,
+        records_expire,
+        numbers_are_exact_or_refused,
+        what_is_not_a_record_is_refused,
+        what_is_not_a_key_is_refused,
+        appended_records_are_kept,
+        an_append_of_another_record_is_a_conflict_where_the_store_sees_it,
+        two_puts_of_one_key_in_one_batch,
+        an_appended_record_lives_for_the_longer_time,
+        a_batch_that_failed_is_committed_again,
+    }
+    schemas {
+        applying_twice_changes_nothing,
+        a_plan_shows_all_that_is_run,
+        another_schema_is_refused_with_the_difference,
+        a_collection_may_be_added,
+        several_who_apply_at_once,
+        what_this_release_cannot_do_is_refused_by_name,
+        opening_again_finds_schema_and_records,
+        what_is_not_there_is_not_found,
+    }
+    closing {
+        gives_the_store_up_for_every_handle,
+    }
+    unique {
+        values_have_one_holder,
+        values_are_free_after_a_change_and_a_deletion,
+        null_is_not_unique,
+        several_fields_are_unique_together,
+        numbers_are_unique_by_their_value,
+        values_that_cannot_be_claimed_are_refused,
+        records_that_expire_free_their_values,
+        one_of_many_gets_a_value,
+        a_value_goes_round,
+        a_load_rejects_rows_whose_values_are_taken,
+        a_copy_has_the_claims,
+        claims_are_compared_with_records,
+        fields_of_records_that_are_there_become_unique,
+        fields_are_unique_no_more,
+        claims_go_with_their_collection,
+    }
+    typed {
+        records_are_the_dynamic_ones,
+        a_type_that_differs_is_refused,
+        what_is_a_field_is_a_condition_and_a_key,
+    }
+    buckets {
+        are_read_as_one_partition,
+        are_under_the_pages_budgets,
+        are_no_sources_of_a_plan,
+        of_shards_take_fewer_sources,
+        may_hold_a_whole_collection,
+        say_how_many_rows_there_are,
+    }
+    checked_buckets {
+        what_is_planted_is_found_and_mended,
+    }
+    checked_shards {
+        rows_in_others_are_found_and_taken_home,
+    }
+    checked_registry {
+        what_is_planted_by_time_is_found_and_mended,
+    }
+    times {
+        are_read_as_one_partition,
+        have_rows_without_a_time_in_one_of_their_own,
+        entries_move_between_them_with_their_records,
+        are_told_of_where_entries_move,
+        of_changing_records_are_switched_on_off_and_over,
+        entries_left_behind_in_them_are_found_and_mended,
+    }
+    kept {
+        old_buckets_go_and_late_records_are_refused,
+        late_rows_of_a_load_go_to_the_reject_file,
+    }
+    kept_views {
+        show_what_is_kept_of_records_that_stay,
+        are_loaded_and_built_with_what_is_kept,
+        are_well_where_a_clock_was_ahead,
+        go_on_between_two_floors,
+    }
+    turned {
+        on_off_and_over_beside_who_changes_records,
+        on_off_and_over_beside_who_appends,
+    }
+    bucket_cuts {
+        none_has_more_rows_than_it_may,
+        cursors_go_on_through_them,
+        cursors_go_on_from_before_there_were_any,
+    }
+    plain_views {
+        appended_records_come_and_go_with_their_entries,
+        another_appended_record_is_a_conflict_in_views_too,
+        who_knows_less_puts_entries_of_what_is_there,
+        overwritten_records_are_so_in_views,
+        what_is_too_much_is_refused_whole,
+    }
+    grain {
+        records_stand_in_the_order_of_what_is_rounded,
+        ranges_are_exact,
+        it_may_stand_behind_other_fields,
+        a_sort_by_the_field_itself_is_refused,
+        a_record_that_moves_a_little_stays,
+        it_is_switched_on_off_and_over,
+    }
+    collation {
+        names_page_as_people_sort_them,
+        fields_have_collations_of_their_own,
+        ranges_go_by_the_collation_everywhere,
+        views_are_intersected_by_it,
+        entries_move_with_their_texts,
+        what_it_does_not_serve_is_refused,
+        they_are_kept_in_buckets,
+        a_collation_is_added_changed_and_dropped,
+        keys_of_another_number_are_refused_until_they_are_made_anew,
+    }
+    intersect {
+        every_combination_is_served_by_views_of_a_field_each,
+        key_fields_that_other_views_pin_are_no_part_of_the_order,
+        a_cursor_goes_on_in_a_view_of_all_fields,
+        what_no_view_serves_is_checked_on_rows_that_all_have,
+        what_matches_nothing_reads_little,
+        the_sparsest_is_read_on,
+        a_budget_ends_it_at_what_is_decided,
+        it_is_explained,
+    }
+    views {
+        the_view_is_taken_that_reads_least,
+        records_come_whole_from_every_view,
+        fields_are_looked_up,
+        a_cursor_goes_on_in_any_view_of_its_order,
+        handles_from_before_read_a_view_that_is_added,
+    }
+}

@@ -1,0 +1,110 @@
+//! A process that changes records, killed at random moments, again and again.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use recto::{OpenOptions, Recto, StoreAddress};
+use recto_testkit::generate;
+
+use super::SCHEMA;
+use super::changes::{Suspension, suspension};
+use crate::common::children::path_of;
+use crate::common::exact::assert_views_are_exact;
+use crate::common::stores::parse;
+use crate::common::{run, seed};
+
+/// Says to the child process where to write.
+const FOLDER: &str = "RECTO_TEST_UPDATE_FOLDER";
+/// How often it is killed.
+const LIVES: u64 = 8;
+/// How long it lives at most.
+const LIFE_MS: u64 = 400;
+/// Records that it changes.
+const USERS: u64 = 5;
+
+async fn open(folder: &Path) -> Recto {
+    let address: StoreAddress = folder.join("store").to_str().unwrap().parse().unwrap();
+    let recto = Recto::open_with(&address, OpenOptions::new().create())
+        .await
+        .unwrap();
+    recto.apply(&parse(SCHEMA)).await.unwrap();
+    recto
+}
+
+#[test]
+#[ignore = "child: started by who_is_killed_leaves_views_exact_and_what_was_acknowledged"]
+fn writer_that_gets_killed() {
+    run(async {
+        let recto = open(Path::new(&std::env::var(FOLDER).unwrap())).await;
+        let all = recto.collection::<Suspension>().unwrap();
+        let mut random = generate::rng(std::process::id().into());
+        loop {
+            let user = format!("u{}", random.u64(0..USERS));
+            let status = ["open", "closed"][random.usize(0..2)];
+            let since = random.u64(1..1_000).cast_signed();
+            let changed = match random.u64(0..4) {
+                0 => all.delete(&user).await.unwrap(),
+                _ => all.put(&suspension(&user, status, since)).await.unwrap(),
+            };
+            // What is printed is acknowledged.
+            println!("\nacknowledged {user} {}", changed.version);
+        }
+    });
+}
+
+#[test]
+fn who_is_killed_leaves_views_exact_and_what_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = generate::rng(seed());
+    let mut acknowledged: BTreeMap<String, i64> = BTreeMap::new();
+    for _ in 0..LIVES {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "--nocapture",
+                path_of(writer_that_gets_killed),
+            ])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let reader = std::thread::spawn(move || lines.map_while(Result::ok).collect::<Vec<String>>());
+        std::thread::sleep(Duration::from_millis(100 + random.u64(0..LIFE_MS)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for line in reader.join().unwrap() {
+            let Some(words) = line.strip_prefix("acknowledged ") else {
+                continue;
+            };
+            let Some((user, version)) = words
+                .split_once(' ')
+                .and_then(|(user, version)| Some((user, version.parse().ok()?)))
+            else {
+                continue;
+            };
+            assert!(
+                acknowledged
+                    .insert(user.to_owned(), version)
+                    .is_none_or(|before| before < version)
+            );
+        }
+        run(async {
+            let recto = open(folder.path()).await;
+            assert_views_are_exact(&recto, "suspensions").await;
+            let all = recto.collection::<Suspension>().unwrap();
+            for (user, version) in &acknowledged {
+                // Nothing older than what was acknowledged is there.
+                if let Some(found) = all.get_versioned(user).await.unwrap() {
+                    assert!(found.version.unwrap() >= *version, "{user}");
+                }
+            }
+            recto.close().await.unwrap();
+        });
+    }
+    assert!(!acknowledged.is_empty());
+}

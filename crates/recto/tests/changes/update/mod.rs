@@ -1,0 +1,92 @@
+//! Records that change: each with its entries in all views, or not at all, on the version that is there.
+
+mod changes;
+mod killed;
+mod statements;
+
+use crate::common::stores::parse;
+use crate::common::{Fresh, Kind, Scope, Suite, run};
+use recto::Recto;
+
+const SCHEMA: &str = r#"
+[collection.suspensions]
+fields = { user = "text", status = "text", since = "bigint", reason = "text", visits = "int" }
+key = ["user"]
+
+[collection.suspensions.view.by_status]
+partition = ["status"]
+order = ["-since"]
+
+[collection.suspensions.view.by_reason]
+partition = ["reason"]
+order = ["since"]
+nulls = "skip"
+fields = ["status"]
+
+[collection.letters]
+fields = { id = "int", front = "text", back = "text" }
+key = ["id"]
+
+[collection.plain]
+fields = { user = "text", status = "text" }
+key = ["user"]
+writes = "overwrite"
+"#;
+
+/// The behaviours on all stores; with the last one's end what they opened goes.
+static TESTS: Suite = Suite::new(module_path!(), 4 * 11 + 1);
+
+/// Each behaviour on stores with transactions (in memory, and embedded), and without (in memory, and Cassandra).
+macro_rules! behaviours {
+    ($($name:ident),+ $(,)?) => {
+        behaviours!(@store memory, super::in_memory(true); $($name,)+);
+        behaviours!(@store embedded, super::opened(Kind::Embedded); $($name,)+);
+        behaviours!(@store memory_by_writer, super::in_memory(false); $($name,)+);
+        behaviours!(@store cassandra, super::opened(Kind::Cassandra); $($name,)+);
+    };
+    (@store $store:ident, $open:expr; $($name:ident,)+) => {
+        mod $store {
+            #[allow(unused_imports)] // stores in memory are of no kind
+            use super::Kind;
+
+            $(#[test]
+            fn $name() {
+                let _scope = super::Scope::new(&super::TESTS);
+                super::run(async { super::changes::$name($open.await).await });
+            })+
+        }
+    };
+}
+
+behaviours! {
+        records_move_between_views,
+        versions_are_asked_for,
+        what_is_refused_changes_nothing,
+        nobody_is_lost_of_many_at_once,
+        who_knows_less_leaves_the_rest,
+        handles_from_before_a_field_leave_it,
+        what_cannot_stand_in_a_view_is_refused,
+        what_would_become_too_large_is_refused,
+        deleted_records_do_not_repeat_a_version,
+        of_many_at_once_each_is_for_itself,
+        records_expire_with_their_entries,
+}
+
+/// The same with a view in buckets of a few rows, and another one that is not.
+fn in_buckets() -> String {
+    let order = "order = [\"-since\"]\n";
+    SCHEMA.replace(order, &format!("{order}bucket = {{ rows = 2 }}\n"))
+}
+
+/// With transactions, or without.
+async fn in_memory(transactions: bool) -> Recto {
+    let recto = crate::common::stores::in_memory(transactions).await;
+    recto.apply(&parse(&in_buckets())).await.unwrap();
+    recto
+}
+
+async fn opened(kind: Kind) -> Recto {
+    let recto = Fresh::new(kind).open().await;
+    recto.apply(&parse(&in_buckets())).await.unwrap();
+    recto
+}

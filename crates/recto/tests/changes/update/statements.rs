@@ -1,0 +1,260 @@
+//! What a change sends to a real Cassandra: which statements, in how many stages; and what it leaves in the log.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto::store::{
+    Atomicity, Cas, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Snapshot, Store,
+    StoreError, WriteOptions, WriteOutcome,
+};
+use recto::{Environment, OpenOptions, Recto, StoreAddress};
+use recto_cassandra::CassandraConfig;
+use recto_cassandra::testing::{Met, PlainCql};
+use recto_model::Slice;
+
+use super::changes::{Suspension, suspension};
+use super::{SCHEMA, TESTS};
+use crate::common::{Fresh, Kind, Scope, run};
+
+/// After a process registered, and before it renews its registration and sweeps.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long the mark may take, for which nobody waits.
+const MARKED: Duration = Duration::from_millis(300);
+/// How often a change is made until nothing else is sent beside it.
+const MAX_ATTEMPTS: usize = 5;
+/// Changes of one record, which leave it where it stands.
+const CHANGES: i32 = 300;
+/// How long it may take until settled intents are gone: two renewals.
+const GONE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What was sent, each with its stage: behind whatever had been answered when it was sent.
+#[derive(Debug, Default)]
+struct Sent {
+    requests: Mutex<Vec<(usize, String)>>,
+    answered: AtomicUsize,
+}
+
+impl Sent {
+    async fn note<T>(&self, what: String, request: impl Future<Output = T>) -> T {
+        let stage = self.begin(what);
+        let outcome = request.await;
+        self.answered.fetch_max(stage, Ordering::SeqCst);
+        outcome
+    }
+
+    fn begin(&self, what: String) -> usize {
+        let stage = self.answered.load(Ordering::SeqCst) + 1;
+        self.requests.lock().unwrap().push((stage, what));
+        stage
+    }
+
+    /// What was sent since it was asked last.
+    fn take(&self) -> Vec<(usize, String)> {
+        self.answered.store(0, Ordering::SeqCst);
+        let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
+        requests.sort();
+        requests
+    }
+}
+
+fn words(mutations: &[Mutation]) -> String {
+    let word = |mutation: &Mutation| match mutation.operation {
+        Operation::Put { .. } => "put",
+        Operation::Patch { .. } => "patch",
+        Operation::DeleteRow { .. } => "delete",
+        _ => "other",
+    };
+    mutations.iter().map(word).collect::<Vec<_>>().join(" and ")
+}
+
+/// A store that notes what is sent to it.
+#[derive(Clone)]
+struct Noting {
+    inner: Arc<dyn Store>,
+    sent: Arc<Sent>,
+}
+
+#[async_trait]
+impl StoreWrapper for Noting {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let what = writes
+            .iter()
+            .map(|write| format!("{}: {}", write.table.name(), words(&write.mutations)));
+        let what = what.collect::<Vec<_>>().join("; ");
+        self.sent
+            .note(what, self.inner.write_many(writes, atomicity, options))
+            .await
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        let what = format!("{}: {} if", cas.table.name(), words(&cas.mutations));
+        self.sent.note(what, self.inner.cas(cas, options)).await
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(NotingReads {
+            inner: snapshot,
+            sent: Arc::clone(&self.sent),
+            passed: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// Each is read through once.
+struct NotingReads {
+    inner: Arc<dyn Snapshot>,
+    sent: Arc<Sent>,
+    passed: AtomicUsize,
+}
+
+#[async_trait]
+impl SnapshotWrapper for NotingReads {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.inner.slice(slice, options).await
+    }
+
+    async fn pass(&self) {
+        if self.passed.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            self.sent.begin("read".to_owned());
+        } else {
+            // It began in the first stage, or not at all before something else was answered.
+            self.sent.answered.fetch_max(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// How many rows and how many deletions a node met that read all of a table.
+async fn rows_and_deletions(config: &CassandraConfig, table: &str) -> (usize, usize) {
+    let cql = PlainCql::connect(config.clone(), Environment::system())
+        .await
+        .unwrap();
+    let text = format!("SELECT * FROM {}.{table}", config.keyspace);
+    let met = cql.met(&text).await.unwrap();
+    let sum = |number: fn(&Met) -> usize| met.iter().map(number).sum();
+    (sum(|met| met.rows), sum(|met| met.tombstones))
+}
+
+fn stages(lines: &[(usize, &str)]) -> Vec<(usize, String)> {
+    let lines = lines.iter().map(|(stage, line)| (*stage, (*line).to_owned()));
+    let mut lines: Vec<_> = lines.collect();
+    lines.sort();
+    lines
+}
+
+/// Asserts that a change sends this, and nothing else. The process renews its registration and sweeps in between: the
+/// change is then made once more.
+async fn assert_sends(sent: &Sent, expected: &[(usize, &str)], change: impl AsyncFn(usize)) {
+    let expected = stages(expected);
+    let mut found = Vec::new();
+    for attempt in 0..MAX_ATTEMPTS {
+        sent.take();
+        change(attempt).await;
+        tokio::time::sleep(MARKED).await;
+        found = sent.take();
+        if found == expected {
+            return;
+        }
+    }
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_change_takes_three_stages_and_leaves_no_deletion_in_the_log() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let fresh = Fresh::new(Kind::Cassandra);
+        let StoreAddress::Cassandra(address) = &fresh.address else {
+            panic!("a Cassandra")
+        };
+        let config = CassandraConfig::new(address.hosts.iter().map(String::as_str), &*address.keyspace);
+        let recto = fresh.open().await;
+        recto.apply(&super::parse(SCHEMA)).await.unwrap();
+        let sent = Arc::new(Sent::default());
+        let noting = Noting {
+            inner: Arc::clone(recto.store()),
+            sent: Arc::clone(&sent),
+        };
+        let recto = Recto::with_store(Arc::new(noting), OpenOptions::new())
+            .await
+            .unwrap();
+        let all = recto.collection::<Suspension>().unwrap();
+        all.delete("nobody").await.unwrap();
+        tokio::time::sleep(QUIET).await;
+        let look = [
+            (1, "read"),
+            (1, "recto_intents: put"),
+            (2, "suspensions: patch if"),
+            (4, "suspensions: patch"),
+        ];
+
+        let entries = [
+            (3, "suspensions_by_reason_2: put"),
+            (3, "suspensions_by_status_1: put"),
+        ];
+        let inserts = async |attempt: usize| {
+            // With a null, what was at the entry's place would be cleared first.
+            let mut suspended = suspension(&format!("u{attempt}"), "open", 1);
+            suspended.visits = Some(0);
+            all.insert(&suspended).await.unwrap();
+        };
+        assert_sends(&sent, &[&look[..], &entries].concat(), inserts).await;
+
+        let moved = [
+            (3, "suspensions_by_reason_2: put"),
+            (3, "suspensions_by_status_1: delete"),
+            (3, "suspensions_by_status_1: put"),
+        ];
+        let moves = async |attempt: usize| {
+            let status = ["closed", "open"][attempt % 2];
+            all.update("u0").set("status", status).await.unwrap();
+        };
+        assert_sends(&sent, &[&look[..], &moved].concat(), moves).await;
+
+        let before = [
+            rows_and_deletions(&config, "suspensions_by_status_1").await,
+            rows_and_deletions(&config, "suspensions_by_reason_2").await,
+        ];
+        assert!(before[0].1 > 0, "of what moved something is deleted: {before:?}");
+        assert_eq!(before[1].1, 0, "{before:?}");
+        for visits in 0..CHANGES {
+            all.update("u0").set("visits", visits).await.unwrap();
+        }
+        let logged = rows_and_deletions(&config, "recto_intents").await;
+        assert!(logged.0 > 0, "the log holds what is not settled for long");
+        assert_eq!(logged.1, 0, "{logged:?}");
+        let after = [
+            rows_and_deletions(&config, "suspensions_by_status_1").await,
+            rows_and_deletions(&config, "suspensions_by_reason_2").await,
+        ];
+        assert_eq!(after, before, "who stays where they are leaves nothing behind");
+        // Whole segments go, and nothing is met of them.
+        let begun = Instant::now();
+        loop {
+            let (rows, deletions) = rows_and_deletions(&config, "recto_intents").await;
+            assert_eq!(deletions, 0);
+            if rows == 0 {
+                break;
+            }
+            assert!(begun.elapsed() < GONE, "{rows} intents are left");
+            tokio::time::sleep(PAUSE).await;
+        }
+        println!("{} intents were gone after {:?}", logged.0, begun.elapsed());
+    });
+}

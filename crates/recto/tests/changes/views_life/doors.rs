@@ -1,0 +1,229 @@
+//! Processes that have one store without transactions open, in virtual time; what each asks of it can be held back, or fail.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto::store::{
+    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store,
+    StoreError, StoreErrorKind, WriteOptions, WriteOutcome,
+};
+use recto::{Environment, OpenOptions, Recto};
+use recto_model::Slice;
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::clock::{Clock, Clocks};
+use super::gate::Gate;
+
+/// As Cassandra is.
+const LIMITS: Limits = Limits {
+    remote: true,
+    leaves_tombstones: true,
+    sees_conflicts: false,
+    transactions: false,
+    ..DEFAULT_LIMITS
+};
+
+pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+/// One store, and the processes that have it open.
+pub(crate) struct World {
+    start: Instant,
+    memory: Arc<dyn Store>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let start = Instant::now();
+        let environment = Environment::new(Clocks(Arc::new(Clock::new(start, 0, 0))));
+        let memory = Arc::new(MemoryStore::with_limits(environment, LIMITS));
+        Self { start, memory }
+    }
+
+    /// A process whose clock is `off_micros` away from the others'.
+    pub(crate) async fn process(&self, seed: u64, off_micros: i64) -> (Recto, Arc<Doors>) {
+        self.process_with(seed, off_micros, OpenOptions::new()).await
+    }
+
+    /// One whose requests may take so long.
+    pub(crate) async fn process_within(&self, seed: u64, time: Duration) -> (Recto, Arc<Doors>) {
+        self.process_with(seed, 0, OpenOptions::new().request_timeout(time))
+            .await
+    }
+
+    async fn process_with(&self, seed: u64, off_micros: i64, options: OpenOptions) -> (Recto, Arc<Doors>) {
+        let clock = Arc::new(Clock::new(self.start, off_micros, seed));
+        let gate = Gate::new(Arc::clone(&self.memory), seed);
+        let doors = Arc::new(Doors {
+            store: Arc::new(gate.clone()),
+            gate,
+            shut: Arc::default(),
+        });
+        let options = options.environment(Environment::new(Clocks(clock)));
+        let store = Arc::clone(&doors) as Arc<dyn Store>;
+        (Recto::with_store(store, options).await.unwrap(), doors)
+    }
+
+    /// How many rows a table has.
+    pub(crate) async fn rows_of(&self, name: &str) -> usize {
+        let tables = self.memory.list_tables().await.unwrap();
+        let table = Arc::new(tables.into_iter().find(|table| table.name() == name).unwrap());
+        let snapshot = self.memory.snapshot().unwrap();
+        let mut rows = 0;
+        for range in snapshot.token_ranges(&table, 1).await.unwrap() {
+            let options = ReadOptions::default();
+            let read = snapshot
+                .scan(&table, &range, None, 10_000, &options)
+                .await
+                .unwrap();
+            assert!(read.next.is_none());
+            rows += read.rows.len();
+        }
+        rows
+    }
+}
+
+/// One kind of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// Plain writes.
+    Writes,
+    /// Conditional writes of registrations.
+    Registrations,
+    /// Reads of slices and of rows of a table.
+    Reads(&'static str),
+}
+
+/// A process' connection to the store.
+pub(crate) struct Doors {
+    store: Arc<dyn Store>,
+    pub(crate) gate: Gate,
+    shut: Arc<Shut>,
+}
+
+/// What does not pass now.
+#[derive(Default)]
+struct Shut {
+    held: Mutex<Vec<Door>>,
+    failing: Mutex<Vec<Door>>,
+    opens: Notify,
+}
+
+impl Doors {
+    /// Requests of this kind stand still.
+    pub(crate) fn hold(&self, door: Door) {
+        self.shut.held.lock().unwrap().push(door);
+    }
+
+    /// Requests of this kind fail: too few replicas are alive.
+    pub(crate) fn fail(&self, door: Door) {
+        self.shut.failing.lock().unwrap().push(door);
+    }
+
+    /// Everything passes again.
+    pub(crate) fn open(&self) {
+        self.shut.held.lock().unwrap().clear();
+        self.shut.failing.lock().unwrap().clear();
+        self.shut.opens.notify_waiters();
+    }
+}
+
+impl Shut {
+    async fn pass(&self, door: Door) -> Result<(), StoreError> {
+        loop {
+            let opens = self.opens.notified();
+            if !self.held.lock().unwrap().contains(&door) {
+                break;
+            }
+            opens.await;
+        }
+        if self.failing.lock().unwrap().contains(&door) {
+            return Err(StoreError::new(StoreErrorKind::Unavailable, "shut"));
+        }
+        Ok(())
+    }
+
+    async fn pass_read(&self, table: &str) -> Result<(), StoreError> {
+        let reads = |door: &Door| matches!(door, Door::Reads(of) if *of == table);
+        let held = self.held.lock().unwrap().iter().copied().find(reads);
+        let failing = self.failing.lock().unwrap().iter().copied().find(reads);
+        match held.or(failing) {
+            Some(door) => self.pass(door).await,
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl StoreWrapper for Doors {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    async fn on_writes(
+        &self,
+        writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        self.shut.pass(Door::Writes).await?;
+        self.store.write_many(writes, atomicity, options).await
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        if cas.table.name() == "recto_writers" {
+            self.shut.pass(Door::Registrations).await?;
+        }
+        self.store.cas(cas, options).await
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(Reads {
+            shut: Arc::clone(&self.shut),
+            snapshot,
+        })
+    }
+}
+
+struct Reads {
+    shut: Arc<Shut>,
+    snapshot: Arc<dyn Snapshot>,
+}
+
+#[async_trait]
+impl SnapshotWrapper for Reads {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.snapshot
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.shut.pass_read(slice.table.name()).await?;
+        self.snapshot.slice(slice, options).await
+    }
+
+    async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.shut.pass_read(read.table.name()).await?;
+        self.snapshot.get(read, options).await
+    }
+}
+
+/// Waits until something holds, for five minutes at most.
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("it does not come");
+}

@@ -1,0 +1,382 @@
+//! Views that somebody else wrote to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use recto::Recto;
+use recto::session::{VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
+use recto::store::{
+    Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, WriteOptions, WriteOutcome,
+};
+use recto_model::{Cells, Table};
+
+use super::{assert_all_is_well, event, fill, person, record, verify, with_views};
+
+const RECORDS: i32 = 300;
+/// Who changes other records meanwhile.
+const WRITERS: i32 = 3;
+/// How long each waits after a change.
+const WRITER_PAUSE: Duration = Duration::from_millis(2);
+/// By so much clocks may be apart.
+const HOUR_MICROS: i64 = 3_600_000_000;
+/// Little enough for a dozen passes.
+const LITTLE_MEMORY_BYTES: u64 = 2_000;
+
+/// Rows of a view's table, written plainly.
+struct Rows {
+    recto: Recto,
+    table: Arc<Table>,
+    cells: Vec<Cells>,
+    stamps: Vec<i64>,
+}
+
+impl Rows {
+    async fn read(recto: &Recto, view: &str) -> Self {
+        let views = recto.views().await.unwrap();
+        let name = &views.iter().find(|one| one.view == view).unwrap().table;
+        let tables = recto.store().list_tables().await.unwrap();
+        let table = Arc::new(tables.into_iter().find(|table| table.name() == name).unwrap());
+        let (snapshot, mut rows, mut stamps) = (recto.store().snapshot().unwrap(), Vec::new(), Vec::new());
+        let options = ReadOptions {
+            stamps: true,
+            ..ReadOptions::default()
+        };
+        for range in snapshot.token_ranges(&table, 1).await.unwrap() {
+            let read = snapshot
+                .scan(&table, &range, None, 10_000, &options)
+                .await
+                .unwrap();
+            // The last cell of the key is the record's number: others are changed meanwhile.
+            let last = table.key_len() - 1;
+            let is_ours = |row: &Cells| {
+                row.get(last)
+                    .is_some_and(|cell| *cell < RECORDS.to_be_bytes()[..])
+            };
+            let read_rows = read.rows.iter().map(|row| row.to_cells()).zip(read.stamps);
+            for (row, stamp) in read_rows.filter(|(row, _)| is_ours(row)) {
+                rows.push(row);
+                stamps.push(stamp);
+            }
+        }
+        Self {
+            recto: recto.clone(),
+            table,
+            cells: rows,
+            stamps,
+        }
+    }
+
+    /// Writes to the row of a key, which is that of the row of this number with one key cell changed, if it says so.
+    async fn write(&self, number: usize, key: Option<(usize, Vec<u8>)>, stamp: i64, cells: Option<Cells>) {
+        let row = &self.cells[number];
+        let cell = |column: usize| match &key {
+            Some((changed, cell)) if *changed == column => Some(cell.as_slice()),
+            _ => row.get(column),
+        };
+        let partition = self.table.partition().len();
+        let clustering: Cells = (partition..self.table.key_len()).map(cell).collect();
+        let operation = match cells {
+            Some(cells) => Operation::Put {
+                clustering,
+                cells,
+                replace: true,
+            },
+            None => Operation::DeleteRow { clustering },
+        };
+        let write = PartitionWrite {
+            table: Arc::clone(&self.table),
+            partition: (0..partition).map(cell).collect(),
+            mutations: vec![Mutation {
+                operation,
+                stamp: Some(Stamp(stamp)),
+                ttl_seconds: None,
+            }],
+        };
+        let store = self.recto.store();
+        let outcome = store.write_many(vec![write], Atomicity::Each, WriteOptions::default());
+        assert!(matches!(outcome.await.unwrap(), WriteOutcome::Done));
+    }
+
+    /// The key of the record whose entry a row is, for people.
+    fn key_text(&self, number: usize) -> String {
+        let cell = self.cells[number].get(self.table.key_len() - 1).unwrap();
+        let id = i32::from_be_bytes(cell.try_into().unwrap());
+        match &event(id)["day"] {
+            day if self.table.name().starts_with("events") => format!("({day}, {id})"),
+            _ => format!("({id})"),
+        }
+    }
+
+    /// The regular cells of a row, the one behind the version changed.
+    fn regular(&self, number: usize, changed: Option<&[u8]>, version: bool) -> Cells {
+        let row = &self.cells[number];
+        let (key_len, last) = (self.table.key_len(), self.table.columns().len() - 1);
+        let cell = |column: usize| match column {
+            _ if column == key_len && !version => None,
+            _ if column == last => changed,
+            _ => row.get(column),
+        };
+        (key_len..=last).map(cell).collect()
+    }
+}
+
+/// Loses two entries, invents three, changes three. Returns what is wrong then, and with which records.
+pub(crate) async fn plant(recto: &Recto, view: &str) -> Vec<(&'static str, String)> {
+    let rows = Rows::read(recto, view).await;
+    let newest = rows.stamps.iter().max().unwrap();
+    for lost in [0, 1] {
+        rows.write(lost, None, rows.stamps[lost], None).await;
+    }
+    let place = |text: &str| Some((0, text.as_bytes().to_vec()));
+    let invented = rows.regular(2, Some(b"x"), true);
+    rows.write(2, place("nowhere"), rows.stamps[2], Some(invented.clone()))
+        .await;
+    rows.write(2, place("elsewhere"), newest + 5, Some(invented))
+        .await;
+    // Where neither the store nor a version says when that was, it is deleted when it is more than an hour old.
+    let is_told = view == "by_city" || !recto.store().limits().remote;
+    let nothing = Some(rows.regular(3, None, false));
+    let stamp = if is_told { newest + 6 } else { newest - HOUR_MICROS };
+    rows.write(3, place("nothing said"), stamp, nothing).await;
+    for (number, (changed, version)) in [(Some(&b"changed"[..]), true), (Some(b"changed"), false)]
+        .iter()
+        .enumerate()
+    {
+        let number = number + 5;
+        rows.write(
+            number,
+            None,
+            newest + 7,
+            Some(rows.regular(number, *changed, *version)),
+        )
+        .await;
+    }
+    // The same, but that nothing says of when it is.
+    let same = rows.cells[8]
+        .get(rows.table.columns().len() - 1)
+        .map(<[u8]>::to_vec);
+    rows.write(8, None, newest + 8, Some(rows.regular(8, same.as_deref(), false)))
+        .await;
+    let invented = [("orphan", 2), ("orphan", 2), ("orphan", 3)];
+    let others = ["missing", "missing", "differing", "differing", "differing"];
+    let wrong = others.into_iter().zip([0, 1, 5, 6, 8]).chain(invented);
+    let mut wrong: Vec<_> = wrong
+        .map(|(kind, number)| (kind, rows.key_text(number)))
+        .collect();
+    wrong.sort();
+    wrong
+}
+
+/// What is told of a view, and with which records.
+fn told(view: &VerifiedView) -> Vec<(&str, String)> {
+    let examples = view.examples.iter();
+    let mut told: Vec<_> = examples.map(|drift| (&*drift.kind, drift.key.clone())).collect();
+    told.sort();
+    told
+}
+
+/// Changes people of higher numbers until it is told to stop.
+async fn write_beside(recto: Recto, writer: i32, stop: Arc<AtomicBool>) -> i32 {
+    let people = recto.dynamic("people").unwrap();
+    let mut turn = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let number = RECORDS + writer + WRITERS * (turn % 20);
+        if turn % 3 == 0 {
+            people.delete(number).await.unwrap();
+        } else {
+            let mut person = person(number);
+            person["city"] = format!("c{}", turn % 7).into();
+            people.put(&record(&people, &person)).await.unwrap();
+        }
+        turn += 1;
+        tokio::time::sleep(WRITER_PAUSE).await;
+    }
+    turn
+}
+
+fn of<'r>(report: &'r VerifyReport, view: &str) -> &'r VerifiedView {
+    report.views.iter().find(|one| one.view == view).unwrap()
+}
+
+/// So slowly that there are steps of so few rows, and time between them.
+const FEW_ROWS: u32 = 20;
+
+/// Each step is read once more for what is missing, and other rows stand between its own by then.
+pub(crate) async fn what_is_missing_is_found_beside_who_inserts(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    let people = recto.dynamic("people").unwrap();
+    let put = async |number: i32| {
+        people.put(&record(&people, &person(number))).await.unwrap();
+    };
+    // Every other number.
+    for number in 0..RECORDS / 2 {
+        put(number * 2).await;
+    }
+    let rows = Rows::read(&recto, "by_city").await;
+    for lost in 0..rows.cells.len() {
+        rows.write(lost, None, rows.stamps[lost], None).await;
+    }
+    let (inserts, inserting) = tokio::sync::oneshot::channel();
+    let inserts = std::sync::Mutex::new(Some(inserts));
+    let request = VerifyRequest {
+        collections: vec!["people".to_owned()],
+        rows_per_second: Some(FEW_ROWS),
+        ..VerifyRequest::default()
+    };
+    let told = |told: ViewProgress| {
+        // All records were read once.
+        if told.rows >= u64::try_from(RECORDS / 2).unwrap()
+            && let Some(inserts) = inserts.lock().unwrap().take()
+        {
+            inserts.send(()).unwrap();
+        }
+    };
+    let verified = recto.verify(&request, &told);
+    let inserted = async {
+        inserting.await.unwrap();
+        for number in 0..RECORDS / 2 {
+            put(number * 2 + 1).await;
+        }
+    };
+    let (report, ()) = futures::join!(verified, inserted);
+    let report = report.unwrap();
+    assert_eq!(
+        of(&report, "by_city").missing,
+        rows.cells.len() as u64,
+        "{report:?}"
+    );
+}
+
+/// How long what a page met left over may take to be gone.
+const GONE: Duration = Duration::from_secs(10);
+
+pub(crate) async fn what_a_page_meets_left_over_is_removed(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, RECORDS).await;
+    let rows = Rows::read(&recto, "by_city").await;
+    let nowhere = Some((0, b"nowhere".to_vec()));
+    rows.write(
+        2,
+        nowhere,
+        rows.stamps[2],
+        Some(rows.regular(2, Some(b"x"), true)),
+    )
+    .await;
+    assert_eq!(verify(&recto, &VerifyRequest::default()).await.wrong(), 1);
+    let people = recto.dynamic("people").unwrap();
+    let page = people
+        .query()
+        .filter(r#"city = "nowhere""#)
+        .first(5)
+        .await
+        .unwrap();
+    assert_eq!(page.len(), 0);
+    let begun = std::time::Instant::now();
+    while recto.writer_metrics().removed_stale == 0 {
+        assert!(begun.elapsed() < GONE, "it is still there");
+        tokio::time::sleep(WRITER_PAUSE).await;
+    }
+    assert_all_is_well(&recto).await;
+    assert_eq!(Rows::read(&recto, "by_city").await.cells.len(), rows.cells.len());
+}
+
+pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, RECORDS).await;
+    assert_all_is_well(&recto).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers =
+        (0..WRITERS).map(|writer| tokio::spawn(write_beside(recto.clone(), writer, Arc::clone(&stop))));
+    let writers: Vec<_> = writers.collect();
+    for view in ["by_what", "by_city"] {
+        let planted = plant(&recto, view).await;
+        let all = planted.len() as u64;
+        for memory_bytes in [None, Some(LITTLE_MEMORY_BYTES)] {
+            let request = VerifyRequest {
+                memory_bytes,
+                ..VerifyRequest::default()
+            };
+            let report = verify(&recto, &request).await;
+            let found = of(&report, view);
+            assert_eq!(told(found), planted, "{found:?}");
+            assert_eq!((report.wrong(), found.mended), (all, 0), "{report:?}");
+        }
+        let request = VerifyRequest {
+            collections: vec![
+                of(&verify(&recto, &VerifyRequest::default()).await, view)
+                    .collection
+                    .clone(),
+            ],
+            repair: true,
+            ..VerifyRequest::default()
+        };
+        let report = verify(&recto, &request).await;
+        assert_eq!(
+            (report.wrong(), report.left(), of(&report, view).mended),
+            (all, 0, all),
+            "{report:?}"
+        );
+        let left = verify(&recto, &VerifyRequest::default()).await;
+        assert_eq!(left.wrong(), 0, "{left:?}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        assert!(writer.await.unwrap() > 0);
+    }
+    assert_all_is_well(&recto).await;
+    let unknown = VerifyRequest {
+        collections: vec!["peple".to_owned()],
+        ..VerifyRequest::default()
+    };
+    let error = recto.verify(&unknown, &|_| {}).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no collection peple (did you mean people?)"
+    );
+}
+
+/// What is too new to be replaced, or may be, stays until it is older: `verify` says so of the one, `repair` of both.
+pub(crate) async fn what_cannot_be_mended_is_told_before_and_after(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, RECORDS).await;
+    let ahead = "ahead of the clock here";
+    let mut left = 0;
+    for view in ["by_what", "by_city"] {
+        let rows = Rows::read(&recto, view).await;
+        let newest = rows.stamps.iter().max().unwrap();
+        let changed = rows.regular(5, Some(b"changed"), true);
+        rows.write(5, None, newest + 2 * HOUR_MICROS, Some(changed)).await;
+        if view == "by_what" {
+            let nothing = Some(rows.regular(3, None, false));
+            rows.write(3, Some((0, b"nothing said".to_vec())), *newest, nothing)
+                .await;
+        }
+        let outcomes = async |repair: bool| {
+            let request = VerifyRequest {
+                repair,
+                ..VerifyRequest::default()
+            };
+            let report = verify(&recto, &request).await;
+            assert_eq!(of(&report, view).mended, 0, "{report:?}");
+            let examples = of(&report, view).examples.iter();
+            let mut outcomes: Vec<_> = examples
+                .map(|one| (one.kind.clone(), one.outcome.clone()))
+                .collect();
+            outcomes.sort();
+            outcomes
+        };
+        let (before, after) = (outcomes(false).await, outcomes(true).await);
+        left += after.len();
+        assert_eq!((&*before[0].0, &*after[0].0), ("differing", "differing"));
+        assert!(
+            before[0].1.contains(ahead) && after[0].1.contains(ahead),
+            "{before:?} {after:?}"
+        );
+        if view == "by_what" {
+            assert_eq!(before[1], ("orphan".to_owned(), String::new()));
+            assert!(after[1].1.contains("repair again when it is older"), "{after:?}");
+        }
+    }
+    assert_eq!(left, 3);
+}

@@ -1,0 +1,137 @@
+//! Whoever applies a schema, or repairs views, is killed at each call to the store, before it is done or after; who does it
+//! again goes on.
+
+use std::sync::Arc;
+
+use recto::schema::Schema;
+use recto::session::VerifyRequest;
+use recto::store::Store;
+use recto::store::memory::MemoryStore;
+use recto::{ApplyOptions, Environment, OpenOptions, Recto};
+
+use super::{BASE, VIEWS, assert_all_is_well, drift, fill_each, tables, with_views};
+use crate::common::killing::{Cut, Killing};
+use crate::common::run;
+use crate::common::stores::{in_memory, parse};
+
+/// More than is filled in at a time.
+const RECORDS: i32 = 1_100;
+/// As many records as drift is planted among.
+const REPAIRED: i32 = 40;
+/// More than an apply takes, and a repair.
+const MOST_CALLS: i64 = 400;
+
+async fn open(store: &Arc<dyn Store>) -> Recto {
+    let options = OpenOptions::new().create();
+    Recto::with_store(Arc::clone(store), options).await.unwrap()
+}
+
+/// Applies a schema until the store has been asked for so much; whether it came to its end.
+async fn apply_for(store: &Arc<dyn Store>, calls: i64, cut: Cut, schema: &Schema) -> bool {
+    let killing = Killing::new(store, cut, |_| true);
+    killing.arm(calls);
+    let recto = open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    let options = ApplyOptions::new().remove("people.ages");
+    tokio::select! {
+        applied = recto.apply_with(schema, &options) => { applied.unwrap(); true }
+        () = killing.killed() => false,
+    }
+}
+
+#[test]
+fn who_adds_changes_and_drops_views_is_killed_at_any_call() {
+    let before = with_views();
+    // One view is added, one changes, one goes.
+    let changed = VIEWS.replace(r#"order = ["age"]"#, r#"order = ["-age"]"#);
+    let kept = changed.split("[collection.people.view.ages]").next().unwrap();
+    let after = parse(&format!(
+        "{BASE}{kept}\n[collection.events.view.by_note]\npartition = [\"note\"]\norder = [\"score\"]\n"
+    ));
+    run(async {
+        let mut ended = 0;
+        for calls in 0..MOST_CALLS {
+            for cut in [Cut::Before, Cut::After] {
+                let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Environment::system()));
+                let recto = open(&store).await;
+                recto.apply(&before).await.unwrap();
+                fill_each(&recto, RECORDS, RECORDS / 10).await;
+                ended += i32::from(apply_for(&store, calls, cut, &after).await);
+                // Meanwhile another process writes, by what is recorded.
+                let recto = open(&store).await;
+                fill_each(&recto, RECORDS / 10, RECORDS / 5).await;
+                let views = recto.views().await.unwrap();
+                let has_view = views.iter().any(|view| view.view == "ages");
+                let options = if has_view && recto.schema().to_toml().contains("ages") {
+                    ApplyOptions::new().remove("people.ages")
+                } else {
+                    ApplyOptions::new()
+                };
+                recto.apply_with(&after, &options).await.unwrap();
+                let names: Vec<String> = recto
+                    .views()
+                    .await
+                    .unwrap()
+                    .into_iter()
+                    .map(|view| view.view)
+                    .collect();
+                assert_eq!(names.len(), 3, "after {calls} calls: {names:?}");
+                assert_eq!(
+                    tables(&recto).await.len(),
+                    5,
+                    "after {calls} calls: {:?}",
+                    tables(&recto).await
+                );
+                assert_all_is_well(&recto).await;
+            }
+            if ended > 0 {
+                println!("an apply takes {calls} calls");
+                return;
+            }
+        }
+        panic!("an apply takes more than {MOST_CALLS} calls");
+    });
+}
+
+/// Whether whoever repairs what drifted came to its end before.
+async fn repair_for(transactions: bool, calls: i64, cut: Cut) -> bool {
+    let recto = in_memory(transactions).await;
+    recto.apply(&with_views()).await.unwrap();
+    fill_each(&recto, REPAIRED, REPAIRED).await;
+    drift::plant(&recto, "by_city").await;
+    let killing = Killing::new(recto.store(), cut, |_| true);
+    let repairer = open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    killing.arm(calls);
+    let request = VerifyRequest {
+        repair: true,
+        ..VerifyRequest::default()
+    };
+    let ended = tokio::select! {
+        report = repairer.verify(&request, &|_| {}) => { assert_eq!(report.unwrap().left(), 0); true }
+        () = killing.killed() => false,
+    };
+    let report = recto.verify(&request, &|_| {}).await.unwrap();
+    assert_eq!(report.left(), 0, "after {calls} calls, {cut:?}: {report:?}");
+    assert_all_is_well(&recto).await;
+    ended
+}
+
+#[test]
+fn who_repairs_is_killed_at_any_call() {
+    // What waits, waits in no time.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(async {
+        for transactions in [true, false] {
+            let mut calls = 0;
+            while !repair_for(transactions, calls, Cut::Before).await {
+                repair_for(transactions, calls, Cut::After).await;
+                calls += 1;
+                assert!(calls < MOST_CALLS);
+            }
+            println!("a repair takes {calls} calls");
+            assert!(calls > 0);
+        }
+    });
+}

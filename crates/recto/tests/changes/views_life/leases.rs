@@ -1,0 +1,423 @@
+//! Processes whose lease is over, who lose their registration or end, while they write, sweep and delete: on a store
+//! without transactions, in virtual time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use recto::{ApplyOptions, ErrorKind, LocalSession, Recto, Session};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::doors::{Door, Doors, World, in_virtual_time, until};
+use super::plain::{self, PLAIN, PLAIN_VIEWS, assert_views_are_true};
+use super::{event, record};
+use crate::common::exact::assert_views_are_exact;
+use crate::common::stores::parse;
+
+const PEOPLE: &str = "[collection.people]\nfields = { id = \"int\", city = \"text\" }\nkey = [\"id\"]\n";
+const BY_CITY: &str = "[collection.people.view.by_city]\npartition = [\"city\"]\n";
+const RECORDS: i32 = 20;
+/// Longer than a lease, and shorter than it takes to be found dead.
+const LAPSED: Duration = Duration::from_secs(18);
+/// Longer than it takes to be found dead, and until what was left is resolved.
+const LONG: Duration = Duration::from_secs(90);
+/// How long who has much time waits for one request.
+const PATIENT: Duration = Duration::from_secs(60);
+
+fn people() -> String {
+    format!("{PEOPLE}{BY_CITY}")
+}
+
+async fn put(recto: &Recto, id: i32, city: &str) -> recto::Result<()> {
+    let people = recto.dynamic("people").unwrap();
+    let person = record(&people, &json!({ "id": id, "city": city }));
+    people.put(&person).await.map(drop)
+}
+
+fn putting(recto: &Recto, id: i32, city: &'static str) -> JoinHandle<recto::Result<()>> {
+    let recto = recto.clone();
+    tokio::spawn(async move { put(&recto, id, city).await })
+}
+
+async fn city_of(recto: &Recto, id: i32) -> String {
+    let people = recto.dynamic("people").unwrap();
+    let person = people.get(id).await.unwrap().unwrap();
+    person.to_json()["city"].as_str().unwrap().to_owned()
+}
+
+async fn put_many(recto: &Recto) {
+    for id in 0..RECORDS {
+        put(recto, id, "ulm").await.unwrap();
+    }
+}
+
+/// Two processes of which the first declared people with a view, and the second put some.
+async fn two(world: &World) -> (Recto, Arc<Doors>, Recto, Arc<Doors>) {
+    let (one, doors) = world.process(1, 0).await;
+    one.apply(&parse(&people())).await.unwrap();
+    let (other, others_doors) = world.process(2, 0).await;
+    put_many(&other).await;
+    (one, doors, other, others_doors)
+}
+
+#[test]
+fn a_change_waits_for_the_lease() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, doors) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        put_many(&one).await;
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        assert!(!one.writer_metrics().has_lease);
+        let mut changing = putting(&one, 1, "bonn");
+        let waits = timeout(Duration::from_secs(2), &mut changing).await;
+        assert!(waits.is_err(), "{waits:?}");
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(one.writer_metrics().lost, 0);
+        assert_views_are_exact(&one, "people").await;
+        // In vain, for as long as it has time.
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        let began = Instant::now();
+        let error = put(&one, 1, "jena").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert_eq!(began.elapsed().as_secs(), 10);
+        // Where too few replicas are alive, not at all.
+        doors.open();
+        doors.fail(Door::Registrations);
+        sleep(LAPSED).await;
+        let began = Instant::now();
+        let error = put(&one, 1, "jena").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        doors.open();
+        sleep(LAPSED).await;
+        put(&one, 1, "jena").await.unwrap();
+        assert_eq!(assert_views_are_exact(&one, "people").await, RECORDS as usize);
+    });
+}
+
+#[test]
+fn a_change_that_waits_is_made_by_the_next_registration_when_this_one_is_lost() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        put(&one, 0, "ulm").await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        put_many(&other).await;
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        until(|| one.writer_metrics().found_dead == 1).await;
+        let changing = putting(&other, 1, "bonn");
+        sleep(Duration::from_secs(1)).await;
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 1);
+        assert_views_are_exact(&one, "people").await;
+    });
+}
+
+/// Has a change stand still between its intent and its read, until the lease is over; the read passes then, and the lease
+/// does not come back.
+async fn changing_without_a_lease(
+    world: &World,
+    seed: u64,
+) -> (Recto, Arc<Doors>, JoinHandle<recto::Result<()>>) {
+    let (other, doors) = world.process_within(seed, PATIENT).await;
+    put_many(&other).await;
+    doors.hold(Door::Registrations);
+    sleep(Duration::from_secs(8)).await;
+    doors.hold(Door::Reads("people"));
+    let changing = putting(&other, 1, "bonn");
+    sleep(LAPSED).await;
+    assert!(!other.writer_metrics().has_lease);
+    assert_eq!(other.writer_metrics().intents, 1);
+    doors.open();
+    doors.hold(Door::Registrations);
+    sleep(Duration::from_secs(2)).await;
+    assert!(!changing.is_finished(), "{:?}", changing.await);
+    (other, doors, changing)
+}
+
+#[test]
+fn a_change_whose_lease_ends_before_it_is_decided_waits_for_it() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        let (other, doors, changing) = changing_without_a_lease(&world, 2).await;
+        // Somebody else changes the record meanwhile.
+        put(&one, 1, "jena").await.unwrap();
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 0);
+        assert_eq!(city_of(&one, 1).await, "bonn");
+        assert_eq!(assert_views_are_exact(&one, "people").await, RECORDS as usize);
+    });
+}
+
+#[test]
+fn a_change_whose_process_is_found_dead_before_it_is_decided_is_made_by_the_next_registration() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        put(&one, 0, "ulm").await.unwrap();
+        let (other, doors, changing) = changing_without_a_lease(&world, 2).await;
+        until(|| one.writer_metrics().found_dead == 1).await;
+        doors.open();
+        changing.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 1);
+        assert_eq!(city_of(&one, 1).await, "bonn");
+        assert_eq!(assert_views_are_exact(&one, "people").await, RECORDS as usize);
+    });
+}
+
+#[test]
+fn a_change_whose_lease_does_not_come_back_is_told_so_when_its_time_is_over() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&people())).await.unwrap();
+        let (_other, doors, changing) = changing_without_a_lease(&world, 2).await;
+        let error = timeout(PATIENT, changing).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        doors.open();
+        assert_eq!(city_of(&one, 1).await, "ulm");
+        // Where too few replicas are alive for one it is told at once.
+        let (_third, doors, changing) = changing_without_a_lease(&world, 3).await;
+        doors.open();
+        doors.fail(Door::Registrations);
+        let soon = Duration::from_secs(1);
+        let error = timeout(soon, changing).await.unwrap().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        doors.open();
+        assert_eq!(city_of(&one, 1).await, "ulm");
+    });
+}
+
+#[test]
+fn a_deletion_of_a_plain_record_whose_lease_ends_while_that_is_read_waits_for_it() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(&format!("{PLAIN}{PLAIN_VIEWS}"))).await.unwrap();
+        let (other, doors) = world.process_within(2, PATIENT).await;
+        plain::fill(&other, RECORDS).await;
+        doors.hold(Door::Registrations);
+        sleep(Duration::from_secs(8)).await;
+        doors.hold(Door::Reads("events"));
+        let deleting = other.clone();
+        let deleted = tokio::spawn(async move {
+            let events = deleting.dynamic("events").unwrap();
+            events.delete((3, 10)).await
+        });
+        sleep(LAPSED).await;
+        doors.open();
+        doors.hold(Door::Registrations);
+        sleep(Duration::from_secs(2)).await;
+        assert!(!deleted.is_finished(), "{:?}", deleted.await);
+        doors.open();
+        deleted.await.unwrap().unwrap();
+        assert_eq!(other.writer_metrics().lost, 0);
+        assert_views_are_true(&one).await;
+    });
+}
+
+#[test]
+fn who_ends_is_waited_for_while_a_plain_write_of_it_is_under_way() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, _) = world.process(1, 0).await;
+        one.apply(&parse(PLAIN)).await.unwrap();
+        let (other, doors) = world.process(2, 0).await;
+        plain::fill(&other, RECORDS).await;
+        doors.hold(Door::Registrations);
+        sleep(LAPSED).await;
+        // It waits for the lease; then the process ends, which is told before the write goes on.
+        let writing = other.clone();
+        let written = tokio::spawn(async move {
+            let events = writing.dynamic("events").unwrap();
+            events.put(&record(&events, &event(RECORDS))).await
+        });
+        sleep(Duration::from_secs(1)).await;
+        let ending = other.clone();
+        let ended = tokio::spawn(async move { ending.close().await.unwrap() });
+        sleep(Duration::from_secs(1)).await;
+        doors.open();
+        doors.hold(Door::Writes);
+        sleep(Duration::from_secs(5)).await;
+        assert!(!written.is_finished());
+        assert_eq!(world.rows_of("recto_writers").await, 1, "it is still registered");
+        doors.open();
+        written.await.unwrap().unwrap();
+        ended.await.unwrap();
+        assert_eq!(world.rows_of("recto_writers").await, 0);
+        let schema = format!("{PLAIN}{PLAIN_VIEWS}");
+        timeout(LONG, one.apply(&parse(&schema))).await.unwrap().unwrap();
+        assert_views_are_true(&one).await;
+    });
+}
+
+#[test]
+fn what_the_dead_left_of_a_collection_that_was_made_anew_keeps_nobody_waiting() {
+    let by_two = "[collection.people]\nfields = { tenant = \"int\", id = \"int\", city = \"text\" }\n\
+                  key = [\"tenant\", \"id\"]\n";
+    let by_bigint = PEOPLE.replace("id = \"int\"", "id = \"bigint\"");
+    let (of_two, of_bigint) = (
+        json!({ "tenant": 1, "id": 1, "city": "ulm" }),
+        json!({ "id": 1, "city": "ulm" }),
+    );
+    for (anew, person) in [(by_two, of_two), (&*by_bigint, of_bigint)] {
+        in_virtual_time(async {
+            let world = World::new();
+            let (one, _) = world.process(1, 0).await;
+            one.apply(&parse(PEOPLE)).await.unwrap();
+            let (other, doors) = world.process(2, 0).await;
+            put_many(&other).await;
+            doors.gate.open(false);
+            let remove = ApplyOptions::new().remove("people");
+            one.apply_with(&parse(PLAIN), &remove).await.unwrap();
+            one.apply(&parse(&format!("{PLAIN}{anew}"))).await.unwrap();
+            assert_eq!(one.writer_metrics().found_dead, 0);
+            assert!(world.rows_of("recto_intents").await > 0);
+            let people = one.dynamic("people").unwrap();
+            people.put(&record(&people, &person)).await.unwrap();
+            let views = parse(&format!("{PLAIN}{anew}{BY_CITY}"));
+            timeout(LONG, one.apply(&views)).await.unwrap().unwrap();
+            let swept = one.writer_metrics().swept;
+            assert_eq!((swept.unresolved, swept.waiting), (0, 1), "{swept:?}");
+            assert_eq!(assert_views_are_exact(&one, "people").await, 1);
+        });
+    }
+}
+
+/// Sweeps on and on, whatever fails; how often it looked, and how often that failed.
+fn sweeping(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
+    let counts = Arc::<[AtomicUsize; 2]>::default();
+    let (session, counted) = (LocalSession::new(recto.clone()), Arc::clone(&counts));
+    let sweeping = tokio::spawn(async move {
+        let [looks, failures] = &*counted;
+        let goes_on = |_| looks.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        let bears = |error: recto::Error| {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            failures.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        let swept = session.tools().unwrap().sweep(&goes_on, &bears).await;
+        panic!("it ended: {swept:?}");
+    });
+    (sweeping, counts)
+}
+
+#[test]
+fn who_sweeps_goes_on_when_it_was_found_dead_itself() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (one, doors, other, _) = two(&world).await;
+        let (sweeping, _) = sweeping(&one);
+        sleep(LAPSED).await;
+        doors.gate.open(false);
+        until(|| other.writer_metrics().found_dead == 1).await;
+        doors.gate.open(true);
+        sleep(LAPSED).await;
+        other.close().await.unwrap();
+        assert_eq!(one.writer_metrics().lost, 1);
+        // Nobody else is there.
+        let (last, doors) = world.process(3, 0).await;
+        put_many(&last).await;
+        doors.gate.open(false);
+        sleep(LONG).await;
+        assert!(!sweeping.is_finished());
+        let metrics = one.writer_metrics();
+        let swept = (metrics.found_dead, metrics.swept.unresolved);
+        assert_eq!(swept, (1, 0), "{metrics:?}");
+        assert!(metrics.resolved > 0, "{metrics:?}");
+        sweeping.abort();
+    });
+}
+
+#[test]
+fn who_sweeps_goes_on_when_the_store_fails_for_a_time() {
+    for fails in [Door::Registrations, Door::Reads("recto_writers")] {
+        in_virtual_time(async {
+            let world = World::new();
+            let (one, doors, _other, others_doors) = two(&world).await;
+            let (sweeping, counts) = sweeping(&one);
+            sleep(LAPSED).await;
+            others_doors.gate.open(false);
+            sleep(LAPSED).await;
+            doors.fail(fails);
+            sleep(LONG).await;
+            assert!(!sweeping.is_finished());
+            assert!(counts[1].load(Ordering::Relaxed) > 2, "{counts:?}");
+            let error = one.sweep(|_| true).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert_eq!(one.writer_metrics().found_dead, 0);
+            doors.open();
+            sleep(LAPSED).await;
+            let metrics = one.writer_metrics();
+            assert_eq!(metrics.swept.unresolved, 0, "{metrics:?}");
+            assert_eq!(metrics.found_dead, 1, "{metrics:?}");
+            sweeping.abort();
+        });
+    }
+}
+
+#[test]
+fn a_plain_write_that_was_applied_is_not_said_to_have_failed() {
+    in_virtual_time(async {
+        let world = World::new();
+        let (before, one, other, doors) = plain::two_with_a_view(&world, RECORDS).await;
+        doors.hold(Door::Writes);
+        let deleting = other.clone();
+        let deleted = tokio::spawn(async move {
+            let events = deleting.dynamic("events").unwrap();
+            events.delete((3, 10)).await
+        });
+        sleep(Duration::from_secs(1)).await;
+        doors.gate.open(false);
+        let after = parse(&(before + PLAIN_VIEWS));
+        timeout(2 * LONG, one.apply(&after)).await.unwrap().unwrap();
+        doors.open();
+        doors.fail(Door::Reads("events"));
+        doors.gate.open(true);
+        let error = deleted.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+        doors.open();
+        let events = other.dynamic("events").unwrap();
+        assert_eq!(events.get((3, 10)).await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_deletion_of_intents_that_stands_still_does_not_cost_the_lease() {
+    for stands in [Door::Writes, Door::Reads("recto_catalog")] {
+        in_virtual_time(async {
+            let world = World::new();
+            let (one, _) = world.process(1, 0).await;
+            one.apply(&parse(&people())).await.unwrap();
+            put(&one, 0, "ulm").await.unwrap();
+            let (other, doors) = world.process(2, 0).await;
+            put_many(&other).await;
+            sleep(Duration::from_secs(2)).await;
+            doors.hold(stands);
+            for _ in 0..LONG.as_secs() {
+                sleep(Duration::from_secs(1)).await;
+                assert!(other.writer_metrics().has_lease);
+            }
+            doors.open();
+            assert_eq!(
+                (one.writer_metrics().found_dead, other.writer_metrics().lost),
+                (0, 0)
+            );
+            sleep(LAPSED).await;
+            assert_eq!(world.rows_of("recto_intents").await, 0);
+        });
+    }
+}

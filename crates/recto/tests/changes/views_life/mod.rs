@@ -1,0 +1,273 @@
+//! The life of views: added to records that are there, changed, dropped, lost and found; compared with their records, and
+//! mended; whoever does that killed at any point.
+
+mod added;
+#[allow(dead_code)]
+#[path = "../../models/simulation/clock.rs"]
+mod clock;
+mod doors;
+mod drift;
+#[allow(dead_code)]
+#[path = "../../models/simulation/gate.rs"]
+mod gate;
+mod killed;
+mod leases;
+mod plain;
+mod resumed;
+mod writers;
+
+use crate::common::stores::parse;
+use crate::common::{Fresh, Kind, Scope, Suite, run};
+use futures::stream::{self, StreamExt};
+use recto::session::{VerifyReport, VerifyRequest};
+use recto::{Collection, DynamicRecord, Recto};
+use serde_json::{Value as Json, json};
+
+/// One collection whose records are never changed, and one whose records are.
+pub(crate) const BASE: &str = r#"
+[collection.events]
+fields = { day = "int", id = "int", what = "text", score = "int", note = "text" }
+key = ["day", "id"]
+partition = ["day"]
+order = ["-id"]
+writes = "append"
+
+[collection.people]
+fields = { id = "int", city = "text", age = "int", note = "text" }
+key = ["id"]
+"#;
+
+/// Views of both.
+pub(crate) const VIEWS: &str = r#"
+[collection.events.view.by_what]
+partition = ["what"]
+order = ["-score"]
+
+[collection.people.view.by_city]
+partition = ["city"]
+order = ["age"]
+
+[collection.people.view.ages]
+partition = ["city"]
+order = ["-age"]
+nulls = "skip"
+fields = ["note"]
+"#;
+
+/// Records that are put together, which are less than a logged batch holds.
+const BATCH_RECORDS: usize = 200;
+/// The tests that open stores in files, or on Cassandra.
+static TESTS: Suite = Suite::new(module_path!(), 16);
+
+macro_rules! behaviours {
+    ($($module:ident::$name:ident),+ $(,)?) => {
+        mod memory {
+            $(#[test]
+            fn $name() {
+                super::run(async { super::$module::$name(super::in_memory().await).await });
+            })+
+        }
+
+        mod embedded {
+            $(#[test]
+            fn $name() {
+                let _scope = super::Scope::new(&super::TESTS);
+                super::run(async { super::$module::$name(super::embedded().await).await });
+            })+
+        }
+    };
+}
+
+behaviours! {
+    added::a_view_that_is_added_has_every_record,
+    added::a_view_that_changes_is_made_anew,
+    added::a_view_is_dropped_by_name,
+    added::a_table_that_is_gone_is_filled_anew,
+    added::a_field_that_is_added_is_in_full_views,
+    drift::what_drifted_is_found_and_mended,
+    resumed::who_goes_on_finds_what_is_before_and_after,
+    resumed::who_repairs_goes_on_with_what_is_left,
+}
+
+mod memory_by_writer {
+    /// Tokio's time goes by as nobody has anything to do.
+    #[tokio::test(start_paused = true)]
+    async fn who_only_reads_learns_that_a_view_is_dropped() {
+        let recto = crate::common::stores::in_memory(false).await;
+        super::added::who_only_reads_learns_that_a_view_is_dropped(recto).await;
+    }
+
+    #[test]
+    fn who_goes_on_finds_what_is_before_and_after() {
+        super::run(async {
+            let recto = crate::common::stores::in_memory(false).await;
+            super::resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+        });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_missing_is_found_beside_who_inserts() {
+        let recto = crate::common::stores::in_memory(false).await;
+        super::drift::what_is_missing_is_found_beside_who_inserts(recto).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_drifted_is_found_and_mended() {
+        let recto = crate::common::stores::in_memory(false).await;
+        super::drift::what_drifted_is_found_and_mended(recto).await;
+    }
+}
+
+mod cassandra {
+    use super::{Fresh, Kind, Scope, TESTS, added, drift, resumed, run, writers};
+
+    #[test]
+    fn who_goes_on_finds_what_is_before_and_after() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            resumed::who_goes_on_finds_what_is_before_and_after(recto).await;
+        });
+    }
+
+    #[test]
+    fn who_repairs_goes_on_with_what_is_left() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            resumed::who_repairs_goes_on_with_what_is_left(recto).await;
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_mended_is_told_before_and_after() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            drift::what_cannot_be_mended_is_told_before_and_after(recto).await;
+        });
+    }
+
+    #[test]
+    fn what_drifted_is_found_and_mended() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            drift::what_drifted_is_found_and_mended(recto).await;
+        });
+    }
+
+    #[test]
+    fn what_a_page_meets_left_over_is_removed() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            drift::what_a_page_meets_left_over_is_removed(recto).await;
+        });
+    }
+
+    #[test]
+    fn a_view_that_is_added_has_every_record() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            added::a_view_that_is_added_has_every_record(recto).await;
+        });
+    }
+
+    #[test]
+    fn views_of_plain_records_are_added_while_others_write() {
+        let _scope = Scope::new(&TESTS);
+        run(writers::plain_views_are_added_while_others_write(&Fresh::new(
+            Kind::Cassandra,
+        )));
+    }
+}
+
+async fn in_memory() -> Recto {
+    crate::common::stores::in_memory(true).await
+}
+
+async fn embedded() -> Recto {
+    Fresh::new(Kind::Embedded).open().await
+}
+
+pub(crate) fn with_views() -> recto::schema::Schema {
+    parse(&format!("{BASE}{VIEWS}"))
+}
+
+pub(crate) fn event(number: i32) -> Json {
+    let mut event =
+        json!({ "day": number % 7, "id": number, "what": format!("w{}", number % 5), "note": "n" });
+    if number % 3 != 0 {
+        event["score"] = (number % 11).into();
+    }
+    if number % 13 == 0 {
+        event.as_object_mut().unwrap().remove("what");
+    }
+    event
+}
+
+pub(crate) fn person(number: i32) -> Json {
+    let mut person = json!({ "id": number, "city": format!("c{}", number % 4) });
+    if number % 3 != 0 {
+        person["age"] = (number % 90).into();
+    }
+    if number % 5 == 0 {
+        person["note"] = format!("note {number}").into();
+    }
+    person
+}
+
+pub(crate) fn record(collection: &Collection<DynamicRecord>, json: &Json) -> DynamicRecord {
+    DynamicRecord::from_json(collection.definition(), json.as_object().unwrap()).unwrap()
+}
+
+/// Puts so many records into both collections.
+pub(crate) async fn fill(recto: &Recto, count: i32) {
+    fill_each(recto, count, count).await;
+}
+
+/// Puts so many events, and so many people.
+pub(crate) async fn fill_each(recto: &Recto, event_count: i32, person_count: i32) {
+    let events = recto.dynamic("events").unwrap();
+    let records: Vec<DynamicRecord> = (0..event_count)
+        .map(|number| record(&events, &event(number)))
+        .collect();
+    for chunk in records.chunks(BATCH_RECORDS) {
+        events.put_all(chunk).await.unwrap();
+    }
+    let people = recto.dynamic("people").unwrap();
+    let puts = (0..person_count).map(|number| {
+        let (people, record) = (people.clone(), record(&people, &person(number)));
+        async move { people.put(&record).await.map(drop).unwrap() }
+    });
+    stream::iter(puts).buffer_unordered(64).collect::<()>().await;
+}
+
+pub(crate) async fn verify(recto: &Recto, request: &VerifyRequest) -> VerifyReport {
+    recto.verify(request, &|_| {}).await.unwrap()
+}
+
+/// Asserts that every view is ready and has what it should; returns how many entries they have.
+pub(crate) async fn assert_all_is_well(recto: &Recto) -> u64 {
+    let views = recto.views().await.unwrap();
+    assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
+    let report = verify(recto, &VerifyRequest::default()).await;
+    assert_eq!((report.wrong(), report.left_out.len()), (0, 0), "{report:?}");
+    assert_eq!(report.views.len(), views.len());
+    for view in &report.views {
+        assert_eq!(view.records, view.entries, "{view:?}");
+    }
+    for collection in ["events", "people"] {
+        crate::common::exact::assert_views_are_exact(recto, collection).await;
+    }
+    report.views.iter().map(|view| view.entries).sum()
+}
+
+/// The tables that are there.
+pub(crate) async fn tables(recto: &Recto) -> Vec<String> {
+    let tables = recto.store().list_tables().await.unwrap();
+    let names = tables.iter().map(|table| table.name().to_owned());
+    names.filter(|name| !name.starts_with("recto_")).collect()
+}

@@ -1,0 +1,65 @@
+//! Each guarantee of a page as a property: random collections of every orderable type, rows at the
+//! edges of their types, questions of every kind, pages of changing sizes; on both stores, against the
+//! oracle.
+//!
+//! Each run draws anew. A failure is made simpler, names its seed, and prints itself as a Rust test to
+//! be pasted into `pasted.rs`. `RECTO_TEST_SEED=…` draws again what a seed drew. `RECTO_TEST_SCALE=20`
+//! draws twenty times as much, for a long run: collections on the embedded store; questions on
+//! Cassandra, whose every table takes memory of the node that all tests share.
+
+mod asked;
+mod beside;
+mod cost;
+mod cursors;
+mod drawn;
+mod guarantee;
+mod keys;
+mod pasted;
+mod planted;
+mod traversal;
+
+use crate::common::{Kind, Scope, Suite, run};
+use drawn::Ground;
+use guarantee::Guarantee;
+
+/// Makes `embedded::NAME` and `cassandra::NAME` of each guarantee, and the same with pages of views that the test
+/// keeps, on three stores.
+macro_rules! properties {
+    ($($name:ident: $guarantee:ident),+ $(,)?) => {
+        /// The tests of this module that have not ended.
+        static TESTS: Suite = Suite::new(
+            module_path!(),
+            5 * (0 $(+ { let _ = stringify!($name); 1 })+) + planted::TESTS + pasted::TESTS
+        );
+        properties!(@store embedded, Ground::new(Kind::Embedded); $($name: $guarantee),+);
+        properties!(@store cassandra, Ground::new(Kind::Cassandra); $($name: $guarantee),+);
+        properties!(@store views_in_memory,
+            Ground { views: true, in_memory: true, ..Ground::new(Kind::Embedded) }; $($name: $guarantee),+);
+        properties!(@store views_embedded,
+            Ground { views: true, ..Ground::new(Kind::Embedded) }; $($name: $guarantee),+);
+        properties!(@store views_cassandra,
+            Ground { views: true, ..Ground::new(Kind::Cassandra) }; $($name: $guarantee),+);
+    };
+    (@store $store:ident, $ground:expr; $($name:ident: $guarantee:ident),+) => {
+        mod $store {
+            use super::*;
+
+            $(#[test]
+            fn $name() {
+                let _scope = Scope::new(&TESTS);
+                run(drawn::holds(Guarantee::$guarantee, $ground));
+            })+
+        }
+    };
+}
+
+properties! {
+    guarantee_1_pages_after_and_before: AfterAndBefore,
+    guarantee_2_every_row_exactly_once: EveryRowOnce,
+    guarantee_3_a_cursor_is_a_position: Position,
+    guarantee_4_what_is_beyond_both_ends: Edges,
+    guarantee_5_a_cursor_opens_for_its_query: OwnQuery,
+    guarantee_6_the_cost_is_the_page: Cost,
+    guarantee_7_budgets_lose_nothing: Budgets,
+    reads_by_key_and_scans: KeysAndScans,
+}

@@ -1,0 +1,296 @@
+//! Guarantees 2, 4 and 7: from one end of a query to the other.
+
+use recto::{DynamicRecord, Page, PageQuery, Stop};
+use recto_testkit::generate::Place;
+use recto_testkit::oracle::Row;
+
+use super::asked::{Asked, Failure, edges_are, ensure};
+use crate::common::subject::rows;
+
+/// The most pages a traversal may take for each row it finds or looks at, before it is taken to
+/// stand still.
+const MAX_PAGES_PER_ROW: usize = 4;
+
+/// A traversal: what it found, in the query's order.
+struct Traversal {
+    backwards: bool,
+    found: Vec<Row>,
+    pages: usize,
+    most: usize,
+}
+
+impl Traversal {
+    fn new(asked: &Asked<'_>, backwards: bool) -> Self {
+        let writes: usize = asked.case.moves.iter().map(|page| page.writes.len()).sum();
+        Self {
+            backwards,
+            found: Vec::new(),
+            pages: 0,
+            most: (asked.subject.oracle.rows().len() + writes + 2) * MAX_PAGES_PER_ROW,
+        }
+    }
+
+    /// The first page asked for.
+    fn start(&self, asked: &Asked<'_>) -> PageQuery<DynamicRecord> {
+        let (query, size) = (asked.query.clone(), asked.page_move(0).size);
+        if self.backwards {
+            query.last(size)
+        } else {
+            query.first(size)
+        }
+    }
+
+    /// Takes a page's rows; the query of the next page, if there is one.
+    fn next(
+        &mut self,
+        asked: &Asked<'_>,
+        page: &Page<DynamicRecord>,
+    ) -> Result<Option<PageQuery<DynamicRecord>>, Failure> {
+        let place = if self.backwards { 0 } else { self.found.len() };
+        self.found.splice(place..place, rows(page));
+        self.pages += 1;
+        ensure!(self.pages <= self.most, "{} pages, and no end", self.pages);
+        let token = if self.backwards {
+            page.previous_cursor()
+        } else {
+            page.next_cursor()
+        };
+        let Some(token) = token else { return Ok(None) };
+        let next = asked.page_move(self.pages);
+        let query = asked.query.clone().page_size(next.size);
+        let by_row = next.by_row && !page.is_empty() && page.stop().is_none();
+        Ok(Some(match (by_row, self.backwards) {
+            (false, _) => query.page_token(token),
+            (true, false) => query.after(page.cursor(page.len() - 1)),
+            (true, true) => query.before(page.cursor(0)),
+        }))
+    }
+
+    fn what(&self) -> String {
+        let way = if self.backwards { "backwards" } else { "forwards" };
+        format!("page {} {way}", self.pages + 1)
+    }
+}
+
+/// Rows come and go between pages. What is there all the time is returned exactly once, in order;
+/// nothing is returned twice, and nothing that never was. Without writes, it is the oracle's answer.
+pub(crate) async fn every_row_once(asked: &mut Asked<'_>) -> Result<(), Failure> {
+    for writing in [false, true] {
+        let start = asked.subject.oracle.ask(&asked.case.question);
+        let mut stayed = start.rows().to_vec();
+        let mut ever = asked.subject.oracle.rows().to_vec();
+        let mut traversal = Traversal::new(asked, asked.page_move(0).backwards);
+        let mut query = traversal.start(asked);
+        loop {
+            let page = asked.page(query, &traversal.what()).await?;
+            ensure!(page.stop().is_none(), "{}: {:?}", traversal.what(), page.stop());
+            let Some(next) = traversal.next(asked, &page)? else {
+                break;
+            };
+            query = next;
+            if writing && traversal.pages <= asked.case.moves.len() {
+                let (stored, deleted) = asked.write(&asked.page_move(traversal.pages - 1).writes).await;
+                ever.extend(stored);
+                stayed.retain(|row| {
+                    !deleted
+                        .iter()
+                        .any(|gone| asked.subject.oracle.same_row(row, gone))
+                });
+            }
+        }
+        let found = &traversal.found;
+        if !writing {
+            asked.same_rows(found, start.rows(), "all pages together")?;
+        }
+        let mut pairs = found.windows(2);
+        ensure!(
+            pairs.all(|pair| start.compare(&pair[0], &pair[1]).is_lt()),
+            "out of order or twice:\n{}",
+            asked.subject.show(found)
+        );
+        let oracle = &asked.subject.oracle;
+        for row in &stayed {
+            let is_found = found.iter().any(|other| oracle.same_row(row, other));
+            ensure!(is_found, "lost: {}", oracle.show(row));
+        }
+        for row in found {
+            let is_known = ever.iter().any(|other| oracle.same_row(row, other));
+            ensure!(is_known, "never was: {}", oracle.show(row));
+        }
+    }
+    Ok(())
+}
+
+/// What pages say of both their ends: on the way, beside rows, and on budgets.
+pub(crate) async fn edges(asked: &mut Asked<'_>) -> Result<(), Failure> {
+    let whole = asked.whole().await?;
+    let all = whole.sequence.rows();
+    for backwards in [false, true] {
+        let mut traversal = Traversal::new(asked, backwards);
+        let mut query = traversal.start(asked);
+        loop {
+            let page_move = asked.page_move(traversal.pages);
+            let what = traversal.what();
+            if page_move.both_edges {
+                query = query.both_edges();
+            }
+            let page = asked.page(query, &what).await?;
+            let before = traversal.found.len();
+            let behind = match (traversal.pages, page_move.both_edges) {
+                (0, _) => Some(false),
+                (_, true) => Some(before > 0),
+                (_, false) => None,
+            };
+            let ahead = Some(before + page.len() < all.len());
+            let (start, end) = if backwards {
+                (ahead, behind)
+            } else {
+                (behind, ahead)
+            };
+            edges_are(&page, start, end, &what)?;
+            let Some(next) = traversal.next(asked, &page)? else {
+                break;
+            };
+            query = next;
+        }
+        asked.same_rows(&traversal.found, all, "all pages together")?;
+    }
+    for page in &asked.case.moves {
+        let Some((query, cut)) = asked.beside(&whole.sequence, page, whole.of(page)) else {
+            continue;
+        };
+        let what = format!("{} rows {:?} row {}", page.size, page.place, page.row);
+        let found = asked.page(query, &what).await?;
+        let (before, after) = (Some(cut.more_before), Some(cut.more_after));
+        let (before, after) = match page.place {
+            Place::Around => (before, after),
+            _ if page.both_edges => (before, after),
+            Place::Before => (before, None),
+            Place::After | Place::From => (None, after),
+        };
+        edges_are(&found, before, after, &what)?;
+    }
+    Ok(())
+}
+
+/// From both ends, and from the middle both ways, while a page may look at a few rows or hold a few
+/// bytes only.
+pub(crate) async fn on_budgets(asked: &mut Asked<'_>) -> Result<(), Failure> {
+    let whole = asked.whole().await?;
+    let all = whole.sequence.rows();
+    for backwards in [false, true] {
+        let mut traversal = Traversal::new(asked, backwards);
+        let mut query = traversal.start(asked);
+        loop {
+            let (size, what) = (asked.page_move(traversal.pages).size as usize, traversal.what());
+            let page = asked.page(budgeted(asked, query, traversal.pages), &what).await?;
+            let seen = traversal.found.len() + page.len();
+            said_why(asked, &page, size, backwards, seen, all.len(), &what)?;
+            let Some(next) = traversal.next(asked, &page)? else {
+                break;
+            };
+            query = next;
+        }
+        asked.same_rows(&traversal.found, all, "all pages on budgets together")?;
+    }
+    let Some((_, cursor)) = whole.of(asked.page_move(0)) else {
+        return Ok(());
+    };
+    let around = asked
+        .query
+        .clone()
+        .page_size(asked.page_move(0).size)
+        .around(cursor.clone());
+    let middle = asked
+        .page(budgeted(asked, around, 0), "around a row on a budget")
+        .await?;
+    let mut found = rows(&middle);
+    for backwards in [false, true] {
+        let mut rest = Traversal::new(asked, backwards);
+        let mut page = None;
+        loop {
+            let from = page.as_ref().unwrap_or(&middle);
+            let next = if page.is_none() {
+                let token = if backwards {
+                    from.previous_cursor()
+                } else {
+                    from.next_cursor()
+                };
+                token.map(|token| {
+                    asked
+                        .query
+                        .clone()
+                        .page_size(asked.page_move(0).size)
+                        .page_token(token)
+                })
+            } else {
+                rest.next(asked, from)?
+            };
+            let Some(next) = next else { break };
+            page = Some(
+                asked
+                    .page(budgeted(asked, next, rest.pages), "on from a page around a row")
+                    .await?,
+            );
+        }
+        let place = if backwards { 0 } else { found.len() };
+        found.splice(place..place, rest.found);
+    }
+    asked.same_rows(&found, all, "from around a row to both ends on budgets")
+}
+
+fn budgeted(asked: &Asked<'_>, mut query: PageQuery<DynamicRecord>, page: usize) -> PageQuery<DynamicRecord> {
+    let page = asked.page_move(page);
+    if page.scan_budget > 0 {
+        query = query.scan_budget(page.scan_budget);
+    }
+    if page.byte_budget > 0 {
+        query = query.byte_budget(page.byte_budget);
+    }
+    query
+}
+
+/// A page that is short says why, one that was not cut short is full or the last, and what it says of
+/// the end it goes to is true.
+fn said_why(
+    asked: &Asked<'_>,
+    page: &Page<DynamicRecord>,
+    size: usize,
+    backwards: bool,
+    seen: usize,
+    all: usize,
+    what: &str,
+) -> Result<(), Failure> {
+    let ahead = if backwards {
+        page.has_previous()
+    } else {
+        page.has_next()
+    };
+    ensure!(
+        page.len() <= size,
+        "{what}: {} rows, {size} are asked for",
+        page.len()
+    );
+    ensure!(
+        page.stop().is_some() || page.len() == size || ahead == Some(false),
+        "{what}: {} of {size} rows, more to come, and no reason why",
+        page.len()
+    );
+    ensure!(
+        page.stop().is_none() || ahead != Some(false),
+        "{what}: it is the last, and says that {:?} cut it short",
+        page.stop()
+    );
+    let is_checked = asked.case.question.allow_residual;
+    ensure!(
+        page.stop() != Some(Stop::Scanned) || is_checked,
+        "{what}: rows were looked at though the arrangement serves everything"
+    );
+    ensure!(page.stop() != Some(Stop::Time), "{what}: its time was over");
+    match ahead {
+        Some(true) => ensure!(seen < all, "{what}: it says that there is more"),
+        Some(false) => ensure!(seen == all, "{what}: it says that there is no more"),
+        None => ensure!(page.stop().is_some(), "{what}: it does not know if there is more"),
+    }
+    Ok(())
+}

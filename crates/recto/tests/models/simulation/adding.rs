@@ -1,0 +1,60 @@
+//! A view is added while another process is in the middle of a change by the older schema: it is waited for.
+
+use std::time::Duration;
+
+use recto_views::Version;
+use tokio::time::{Instant, sleep};
+
+use super::broken::Broken;
+use super::check::Checked;
+use super::history::{History, Said};
+use super::records::{self, Asked, Becomes, Fields, Place, Tables};
+use super::two::Two;
+
+/// The record that is moved.
+const ID: i32 = 3;
+/// When the record has been read, and the conditional write is on its way.
+const READ: Duration = Duration::from_millis(25);
+/// How long the process is frozen: it has its lease when it is let go.
+const FROZEN: Duration = Duration::from_secs(8);
+
+/// Whether views are exact by the new schema, when the store keeps all its promises but perhaps one.
+pub(crate) async fn a_view_is_added_beside_a_change(broken: Option<Broken>) -> Result<(), String> {
+    let Two {
+        memory,
+        applies: adds,
+        writes,
+        gate,
+    } = Two::open(&Tables::new(false).schema, broken).await;
+    let place = |which: u8| Place {
+        status: Some(which),
+        at: Some(i32::from(which)),
+        note: Some(which),
+    };
+    let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
+    inserts.ask(&writes).await.unwrap();
+    let moves = Asked::new(ID, Becomes::Moved(place(1)));
+    let frozen = async {
+        sleep(READ).await;
+        gate.open(false);
+        let begun = Instant::now();
+        let let_go = async {
+            sleep(FROZEN).await;
+            gate.open(true);
+        };
+        let (changed, ()) = tokio::join!(records::change_schema(&adds, false), let_go);
+        changed.unwrap();
+        begun.elapsed()
+    };
+    let (moved, took) = tokio::join!(moves.ask(&writes), frozen);
+    let history = History::default();
+    history.says(ID, None, None, Said::Applied(Version(moved.unwrap().version)));
+    println!("the schema is changed after {took:?}, {broken:?}");
+    let checked = Checked {
+        scanned: &*memory,
+        store: &*memory,
+        tables: &records::changed_tables(&adds, false).await,
+        history: &history,
+    };
+    checked.views().await.map(drop)
+}

@@ -1,0 +1,218 @@
+//! Stores that break one promise, which the protocol builds on: that the simulation notices, or it would notice nothing.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto::store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto::store::{
+    Atomicity, Cas, CasOutcome, ConsistencyLevel, Operation, PartitionWrite, PointRead, ReadOptions,
+    RowsRead, Snapshot, Stamp, Store, StoreError, WriteOptions, WriteOutcome,
+};
+use recto_model::environment::Source;
+use recto_model::{Cells, RowSet, Slice, Table};
+use recto_views::{Intent, Writer};
+use tokio::time::Instant;
+
+use super::clock::{Clock, Clocks};
+use super::records::{COLLECTION, Tables};
+
+/// For how long pages read a record as it was.
+const STALE: Duration = Duration::from_secs(60);
+/// How long after their acknowledgement entries are written.
+const LATE: Duration = Duration::from_secs(2);
+
+/// What is not so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// Entries that are deleted are gone.
+    Deletions,
+    /// Entries that are put are there.
+    Entries,
+    /// Of two writes of an entry the one of the greater version stays.
+    Stamps,
+    /// Entries are there when it is said so.
+    Acknowledgements,
+    /// Intents outlive who stored them.
+    Intents,
+    /// Who adds a view waits until nobody writes by an older schema.
+    Barrier,
+    /// The record is read after the entry.
+    Records,
+    /// A conditional write is applied if it is said to be.
+    Decisions,
+    /// The same of the claim of a handle.
+    Claims,
+}
+
+impl Broken {
+    /// How the simulation says so.
+    pub(crate) fn said(self) -> &'static str {
+        match self {
+            Self::Deletions | Self::Entries | Self::Stamps | Self::Intents | Self::Barrier => {
+                "and should have"
+            }
+            Self::Acknowledgements | Self::Records => "is shown at",
+            Self::Decisions => "is there 0 times",
+            Self::Claims => "is claimed by",
+        }
+    }
+}
+
+/// A store that breaks a promise.
+#[derive(Clone)]
+pub(crate) struct BrokenStore {
+    store: Arc<dyn Store>,
+    broken: Broken,
+    clock: Arc<Clock>,
+    base: String,
+    /// Records as they were read, and when.
+    read: Arc<Mutex<HashMap<Cells, (Instant, RowSet)>>>,
+}
+
+impl BrokenStore {
+    pub(crate) fn new(store: Arc<dyn Store>, broken: Broken, clock: &Arc<Clock>) -> Self {
+        Self {
+            store,
+            broken,
+            clock: Arc::clone(clock),
+            base: Tables::new(false).base.table().name().to_owned(),
+            read: Arc::default(),
+        }
+    }
+
+    fn is_view(&self, table: &Table) -> bool {
+        table.name().starts_with(COLLECTION) && table.name() != self.base
+    }
+
+    /// What is left of a write of entries.
+    fn entries(&self, write: &mut PartitionWrite) {
+        let now = Clocks(Arc::clone(&self.clock)).now_micros();
+        match self.broken {
+            Broken::Deletions => write
+                .mutations
+                .retain(|mutation| !matches!(mutation.operation, Operation::DeleteRow { .. })),
+            Broken::Entries => write
+                .mutations
+                .retain(|mutation| matches!(mutation.operation, Operation::DeleteRow { .. })),
+            Broken::Stamps => {
+                for mutation in &mut write.mutations {
+                    mutation.stamp = Some(Stamp(now));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[async_trait]
+impl StoreWrapper for BrokenStore {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    fn on_snapshot(&self, snapshot: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        Arc::new(BrokenReads {
+            store: self.clone(),
+            snapshot,
+            is_of_a_page: AtomicBool::new(false),
+        })
+    }
+
+    async fn on_writes(
+        &self,
+        mut writes: Vec<PartitionWrite>,
+        atomicity: Atomicity,
+        options: WriteOptions,
+    ) -> Result<WriteOutcome, StoreError> {
+        let intents = Intent::table();
+        for write in &mut writes {
+            if self.is_view(&write.table) {
+                self.entries(write);
+            }
+            if self.broken == Broken::Intents && write.table.name() == intents.name() {
+                write.mutations.clear();
+            }
+        }
+        writes.retain(|write| !write.mutations.is_empty());
+        let Some(first) = writes.first() else {
+            return Ok(WriteOutcome::Done);
+        };
+        if self.broken == Broken::Acknowledgements && self.is_view(&first.table) {
+            let store = Arc::clone(&self.store);
+            tokio::spawn(async move {
+                tokio::time::sleep(LATE).await;
+                store.write_many(writes, atomicity, options).await
+            });
+            return Ok(WriteOutcome::Done);
+        }
+        self.store.write_many(writes, atomicity, options).await
+    }
+
+    async fn on_cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError> {
+        let is_broken = match self.broken {
+            Broken::Decisions => cas.table.name() == self.base,
+            Broken::Claims => self.is_view(&cas.table),
+            _ => false,
+        };
+        let outcome = self.store.cas(cas, options).await?;
+        Ok(match outcome {
+            CasOutcome::NotApplied { .. } if is_broken => CasOutcome::Applied,
+            outcome => outcome,
+        })
+    }
+}
+
+struct BrokenReads {
+    store: BrokenStore,
+    snapshot: Arc<dyn Snapshot>,
+    /// Whether a view was read by it, before the records.
+    is_of_a_page: AtomicBool,
+}
+
+#[async_trait]
+impl SnapshotWrapper for BrokenReads {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.snapshot
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.is_of_a_page.store(true, Ordering::Relaxed);
+        let is_serial = options.consistency == Some(ConsistencyLevel::Serial);
+        let is_barrier = is_serial && slice.table.name() == Writer::table().name();
+        if is_barrier && self.store.broken == Broken::Barrier {
+            return Ok(RowsRead {
+                exhausted: true,
+                rows: RowSet::new(slice.table.columns().len()),
+                ..RowsRead::default()
+            });
+        }
+        self.snapshot.slice(slice, options).await
+    }
+
+    async fn on_get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        let is_serial = options.consistency == Some(ConsistencyLevel::Serial);
+        let is_of_a_page = self.is_of_a_page.load(Ordering::Relaxed);
+        if self.store.broken != Broken::Records || is_serial || !is_of_a_page {
+            return self.snapshot.get(read, options).await;
+        }
+        let known = self.store.read.lock().unwrap().get(&read.partition).cloned();
+        if let Some((_, rows)) = known.filter(|(when, _)| when.elapsed() < STALE) {
+            return Ok(RowsRead {
+                exhausted: true,
+                rows,
+                ..RowsRead::default()
+            });
+        }
+        let found = self.snapshot.get(read, options).await?;
+        let kept = (Instant::now(), found.rows.clone());
+        self.store
+            .read
+            .lock()
+            .unwrap()
+            .insert(read.partition.clone(), kept);
+        Ok(found)
+    }
+}

@@ -1,0 +1,80 @@
+//! Whoever changes a handle dies at any of its calls; then others want the handle that it had, and the one that it was to have.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::ErrorKind;
+use recto::store::Store;
+use recto_views::Version;
+use tokio::time::sleep;
+
+use super::history::Said;
+use super::records::{Asked, Becomes, Fields, Place};
+use super::stage::Stage;
+use crate::common::killing::{Cut, Killing};
+
+const TIME: Duration = Duration::from_secs(10);
+/// More than a change takes.
+const MOST_CALLS: i64 = 50;
+/// The record whose handle is changed, and those that want handles.
+const CHANGED: i32 = 2;
+const OTHER: i32 = 3;
+const ANOTHER: i32 = 10;
+const OLD: u8 = 1;
+const NEW: u8 = 2;
+
+fn put(id: i32, handle: u8) -> Asked {
+    let place = Place {
+        status: Some(handle),
+        at: Some(0),
+        note: None,
+    };
+    let fields = Fields {
+        handle: Some(handle),
+        ..Fields::at(place)
+    };
+    Asked::new(id, Becomes::Put(fields))
+}
+
+/// Whether the one who dies after so many calls came to its end before.
+async fn dies_after(calls: i64, cut: Cut) -> bool {
+    let stage = Stage::new().await;
+    let killing = Killing::new(&stage.memory, cut, |table| table != "recto_writers");
+    let dies = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    let had = put(CHANGED, OLD).ask(&dies).await.unwrap();
+    stage
+        .history
+        .says(CHANGED, None, None, Said::Applied(Version(had.version)));
+    sleep(TIME).await;
+    killing.arm(calls);
+    let change = put(CHANGED, NEW);
+    let ended = tokio::select! {
+        changed = change.ask(&dies) => changed.is_ok(),
+        () = killing.killed() => false,
+    };
+    let last = stage.open(&stage.memory).await;
+    let mut holders = 0;
+    for (id, handle) in [(OTHER, NEW), (ANOTHER, OLD)] {
+        match put(id, handle).ask(&last).await {
+            Ok(_) => holders += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Conflict, "after {calls} calls: {error}"),
+        }
+    }
+    // The record has one of the two, and somebody else the other.
+    assert_eq!(holders, 1, "after {calls} calls, {cut:?}");
+    stage.sweep(&last).await;
+    let found = stage.checked().views().await;
+    found.unwrap_or_else(|wrong| panic!("after {calls} calls, {cut:?}: {wrong}"));
+    ended
+}
+
+pub(crate) async fn who_changes_a_handle_is_killed_at_any_call() {
+    for calls in 0..MOST_CALLS {
+        let ended = dies_after(calls, Cut::Before).await;
+        if dies_after(calls, Cut::After).await || ended {
+            println!("the change of a handle takes {calls} calls");
+            return;
+        }
+    }
+    panic!("the change of a handle takes more than {MOST_CALLS} calls");
+}

@@ -1,0 +1,103 @@
+//! Handles, of which there is one each: who has one for certain at a moment, and what must hold of them when all is over.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use recto::store::Store;
+use recto_model::Cells;
+use recto_views::{Arranged, KeyCells, Row};
+
+use super::check::scan;
+use super::history::Said;
+use super::records::{Fields, Tables};
+
+/// Which records have which handles for certain: each by what was said of its last change, if nothing else can have come to it
+/// since it began.
+#[derive(Default)]
+pub(crate) struct Handles(RefCell<BTreeMap<i32, Known>>);
+
+#[derive(Default)]
+struct Known {
+    has: Option<u8>,
+    begun: u64,
+    under_way: u64,
+    /// Whether a change may still come of which nobody knows.
+    is_uncertain: bool,
+}
+
+/// A change that began.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun {
+    id: i32,
+    number: u64,
+    is_alone: bool,
+}
+
+impl Handles {
+    pub(crate) fn begins(&self, id: i32) -> Begun {
+        let mut all = self.0.borrow_mut();
+        let known = all.entry(id).or_default();
+        let is_alone = known.under_way == 0;
+        (known.has, known.begun, known.under_way) = (None, known.begun + 1, known.under_way + 1);
+        Begun {
+            id,
+            number: known.begun,
+            is_alone,
+        }
+    }
+
+    /// A change was answered that gives the record this handle for as long as it lives; none: nothing is known of that.
+    ///
+    /// # Errors
+    /// Two have one.
+    pub(crate) fn ends(&self, begun: Begun, said: Said, handle: Option<u8>) -> Result<(), String> {
+        let mut all = self.0.borrow_mut();
+        let known = all.entry(begun.id).or_default();
+        known.under_way -= 1;
+        known.is_uncertain |= said == Said::Unknown;
+        let is_alone = begun.is_alone && known.begun == begun.number && !known.is_uncertain;
+        if !is_alone || !matches!(said, Said::Applied(_)) {
+            return Ok(());
+        }
+        known.has = handle;
+        let Some(handle) = handle else { return Ok(()) };
+        let others = all.iter().filter(|(_, known)| known.has == Some(handle));
+        let holders: Vec<i32> = others.map(|(id, _)| *id).collect();
+        if holders.len() > 1 {
+            return Err(format!("records {holders:?} have one handle"));
+        }
+        Ok(())
+    }
+}
+
+/// Each record that has a handle has its claim, and so no two have one.
+pub(crate) async fn check(
+    scanned: &dyn Store,
+    tables: &Tables,
+    rows: &[Row<Cells, KeyCells>],
+) -> Result<(), String> {
+    let claims = &tables.views.claims_tables()[0];
+    let there: BTreeMap<Vec<u8>, Cells> = scan(scanned, &Arc::clone(claims.table()))
+        .await
+        .into_iter()
+        .map(|row| (row.get(0).unwrap().to_vec(), row))
+        .collect();
+    for row in rows.iter().filter(|row| row.expires_at.is_none()) {
+        let Some(record) = &row.record else { continue };
+        let Some(handle) = Fields::of(record).handle else {
+            continue;
+        };
+        let key = tables.views.claims(record);
+        let claim = there.get(key[0].key.cells().next().unwrap());
+        let owner = claim.and_then(|claim| claims.owner(claim.as_row()));
+        let is_its_own = owner.is_some_and(|owner| owner.get(0) == record.get(0));
+        // By another token than the row says, if another change of the record took it anew and was not made.
+        if !is_its_own || !row.claims.held.contains_key(&claims.number()) {
+            return Err(format!(
+                "handle {handle} is claimed by {claim:?}, and should be by {row:?}"
+            ));
+        }
+    }
+    Ok(())
+}

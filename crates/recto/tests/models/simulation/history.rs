@@ -1,0 +1,186 @@
+//! What was asked and what was said, to be held to account when all is over.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use recto_views::Version;
+
+use super::handles::Handles;
+use super::records::Place;
+
+/// What was said of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Applied(Version),
+    NotApplied,
+    Unknown,
+}
+
+/// What happened so far.
+#[derive(Default)]
+pub(crate) struct History {
+    told: RefCell<Told>,
+    pub(crate) handles: Handles,
+}
+
+#[derive(Default)]
+struct Told {
+    /// For each record, the greatest version that was acknowledged, or read serially.
+    newest: BTreeMap<i32, Version>,
+    /// For each record, the greatest version that was acknowledged as shown by all views.
+    shown: BTreeMap<i32, Version>,
+    /// What each version was, if it was told or shown; none if the record was deleted.
+    was: BTreeMap<(i32, Version), Option<Place>>,
+    /// For each record, where it was ever asked to stand.
+    asked: BTreeSet<(i32, Place)>,
+    rows: u64,
+    /// For each ledger, what was said of each entry of its log.
+    entries: BTreeMap<(i32, u64), Said>,
+    next_entry: u64,
+    text: String,
+    wrong: Option<String>,
+    pub(crate) applied: u64,
+}
+
+impl History {
+    pub(crate) fn newest(&self, id: i32) -> Option<Version> {
+        self.told.borrow().newest.get(&id).copied()
+    }
+
+    /// The number of another entry of a log. Until something is said of it, it may be there.
+    pub(crate) fn entry(&self, id: i32) -> u64 {
+        let mut told = self.told.borrow_mut();
+        told.next_entry += 1;
+        let entry = told.next_entry;
+        told.entries.insert((id, entry), Said::Unknown);
+        entry
+    }
+
+    /// A change was answered, which began when `before` was the newest version that was known.
+    pub(crate) fn says(&self, id: i32, entry: Option<u64>, before: Option<Version>, said: Said) {
+        let mut told = self.told.borrow_mut();
+        if let Said::Applied(version) = said {
+            told.applied += 1;
+            if Some(version) <= before {
+                let wrong = format!("record {id}: {version:?} was given after {before:?} was known");
+                told.wrong.get_or_insert(wrong);
+            }
+            let newest = told.newest.entry(id).or_insert(version);
+            *newest = version.max(*newest);
+        }
+        if let Some(entry) = entry {
+            told.entries.insert((id, entry), said);
+        }
+        writeln!(told.text, "{id} {entry:?} {said:?}").unwrap();
+    }
+
+    /// A record is about to be changed.
+    pub(crate) fn asks(&self, id: i32, place: Option<Place>) {
+        self.told
+            .borrow_mut()
+            .asked
+            .extend(place.map(|place| (id, place)));
+    }
+
+    /// A version of a record was told: where the record stands, none if it is deleted.
+    pub(crate) fn was(&self, id: i32, version: Version, place: Option<Place>, is_shown: bool) {
+        let mut told = self.told.borrow_mut();
+        let known = *told.was.entry((id, version)).or_insert(place);
+        if known != place {
+            let wrong = format!("record {id} at {version:?} was {known:?}, and is told to be {place:?}");
+            told.wrong.get_or_insert(wrong);
+        }
+        if is_shown {
+            let shown = told.shown.entry(id).or_insert(version);
+            *shown = version.max(*shown);
+        }
+    }
+
+    /// What a page that is asked for now may not be older than: what was acknowledged; if it is verified, whatever is known.
+    pub(crate) fn known(&self, is_verified: bool) -> BTreeMap<i32, Version> {
+        let told = self.told.borrow();
+        if is_verified {
+            told.newest.clone()
+        } else {
+            told.shown.clone()
+        }
+    }
+
+    /// A page showed a record, of these versions when the page was asked for.
+    pub(crate) fn shows(&self, id: i32, version: Version, place: Place, known: &BTreeMap<i32, Version>) {
+        self.was(id, version, Some(place), false);
+        let mut told = self.told.borrow_mut();
+        told.rows += 1;
+        if !told.asked.contains(&(id, place)) {
+            let wrong = format!("record {id} is shown as {place:?}, which nobody asked for");
+            told.wrong.get_or_insert(wrong);
+        }
+        if Some(&version) < known.get(&id) {
+            let wrong = format!(
+                "record {id} is shown at {version:?} after {:?} was known",
+                known[&id]
+            );
+            told.wrong.get_or_insert(wrong);
+        }
+    }
+
+    /// What a reader found wrong.
+    pub(crate) fn is_wrong(&self, wrong: String) {
+        self.told.borrow_mut().wrong.get_or_insert(wrong);
+    }
+
+    /// How many rows pages showed.
+    pub(crate) fn rows(&self) -> u64 {
+        self.told.borrow().rows
+    }
+
+    /// A record was read serially when `before` was the newest version that was known.
+    pub(crate) fn reads(&self, id: i32, before: Option<Version>, version: Option<Version>) {
+        let mut told = self.told.borrow_mut();
+        if version < before {
+            let wrong = format!("record {id}: {version:?} was read after {before:?} was known");
+            told.wrong.get_or_insert(wrong);
+        }
+        if let Some(version) = version {
+            let newest = told.newest.entry(id).or_insert(version);
+            *newest = version.max(*newest);
+        }
+    }
+
+    /// Whether each log has what was acknowledged once, and nothing of what was refused.
+    pub(crate) fn check_log(&self, id: i32, log: &str) -> Result<(), String> {
+        let told = self.told.borrow();
+        let entries: Vec<u64> = log
+            .split_terminator(',')
+            .map(|entry| entry.parse().unwrap())
+            .collect();
+        for ((_, entry), said) in told.entries.range((id, 0)..(id + 1, 0)) {
+            let times = entries.iter().filter(|one| *one == entry).count();
+            let is_right = match said {
+                Said::Applied(_) => times == 1,
+                Said::NotApplied => times == 0,
+                Said::Unknown => times <= 1,
+            };
+            if !is_right {
+                return Err(format!(
+                    "entry {entry} of record {id}, {said:?}, is there {times} times"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was wrong first with what was told or shown, if anything was.
+    pub(crate) fn wrong(&self) -> Result<(), String> {
+        self.told.borrow().wrong.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn applied(&self) -> u64 {
+        self.told.borrow().applied
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.told.borrow().text.clone()
+    }
+}

@@ -1,0 +1,179 @@
+//! The product's own engine in virtual time: several processes that write, whose clocks are apart, some of which crash
+//! or are frozen and let go, on one store that has no transactions and that loses, delays and repeats requests, all
+//! drawn from a seed. When all is over, each view has exactly the current version's entries, every acknowledged write is
+//! there, and versions only rose. Pages that are read meanwhile, verified and not, show nothing older than what was
+//! acknowledged before, and each record that nothing happens to once. No two records have one handle. In every other run one process changes the schema.
+//!
+//! `RECTO_TEST_SEED=…` runs one seed again, step by step as it was; `RECTO_TEST_SCALE=20` runs twenty times as many.
+#![allow(dead_code)]
+
+mod adding;
+mod broken;
+mod check;
+mod claimants;
+mod clock;
+mod dropping;
+mod gate;
+mod handles;
+mod history;
+mod process;
+mod reader;
+mod records;
+mod stage;
+mod stages;
+mod sweepers;
+mod two;
+mod world;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::runtime::Builder;
+
+use broken::Broken;
+use world::World;
+
+const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+/// How many seeds are run, unless it is said otherwise: more than all of what is broken on purpose is noticed with.
+const SEEDS: u64 = 500;
+/// With how many of them it is noticed at the latest that a promise is broken.
+const MAX_SEEDS_TO_NOTICE: u64 = 200;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is no number: {text}")),
+    )
+}
+
+/// Runs it in virtual time.
+fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+/// One run: what it came to, to be compared, or why it is wrong.
+fn run(seed: u64) -> Result<String, String> {
+    in_virtual_time(World::run(seed, None))
+}
+
+#[test]
+fn a_change_takes_three_stages_one_after_the_other() {
+    in_virtual_time(stages::three_stages());
+}
+
+#[test]
+fn who_sweeps_is_killed_at_any_call() {
+    in_virtual_time(sweepers::who_sweeps_is_killed_at_any_call());
+}
+
+#[test]
+fn who_changes_a_handle_is_killed_at_any_call() {
+    in_virtual_time(claimants::who_changes_a_handle_is_killed_at_any_call());
+}
+
+#[test]
+fn views_are_exact_when_all_is_over() {
+    let seeds = match number(SEED_VARIABLE) {
+        Some(seed) => seed..seed + 1,
+        None => 0..SEEDS * number(SCALE_VARIABLE).unwrap_or(1),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(seeds.start);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let seed = next.fetch_add(1, Ordering::Relaxed)
+                    && seeds.contains(&seed)
+                {
+                    if let Err(wrong) = run(seed) {
+                        panic!("seed {seed}: {wrong}\n{SEED_VARIABLE}={seed} runs it again");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The simulation says what is wrong if a promise is broken that the protocol builds on.
+fn notices(broken: Broken) {
+    for seed in 0..MAX_SEEDS_TO_NOTICE {
+        // Something else may go wrong first, which is no less wrong.
+        if let Err(wrong) = in_virtual_time(World::run(seed, Some(broken)))
+            && wrong.contains(broken.said())
+        {
+            println!("{broken:?} with seed {seed}");
+            return;
+        }
+    }
+    panic!("{broken:?} are not noticed with {MAX_SEEDS_TO_NOTICE} seeds");
+}
+
+#[test]
+fn deletions_of_entries_that_are_lost_are_noticed() {
+    notices(Broken::Deletions);
+}
+
+#[test]
+fn entries_that_are_lost_are_noticed() {
+    notices(Broken::Entries);
+}
+
+#[test]
+fn entries_that_have_stamps_of_their_own_are_noticed() {
+    notices(Broken::Stamps);
+}
+
+#[test]
+fn entries_that_come_after_their_acknowledgement_are_noticed() {
+    notices(Broken::Acknowledgements);
+}
+
+#[test]
+fn intents_that_are_lost_are_noticed() {
+    notices(Broken::Intents);
+}
+
+#[test]
+fn claims_that_are_lost_are_noticed() {
+    notices(Broken::Claims);
+}
+
+#[test]
+fn who_changes_a_record_by_an_older_schema_is_waited_for() {
+    let added = |broken| in_virtual_time(adding::a_view_is_added_beside_a_change(broken));
+    added(None).unwrap();
+    let wrong = added(Some(Broken::Barrier)).unwrap_err();
+    assert!(wrong.contains(Broken::Barrier.said()), "{wrong}");
+}
+
+#[test]
+fn who_writes_to_a_view_that_is_dropped_is_waited_for() {
+    let dropped = |broken| in_virtual_time(dropping::a_view_is_dropped_beside_a_write(broken));
+    dropped(None).unwrap();
+    let wrong = dropped(Some(Broken::Barrier)).unwrap_err();
+    assert!(wrong.contains("no table"), "{wrong}");
+}
+
+#[test]
+fn verified_pages_by_records_as_they_were_are_noticed() {
+    notices(Broken::Records);
+}
+
+#[test]
+fn conditional_writes_that_are_refused_and_acknowledged_are_noticed() {
+    notices(Broken::Decisions);
+}
+
+#[test]
+fn a_seed_replays() {
+    for seed in [1, 2] {
+        let (one, other) = (run(seed), run(seed));
+        assert_eq!(one, other);
+        assert_ne!(one, run(seed + 10));
+    }
+}

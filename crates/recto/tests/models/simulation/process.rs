@@ -1,0 +1,208 @@
+//! One process: the product's engine behind a gate, and clients that ask it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::store::{ConsistencyLevel, Store};
+use recto::{Environment, ErrorKind, OpenOptions, Recto};
+use recto_views::Version;
+
+use super::clock::{Clock, Clocks, Random};
+use super::gate::Gate;
+use super::history::{History, Said};
+use super::reader::Reader;
+use super::records::{self, Asked, Becomes, Fields, LEDGERS, Place, RARE, RECORDS, STAYING, Tables};
+
+/// How long a request may take, a change too.
+const TIME: Duration = Duration::from_secs(3);
+/// The longest that a client waits between two changes.
+const MAX_THINKING_MILLIS: u64 = 700;
+/// How many clients a process has.
+const CLIENTS: u64 = 3;
+/// How many handles there are: fewer than records that want one.
+const HANDLES: u64 = 8;
+
+/// A process that writes.
+pub(crate) struct Process {
+    pub(crate) gate: Gate,
+    pub(crate) clock: Arc<Clock>,
+    engine: Recto,
+    reader: Reader,
+    tables: Rc<Tables>,
+    history: Rc<History>,
+    random: Random,
+    is_resting: Cell<bool>,
+}
+
+impl Process {
+    pub(crate) async fn start(
+        store: Arc<dyn Store>,
+        clock: Arc<Clock>,
+        seed: u64,
+        tables: &Rc<Tables>,
+        history: &Rc<History>,
+    ) -> Option<Rc<Self>> {
+        let gate = Gate::new(store, seed);
+        let environment = Environment::new(Clocks(Arc::clone(&clock)));
+        let options = OpenOptions::new().environment(environment).request_timeout(TIME);
+        let engine = Recto::with_store(Arc::new(gate.clone()), options).await.ok()?;
+        Some(Rc::new(Self {
+            gate,
+            clock,
+            reader: Reader::new(engine.clone(), Rc::clone(history), seed),
+            engine,
+            tables: Rc::clone(tables),
+            history: Rc::clone(history),
+            random: Random::new(seed ^ 0x5EED),
+            is_resting: Cell::new(false),
+        }))
+    }
+
+    /// Its clients ask until it ends, and one reads.
+    pub(crate) fn work(self: &Rc<Self>) {
+        let process = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            while !process.is_resting.get() {
+                process.reader.traverse().await;
+            }
+        });
+        for _ in 0..CLIENTS {
+            let process = Rc::clone(self);
+            tokio::task::spawn_local(async move {
+                while !process.is_resting.get() {
+                    process.act().await;
+                    let pause = process.random.below(MAX_THINKING_MILLIS);
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+            });
+        }
+    }
+
+    /// Changes the schema while it can, asking again when it fails.
+    pub(crate) fn change_schema(self: &Rc<Self>, in_buckets: bool) {
+        let process = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            while !process.is_resting.get()
+                && records::change_schema(&process.engine, in_buckets).await.is_err()
+            {
+                tokio::time::sleep(TIME).await;
+            }
+        });
+    }
+
+    /// Nobody asks any more.
+    pub(crate) fn rest(&self) {
+        self.is_resting.set(true);
+        self.gate.calm();
+    }
+
+    async fn act(&self) {
+        let id = if self.random.one_in(3) {
+            RECORDS + STAYING + self.below(RARE)
+        } else {
+            self.below(RECORDS)
+        };
+        match (id < LEDGERS, self.random.below(8)) {
+            (_, 0) => self.reads(id).await,
+            (true, 1..=3) | (false, 3 | 4) => self.change(self.moves(id), None).await,
+            (true, _) => self.append(id).await,
+            (false, 1) => self.change(Asked::new(id, Becomes::Deleted), None).await,
+            (false, 2) => {
+                let inserted = Becomes::Inserted(self.fields());
+                self.change(Asked::new(id, inserted), None).await;
+            }
+            (false, drawn) => {
+                let mut put = Asked::new(id, Becomes::Put(self.fields()));
+                let seconds = 1 + self.random.below(60);
+                put.lives_for = (drawn == 5).then_some(Duration::from_secs(seconds));
+                self.change(put, None).await;
+            }
+        }
+        if self.random.one_in(20) {
+            // A caller that goes away.
+            let gone = self.change(self.moves(id), None);
+            let soon = Duration::from_millis(self.random.below(100));
+            drop(tokio::time::timeout(soon, gone).await);
+        }
+    }
+
+    fn below(&self, end: i32) -> i32 {
+        i32::try_from(self.random.below(u64::from(end.unsigned_abs()))).unwrap()
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            status: self.maybe(3),
+            at: self.maybe(4).map(i32::from),
+            note: self.maybe(2),
+        }
+    }
+
+    fn fields(&self) -> Fields {
+        Fields {
+            handle: self.random.one_in(2).then(|| self.random.below(HANDLES) as u8),
+            ..Fields::at(self.place())
+        }
+    }
+
+    fn maybe(&self, end: u64) -> Option<u8> {
+        let drawn = self.random.below(end + 1);
+        (drawn < end).then_some(drawn as u8)
+    }
+
+    fn moves(&self, id: i32) -> Asked {
+        Asked::new(id, Becomes::Moved(self.place()))
+    }
+
+    async fn reads(&self, id: i32) {
+        let before = self.history.newest(id);
+        let serial = Some(ConsistencyLevel::Serial);
+        if let Some(found) = self.tables.read(&self.gate, id, serial).await {
+            self.history.reads(id, before, found.row.map(|row| row.version));
+        }
+    }
+
+    /// Adds to a log what it has read of it.
+    async fn append(&self, id: i32) {
+        let Some(found) = self.tables.read(&self.gate, id, None).await else {
+            return;
+        };
+        let entry = self.history.entry(id);
+        // Whoever resolved an intent of a record that there was none of left a row that says so.
+        let found = found.row.and_then(|row| Some((row.version, row.record?)));
+        let mut fields = found
+            .as_ref()
+            .map_or_else(|| self.fields(), |(_, record)| Fields::of(record));
+        fields.log += &format!("{entry},");
+        let asked = match found {
+            None => Asked::new(id, Becomes::Inserted(fields)),
+            Some((version, _)) => Asked {
+                if_version: Some(version),
+                ..Asked::new(id, Becomes::Put(fields))
+            },
+        };
+        self.change(asked, Some(entry)).await;
+    }
+
+    async fn change(&self, asked: Asked, entry: Option<u64>) {
+        let (id, place) = (asked.id, asked.place());
+        let before = self.history.newest(id);
+        self.history.asks(id, place);
+        let begun = self.history.handles.begins(id);
+        let said = match asked.ask(&self.engine).await {
+            Ok(changed) => {
+                let version = Version(changed.version);
+                self.history.was(id, version, place, !changed.pending);
+                Said::Applied(version)
+            }
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => Said::Unknown,
+            Err(_) => Said::NotApplied,
+        };
+        self.history.says(id, entry, before, said);
+        if let Err(wrong) = self.history.handles.ends(begun, said, asked.handle()) {
+            self.history.is_wrong(wrong);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a change costs: how many requests, and how many one after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::store::Store;
+use recto::store::memory::MemoryStore;
+use recto::{Environment, OpenOptions, Recto};
+use tokio::time::{Instant, sleep};
+
+use super::clock::{Clock, Clocks};
+use super::gate::Gate;
+use super::records::{Asked, Becomes, Fields, Place, Tables};
+use super::world::LIMITS;
+
+/// How long a request takes, there or back.
+const WAY: Duration = Duration::from_millis(50);
+
+/// Requests until the answer, requests after it, and how many stages were waited for.
+async fn cost(recto: &Recto, gate: &Gate, asked: Asked) -> (u64, u64, u128) {
+    let (before, begun) = (gate.requests(), Instant::now());
+    asked.ask(recto).await.unwrap();
+    let (answered, took) = (gate.requests(), begun.elapsed());
+    sleep(2 * WAY + WAY).await;
+    let stages = took.as_millis() / (2 * WAY.as_millis());
+    (answered - before, gate.requests() - answered, stages)
+}
+
+/// The intent beside the reading of the row, the conditional write, the entries side by side; and the mark, for which
+/// nobody waits.
+pub(crate) async fn three_stages() {
+    let clock = Arc::new(Clock::new(Instant::now(), 0, 0));
+    let environment = Environment::new(Clocks(clock));
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::with_limits(environment.clone(), LIMITS));
+    let options = OpenOptions::new().environment(environment);
+    let first = Recto::with_store(Arc::clone(&memory), options.clone());
+    let first = first.await.unwrap();
+    first.apply(&Tables::new(false).schema).await.unwrap();
+    first.close().await.unwrap();
+    let gate = Gate::steady(memory, WAY);
+    let recto = Recto::with_store(Arc::new(gate.clone()), options).await.unwrap();
+    // The first one registers the process, which then renews and sweeps every five seconds.
+    let first = Asked::new(0, Becomes::Deleted);
+    first.ask(&recto).await.unwrap();
+    sleep(Duration::from_secs(3)).await;
+    let place = |status, at, note| Place {
+        status: Some(status),
+        at: Some(at),
+        note: Some(note),
+    };
+    let moves = |status, at, note| Asked::new(1, Becomes::Moved(place(status, at, note)));
+    // Row, intent, conditional write, an entry in each view.
+    let inserts = Asked::new(1, Becomes::Inserted(Fields::at(place(0, 0, 0))));
+    assert_eq!(cost(&recto, &gate, inserts).await, (5, 1, 3));
+    // Out of one partition and into another of both views.
+    assert_eq!(cost(&recto, &gate, moves(1, 1, 1)).await, (7, 1, 3));
+    // Within a partition: what goes and what comes is one request for each view.
+    assert_eq!(cost(&recto, &gate, moves(1, 2, 1)).await, (5, 1, 3));
+    // Between two renewals of the registration.
+    sleep(Duration::from_secs(3)).await;
+    // A unique value is claimed before the conditional write; and it stays claimed.
+    let handle = Some(1);
+    let named = Becomes::Inserted(Fields {
+        handle,
+        ..Fields::at(place(0, 0, 0))
+    });
+    assert_eq!(cost(&recto, &gate, Asked::new(2, named)).await, (6, 1, 4));
+    assert_eq!(
+        cost(&recto, &gate, Asked::new(2, Becomes::Moved(place(0, 1, 0)))).await,
+        (5, 1, 3)
+    );
+    // It is released beside the entries.
+    let deletion = Asked::new(2, Becomes::Deleted);
+    assert_eq!(cost(&recto, &gate, deletion).await, (6, 1, 3));
+}

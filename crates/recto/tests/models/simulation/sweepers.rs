@@ -1,0 +1,76 @@
+//! Whoever looks after what a dead process left dies too, at each of its calls; who comes after brings it to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::store::Store;
+use recto_views::Version;
+use tokio::time::sleep;
+
+use super::history::Said;
+use super::records::{Asked, Becomes, Fields, Place};
+use super::stage::Stage;
+use crate::common::killing::{Cut, Killing};
+
+const TIME: Duration = Duration::from_secs(10);
+/// The record that the first process leaves half changed.
+const ID: i32 = 3;
+/// The calls of a change: the intent and the conditional write are done, and no entry is.
+const CALLS_BEFORE_ENTRIES: i64 = 2;
+/// More than sweeping takes.
+const MOST_CALLS: i64 = 200;
+
+/// A record is put, and moved by a process that dies before it wrote any entry.
+async fn die_between_the_tables(stage: &Stage) {
+    let killing = Killing::new(&stage.memory, Cut::Before, |table| table != "recto_writers");
+    let recto = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    let place = |which: u8| Place {
+        status: Some(which),
+        at: Some(i32::from(which)),
+        note: Some(which),
+    };
+    let inserts = Asked::new(ID, Becomes::Inserted(Fields::at(place(0))));
+    let inserted = inserts.ask(&recto).await.unwrap();
+    let version = Version(inserted.version);
+    stage.history.says(ID, None, None, Said::Applied(version));
+    sleep(TIME).await;
+    killing.arm(CALLS_BEFORE_ENTRIES);
+    let moves = Asked::new(ID, Becomes::Moved(place(1)));
+    tokio::select! {
+        moved = moves.ask(&recto) => panic!("{moved:?}"),
+        () = killing.killed() => {}
+    }
+}
+
+/// Whether the one who dies after so many calls came to its end before.
+async fn dies_after(calls: i64, cut: Cut) -> bool {
+    let stage = Stage::new().await;
+    die_between_the_tables(&stage).await;
+    let checked = stage.checked();
+    assert!(checked.views().await.is_err(), "nothing is left to be done");
+    let killing = Killing::new(&stage.memory, cut, |_| true);
+    let sweeper = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    killing.arm(calls);
+    let ended = tokio::select! {
+        () = stage.sweep(&sweeper) => true,
+        () = killing.killed() => false,
+    };
+    let last = stage.open(&stage.memory).await;
+    stage.sweep(&last).await;
+    let found = checked.views().await;
+    found.unwrap_or_else(|wrong| panic!("after {calls} calls, {cut:?}: {wrong}"));
+    let remains = checked.remains().await;
+    remains.unwrap_or_else(|wrong| panic!("after {calls} calls, {cut:?}: {wrong}"));
+    ended
+}
+
+pub(crate) async fn who_sweeps_is_killed_at_any_call() {
+    for calls in 0..MOST_CALLS {
+        let ended = dies_after(calls, Cut::Before).await;
+        if dies_after(calls, Cut::After).await || ended {
+            println!("sweeping takes {calls} calls");
+            return;
+        }
+    }
+    panic!("sweeping takes more than {MOST_CALLS} calls");
+}

@@ -1,0 +1,297 @@
+//! One run: processes come, crash, are frozen and let go; then all heals, and is looked at.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use recto::session::{VerifiedBuckets, VerifyRequest};
+use recto::store::faults::{FaultRates, FaultyStore};
+use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
+use recto::store::{Limits, Stamp, Store};
+use recto::{Environment, OpenOptions, Recto};
+use recto_pieces::BucketedStore;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep};
+
+use super::broken::{Broken, BrokenStore};
+use super::check;
+use super::clock::{Clock, Clocks, Random};
+use super::history::History;
+use super::process::Process;
+use super::reader::{self, Reader};
+use super::records::{self, COLLECTION, RECORDS, STAYING, Tables};
+
+/// As Cassandra is.
+pub(crate) const LIMITS: Limits = Limits {
+    remote: true,
+    leaves_tombstones: true,
+    sees_conflicts: false,
+    transactions: false,
+    ..DEFAULT_LIMITS
+};
+const PROCESSES: u64 = 3;
+/// For how long things go wrong.
+const WORK: Duration = Duration::from_secs(45);
+/// The longest that nothing happens to a process.
+const MAX_QUIET_SECONDS: u64 = 15;
+/// The longest that a process is frozen: longer than it takes to be found dead.
+const MAX_FROZEN_SECONDS: u64 = 45;
+/// The longest until one of them begins to change the schema: time is left for others to write meanwhile.
+const MAX_BEFORE_CHANGE_SECONDS: u64 = 20;
+/// The longest that one is frozen when another begins to change the schema: not as long as its lease.
+const MAX_UNAWARE_SECONDS: u64 = 15;
+/// How long it takes at most until all is well, when nothing goes wrong any more.
+const HEALING: Duration = Duration::from_secs(75);
+/// How long it takes at most until what the dead left is removed, when it is time.
+pub(crate) const SWEEPING: Duration = Duration::from_secs(20);
+/// When what the dead left is resolved once more: a day later.
+pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
+/// How far clocks are off, at most: two of them, twice as far.
+const MAX_OFF_MICROS: u64 = 1_790_000_000;
+
+/// How many lists are read in the end.
+const LAST_LISTS: u32 = 3;
+
+pub(crate) struct World {
+    start: Instant,
+    random: Random,
+    /// A clock that is right.
+    right: Environment,
+    /// When one of the processes begins to change the schema, if one does.
+    changes_schema_after: Option<Duration>,
+    memory: Arc<MemoryStore>,
+    /// Whether views are in buckets, and whether they are when the schema was changed.
+    in_buckets: [bool; 2],
+    store: Arc<FaultyStore>,
+    tables: Rc<Tables>,
+    history: Rc<History>,
+    /// Whether a clock stood still while its process was frozen.
+    stood_still: Cell<bool>,
+    /// What is not so for the processes.
+    broken: Option<Broken>,
+}
+
+impl World {
+    /// What a seed comes to, perhaps on a store that breaks a promise.
+    pub(crate) async fn run(seed: u64, broken: Option<Broken>) -> Result<String, String> {
+        let world = Self::new(seed, broken).await;
+        LocalSet::new().run_until(world.live()).await
+    }
+
+    async fn new(seed: u64, broken: Option<Broken>) -> Self {
+        let start = Instant::now();
+        let random = Random::new(seed);
+        let right = Environment::new(Clocks(Arc::new(Clock::new(start, 0, seed))));
+        let memory = Arc::new(MemoryStore::with_limits(right.clone(), LIMITS));
+        let in_buckets = [1, 2].map(|bit| seed & bit > 0 && broken.is_none());
+        let tables = Tables::new(in_buckets[0]);
+        let history = History::default();
+        let options = OpenOptions::new().environment(right.clone());
+        let first = Recto::with_store(Arc::clone(&memory) as Arc<dyn Store>, options);
+        let first = first.await.unwrap();
+        first.apply(&tables.schema).await.unwrap();
+        for id in RECORDS..RECORDS + STAYING {
+            reader::put_staying(&first, &history, id).await;
+        }
+        first.close().await.unwrap();
+        let store = FaultyStore::new(
+            Arc::clone(&memory) as Arc<dyn Store>,
+            random.bits(),
+            FaultRates::NONE,
+        );
+        Self {
+            start,
+            changes_schema_after: random
+                .one_in(2)
+                .then(|| Duration::from_secs(random.below(MAX_BEFORE_CHANGE_SECONDS))),
+            random,
+            right,
+            memory,
+            in_buckets,
+            store: Arc::new(store),
+            tables: Rc::new(tables),
+            history: Rc::new(history),
+            stood_still: Cell::new(false),
+            broken,
+        }
+    }
+
+    async fn live(self) -> Result<String, String> {
+        let rate = [0.0, 0.01, 0.03, 0.08][self.random.below(4) as usize];
+        let mut rates = FaultRates::all(rate);
+        (rates.delay, rates.max_delay) = (rate, Duration::from_secs(4));
+        let mut processes = Vec::new();
+        for _ in 0..PROCESSES {
+            processes.push(self.start_process().await);
+        }
+        self.store.set_rates(rates);
+        for process in &processes {
+            process.work();
+        }
+        let mut all = processes.clone();
+        let mut changes_after = self.changes_schema_after;
+        while self.start.elapsed() < WORK {
+            sleep(Duration::from_secs(1 + self.random.below(MAX_QUIET_SECONDS))).await;
+            if changes_after.is_some_and(|after| self.start.elapsed() > after) {
+                changes_after = None;
+                let changes = self.random.below(PROCESSES) as usize;
+                processes[changes].change_schema(self.in_buckets[1]);
+                // Others know nothing of it, and are let go so soon that they still have their leases.
+                let others = processes.iter().enumerate().filter(|(one, _)| *one != changes);
+                for (_, other) in others.filter(|_| self.random.below(4) > 0) {
+                    self.freeze(other, self.random.below(MAX_UNAWARE_SECONDS));
+                }
+            }
+            let index = self.random.below(PROCESSES) as usize;
+            let process = &mut processes[index];
+            match self.random.below(3) {
+                0 => {}
+                1 => {
+                    process.gate.open(false);
+                    self.store.set_rates(FaultRates::NONE);
+                    *process = self.start_process().await;
+                    self.store.set_rates(rates);
+                    process.work();
+                    all.push(Rc::clone(process));
+                }
+                _ => self.freeze(process, 1 + self.random.below(MAX_FROZEN_SECONDS)),
+            }
+        }
+        // From here on nothing goes wrong any more; who crashed stays away, and nobody asks.
+        self.store.set_rates(FaultRates::NONE);
+        for process in &all {
+            process.rest();
+        }
+        sleep(Duration::from_secs(MAX_FROZEN_SECONDS)).await;
+        sleep(HEALING).await;
+        let tables = match self.changes_schema_after {
+            Some(_) => Some(self.change_schema_at_last().await?),
+            None => None,
+        };
+        let tables = tables.as_ref().unwrap_or(&self.tables);
+        let checked = self.check(&all, tables).await;
+        checked.map_err(|wrong| format!("{wrong}\n{}", self.store.report()))
+    }
+
+    /// Whoever began to change the schema may be dead: another brings it to its end.
+    async fn change_schema_at_last(&self) -> Result<Tables, String> {
+        let recto = self.open_rightly().await;
+        let changed = records::change_schema(&recto, self.in_buckets[1]).await;
+        changed.map_err(|error| format!("the schema is not changed: {error}"))?;
+        let tables = records::changed_tables(&recto, self.in_buckets[1]).await;
+        recto.close().await.unwrap();
+        Ok(tables)
+    }
+
+    async fn open_rightly(&self) -> Recto {
+        let options = OpenOptions::new().environment(self.right.clone());
+        let store = Arc::clone(&self.memory) as Arc<dyn Store>;
+        Recto::with_store(store, options).await.unwrap()
+    }
+
+    /// There are no tables of views but these, and the product finds nothing wrong with them.
+    async fn verify(&self, tables: &Tables) -> Result<(), String> {
+        let recto = self.open_rightly().await;
+        let report = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+        recto.close().await.unwrap();
+        let all = self.memory.list_tables().await.unwrap();
+        let mut there: Vec<String> = all.iter().map(|table| table.name().to_owned()).collect();
+        there.retain(|name| name.starts_with(COLLECTION));
+        let mut expected: Vec<String> = tables.all().iter().map(|table| table.name().to_owned()).collect();
+        there.sort();
+        expected.sort();
+        // Who dies between a sample and its row leaves it, and with it a bucket that is cut a little sooner.
+        let orphans = |one: &VerifiedBuckets| one.found.get("orphan_sample").copied();
+        let orphans: u64 = report.buckets.iter().filter_map(orphans).sum();
+        // And who dies between a claim and its record leaves the claim, which whoever wants it takes over.
+        let orphans = orphans + report.views.last().unwrap().orphan;
+        let compared = tables.views.views().len() + tables.views.claims_tables().len();
+        if report.wrong() > orphans || report.views.len() != compared || there != expected {
+            return Err(format!("{report:?}, tables {there:?} of {expected:?}"));
+        }
+        Ok(())
+    }
+
+    /// Lists can be read, and are right.
+    async fn read(&self, lists: u32) -> Result<(), String> {
+        let recto = self.open_rightly().await;
+        let reader = Reader::new(recto.clone(), Rc::clone(&self.history), self.random.bits());
+        for _ in 0..lists {
+            if !reader.traverse().await {
+                self.history.is_wrong("a list cannot be read".to_owned());
+            }
+        }
+        recto.close().await.unwrap();
+        self.history.wrong()
+    }
+
+    async fn check(&self, all: &[Rc<Process>], tables: &Tables) -> Result<String, String> {
+        let (right, stamp) = (self.right.clone(), AtomicI64::new(0));
+        let stamps = move || {
+            let now = right.now_micros();
+            Stamp(now.max(stamp.fetch_max(now, Ordering::Relaxed) + 1))
+        };
+        let memory = Arc::clone(&self.memory) as Arc<dyn Store>;
+        let scanned = BucketedStore::over(memory, self.right.clone(), Arc::new(stamps));
+        let checked = check::Checked {
+            scanned: &scanned,
+            store: &*self.store,
+            tables,
+            history: &self.history,
+        };
+        // Who takes itself for living because its clock stood still may have written when all was resolved.
+        if !self.stood_still.get() {
+            checked.views().await?;
+        }
+        for process in all {
+            process.clock.jump(LATER_MICROS);
+        }
+        sleep(SWEEPING).await;
+        let text = checked
+            .views()
+            .await
+            .map_err(|wrong| format!("a day later: {wrong}"))?;
+        checked.remains().await?;
+        if self.history.rows() == 0 {
+            return Err("no page showed anything".to_owned());
+        }
+        // Whatever is still on its way may come now.
+        let late = self.store.settle().await;
+        checked
+            .views()
+            .await
+            .map_err(|wrong| format!("after {late} late writes: {wrong}"))?;
+        self.verify(tables).await?;
+        self.read(LAST_LISTS).await?;
+        Ok(text + &self.history.text())
+    }
+
+    async fn start_process(&self) -> Rc<Process> {
+        let off = self.random.below(2 * MAX_OFF_MICROS);
+        let off = i64::try_from(off).unwrap() - i64::try_from(MAX_OFF_MICROS).unwrap();
+        let clock = Arc::new(Clock::new(self.start, off, self.random.bits()));
+        let mut store = Arc::clone(&self.store) as Arc<dyn Store>;
+        if let Some(broken) = self.broken {
+            store = Arc::new(BrokenStore::new(store, broken, &clock));
+        }
+        let started = Process::start(store, clock, self.random.bits(), &self.tables, &self.history);
+        started.await.unwrap()
+    }
+
+    /// For so long, while its clocks stand still or not.
+    fn freeze(&self, process: &Rc<Process>, seconds: u64) {
+        let stands_still = self.random.one_in(8);
+        self.stood_still.set(self.stood_still.get() || stands_still);
+        let process = Rc::clone(process);
+        process.gate.open(false);
+        tokio::task::spawn_local(async move {
+            sleep(Duration::from_secs(seconds)).await;
+            if stands_still {
+                process.clock.lose(seconds * 1_000_000_000);
+            }
+            process.gate.open(true);
+        });
+    }
+}

@@ -1,0 +1,81 @@
+//! Cassandra's own select vectors as pages, on both stores: forwards and backwards, in pages of
+//! several sizes. `README.md` says where they come from, `mapping.txt` how each is a page.
+
+mod answer;
+mod mapping;
+mod pages;
+mod vector;
+
+use std::sync::Arc;
+
+use crate::common::{Fresh, Kind, Scope, Subject, Suite, run};
+use futures::StreamExt;
+use recto::schema;
+
+/// The vectors there are.
+const VECTORS: usize = 397;
+/// Those of them that are the pages of one query; `mapping.txt` says why the others are not.
+const OF_ONE_QUERY: usize = 386;
+/// Vectors asked at the same time.
+const PARALLEL: usize = 8;
+
+/// The tests of this module that have not ended.
+static TESTS: Suite = Suite::new(module_path!(), 3);
+
+#[test]
+fn embedded_pages_are_cassandras_answers() {
+    let _scope = Scope::new(&TESTS);
+    run(pages_are_cassandras_answers(Kind::Embedded));
+}
+
+#[test]
+fn cassandra_pages_are_cassandras_answers() {
+    let _scope = Scope::new(&TESTS);
+    run(pages_are_cassandras_answers(Kind::Cassandra));
+}
+
+#[test]
+fn mapping_is_as_written() {
+    let _scope = Scope::new(&TESTS);
+    run(mapping::is_as_written());
+}
+
+/// A store of this kind that holds the rows of all vectors, a collection for each different set.
+async fn subjects(kind: Kind, sets: &[vector::Set]) -> Vec<Subject> {
+    let collections: Vec<Arc<schema::Collection>> = sets.iter().map(vector::Set::collection).collect();
+    let recto = Fresh::new(kind).open().await;
+    recto
+        .apply(&schema::Schema {
+            collections: collections.clone(),
+            ..schema::Schema::default()
+        })
+        .await
+        .unwrap();
+    let mut subjects = Vec::new();
+    for (set, collection) in sets.iter().zip(collections) {
+        let mut subject = Subject::new(&recto, &collection.name);
+        for rows in set.insertions() {
+            subject.put_rows(rows).await;
+        }
+        subjects.push(subject);
+    }
+    subjects
+}
+
+async fn pages_are_cassandras_answers(kind: Kind) {
+    let (sets, vectors) = vector::read();
+    assert_eq!(vectors.len(), VECTORS);
+    let subjects = subjects(kind, &sets).await;
+    let asked: Vec<pages::Asked> = futures::stream::iter(&vectors)
+        .map(|vector| pages::ask(&subjects[vector.set], vector))
+        .buffer_unordered(PARALLEL)
+        .collect()
+        .await;
+    let whole = asked.iter().filter(|asked| asked.is_one_query).count();
+    let pages: usize = asked.iter().map(|asked| asked.pages).sum();
+    println!(
+        "{kind:?}: {whole} vectors as pages of one query, {} as pages of several, {pages} pages",
+        VECTORS - whole
+    );
+    assert_eq!((asked.len(), whole), (VECTORS, OF_ONE_QUERY));
+}

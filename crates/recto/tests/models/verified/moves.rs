@@ -1,0 +1,316 @@
+//! Verified pages while records change between any two reads of theirs: whatever is read, a record that stays is on one
+//! page, once.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError};
+use recto::{DynamicRecord, OpenOptions, Page, PageQuery, Recto};
+use recto_model::schema::Schema;
+use recto_model::{Cells, Slice};
+use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
+use recto_testkit::generate::{self, Rng};
+use recto_views::{Entry, KeyCells, Version};
+use serde_json::{Value as Json, json};
+
+use super::planted::Planted;
+use super::{SCHEMA, run, store};
+
+const TRAVERSALS: u64 = 300;
+/// Records that do not change, and those that do.
+const STAYING: i64 = 14;
+const MOVING: i64 = 8;
+/// One write of so many is never done: who should have written it is gone.
+const LOST_ONE_IN: usize = 6;
+
+/// A write of a view that is under way.
+enum Step {
+    Put(Entry<KeyCells, Cells>, Version),
+    Remove(Entry<KeyCells, Cells>, Version),
+}
+
+/// Writers, and all that was ever so.
+struct World {
+    planted: Planted,
+    rng: Rng,
+    under_way: VecDeque<Step>,
+    ever: HashSet<String>,
+    stays: BTreeMap<i64, Json>,
+}
+
+impl World {
+    async fn new(store: Arc<dyn Store>, seed: u64) -> Self {
+        let mut world = Self {
+            planted: Planted::new(store, SCHEMA).await,
+            rng: generate::rng(seed),
+            under_way: VecDeque::new(),
+            ever: HashSet::new(),
+            stays: BTreeMap::new(),
+        };
+        for id in 0..STAYING {
+            let record = world.drawn(id);
+            let cells = world.planted.cells(&record);
+            world.planted.put(&cells).await;
+            world.stays.insert(id, record);
+        }
+        for _ in 0..20 {
+            world.stir();
+        }
+        world
+    }
+
+    fn drawn(&mut self, id: i64) -> Json {
+        let status = ["open", "closed", "held"][self.rng.usize(0..3)];
+        let mut record = json!({ "id": id, "status": status, "note": format!("{}", self.rng.u16(..)) });
+        if self.rng.usize(0..4) > 0 {
+            record["day"] = self.rng.i64(0..6).into();
+        }
+        self.ever.insert(text(&record));
+        record
+    }
+
+    /// Something happens, or not.
+    fn stir(&mut self) {
+        for _ in 0..self.rng.usize(0..4) {
+            if self.under_way.is_empty() || self.rng.usize(0..3) == 0 {
+                self.decide();
+            } else {
+                let index = self.rng.usize(0..self.under_way.len());
+                let step = self.under_way.remove(index).unwrap();
+                self.write(step);
+            }
+        }
+    }
+
+    /// A record that does not stay is changed, or deleted, and its entries are under way.
+    fn decide(&mut self) {
+        let id = STAYING + self.rng.i64(0..MOVING);
+        let record = self.drawn(id);
+        let (record, deletes) = (self.planted.cells(&record), self.rng.usize(0..5) == 0);
+        let before = self
+            .planted
+            .decide(&record, deletes, None)
+            .now_or_never()
+            .unwrap();
+        let version = self.planted.version(&record);
+        let now = if deletes {
+            Vec::new()
+        } else {
+            self.planted.entries(&record)
+        };
+        let before = before.and_then(|known| known.record);
+        let gone = before.map_or_else(Vec::new, |record| self.planted.entries(&record));
+        let gone = gone
+            .into_iter()
+            .filter(|entry| now.iter().all(|one| one.key != entry.key));
+        let removed = gone.map(|entry| Step::Remove(entry, version)).collect::<Vec<_>>();
+        let put = now.iter().map(|entry| Step::Put(entry.clone(), version));
+        for step in removed.into_iter().chain(put) {
+            if self.rng.usize(0..LOST_ONE_IN) > 0 {
+                self.under_way.push_back(step);
+            }
+        }
+    }
+
+    fn write(&self, step: Step) {
+        let written = match &step {
+            Step::Put(entry, version) => self.planted.put_entry(entry, *version).now_or_never(),
+            Step::Remove(entry, version) => self.planted.remove_entry(entry, *version).now_or_never(),
+        };
+        written.unwrap();
+    }
+}
+
+/// A store in which something happens before each read.
+struct Moving {
+    inner: Arc<dyn Store>,
+    world: Arc<Mutex<World>>,
+}
+
+impl StoreWrapper for Moving {
+    fn inner(&self) -> &Arc<dyn Store> {
+        &self.inner
+    }
+
+    fn on_snapshot(&self, inner: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
+        let world = Arc::clone(&self.world);
+        Arc::new(MovingSnapshot { inner, world })
+    }
+}
+
+struct MovingSnapshot {
+    inner: Arc<dyn Snapshot>,
+    world: Arc<Mutex<World>>,
+}
+
+#[async_trait]
+impl SnapshotWrapper for MovingSnapshot {
+    fn inner(&self) -> &Arc<dyn Snapshot> {
+        &self.inner
+    }
+
+    async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
+        self.world.lock().unwrap().stir();
+        self.inner.slice(slice, options).await
+    }
+
+    fn on_other_read(&self) {
+        self.world.lock().unwrap().stir();
+    }
+}
+
+/// A record as text, whatever order its fields are in.
+fn text(record: &Json) -> String {
+    let fields: BTreeMap<&String, &Json> = record.as_object().unwrap().iter().collect();
+    format!("{fields:?}")
+}
+
+/// Where a record stands in the order: the newest first, those without a day last.
+fn place(record: &Json) -> (bool, i64, i64) {
+    let day = record.get("day").and_then(Json::as_i64);
+    (day.is_none(), -day.unwrap_or(0), record["id"].as_i64().unwrap())
+}
+
+/// What a page holds; that it is in order, of records that were so at some time, each once.
+fn records(page: &Page<DynamicRecord>, world: &Mutex<World>) -> Vec<Json> {
+    let records: Vec<Json> = page.iter().map(|record| Json::from(record.to_json())).collect();
+    let places = records.windows(2);
+    assert!(
+        places.into_iter().all(|two| place(&two[0]) < place(&two[1])),
+        "{records:?}"
+    );
+    let ids: HashSet<i64> = records
+        .iter()
+        .map(|record| record["id"].as_i64().unwrap())
+        .collect();
+    assert_eq!(ids.len(), records.len(), "a record twice: {records:?}");
+    let world = world.lock().unwrap();
+    for record in &records {
+        assert!(world.ever.contains(&text(record)), "never was: {record}");
+    }
+    records
+}
+
+/// The ids of those that stay, in their order.
+fn staying(records: &[Json]) -> Vec<i64> {
+    let ids = records.iter().map(|record| record["id"].as_i64().unwrap());
+    ids.filter(|id| *id < STAYING).collect()
+}
+
+struct Case {
+    world: Arc<Mutex<World>>,
+    query: PageQuery<DynamicRecord>,
+    /// Those that stay and that the list has, in its order.
+    stay: Vec<i64>,
+    rng: Rng,
+}
+
+impl Case {
+    async fn new(seed: u64) -> Self {
+        let inner = store();
+        let world = Arc::new(Mutex::new(World::new(Arc::clone(&inner), seed).await));
+        let moving = Moving {
+            inner,
+            world: Arc::clone(&world),
+        };
+        let recto = Recto::with_store(Arc::new(moving), OpenOptions::new())
+            .await
+            .unwrap();
+        recto.assume(Schema::parse(SCHEMA).unwrap());
+        let mut rng = generate::rng(seed.wrapping_mul(7));
+        let asked = [&["open"][..], &["open", "held"], &["open", "closed", "held"]][rng.usize(0..3)];
+        let conditions: Vec<String> = asked.iter().map(|one| format!(r#"status = "{one}""#)).collect();
+        let query = recto.dynamic("suspensions").unwrap().query();
+        let query = query.filter(conditions.join(" OR ")).order_by("day desc, id");
+        let mut stay: Vec<Json> = world.lock().unwrap().stays.values().cloned().collect();
+        stay.retain(|record| asked.contains(&record["status"].as_str().unwrap()));
+        stay.sort_by_key(place);
+        let stay = staying(&stay);
+        Self {
+            world,
+            query,
+            stay,
+            rng,
+        }
+    }
+
+    /// A query of some rows, perhaps on a small budget.
+    fn some(&mut self) -> PageQuery<DynamicRecord> {
+        let mut query = self.query.clone().page_size(self.rng.u32(1..7));
+        if self.rng.bool() {
+            query = query.scan_budget(self.rng.u64(3..12));
+        }
+        if self.rng.bool() {
+            query = query.both_edges();
+        }
+        query
+    }
+
+    /// From one end to the other.
+    async fn traverse(&mut self, back: bool) {
+        let (mut found, mut token, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let query = self.some();
+            let page = match token {
+                None if back => query.last(5).await,
+                None => query.await,
+                Some(token) => query.page_token(token).await,
+            };
+            let page = page.unwrap();
+            let rows = records(&page, &self.world);
+            let place = if back { 0 } else { found.len() };
+            found.splice(place..place, rows);
+            pages += 1;
+            assert!(pages < 1_000, "it does not end");
+            token = if back {
+                page.previous_cursor()
+            } else {
+                page.next_cursor()
+            };
+            if token.is_none() {
+                break;
+            }
+        }
+        // One that moved to another status meanwhile may come again, at the place that is of that.
+        assert!(
+            found.windows(2).all(|two| place(&two[0]) <= place(&two[1])),
+            "{found:?}"
+        );
+        assert_eq!(staying(&found), self.stay, "backwards: {back}");
+    }
+
+    /// Around a row that stays: those that stay are side by side.
+    async fn around(&mut self) {
+        let whole = self.query.clone().page_size(1_000).await.unwrap();
+        let all = records(&whole, &self.world);
+        assert_eq!(staying(&all), self.stay);
+        let Some(index) = all.len().checked_sub(1).map(|last| self.rng.usize(0..=last)) else {
+            return;
+        };
+        let page = self.some().around(whole.cursor(index)).await.unwrap();
+        let near = staying(&records(&page, &self.world));
+        let is_run = near.is_empty() || self.stay.windows(near.len()).any(|some| some == near);
+        assert!(is_run, "{near:?} of {:?}", self.stay);
+        if page.has_next() == Some(false) && !near.is_empty() {
+            assert_eq!(near.last(), self.stay.last());
+        }
+        if page.has_previous() == Some(false) && !near.is_empty() {
+            assert_eq!(near.first(), self.stay.first());
+        }
+    }
+}
+
+#[test]
+fn what_stays_is_neither_lost_nor_doubled() {
+    run(async {
+        for seed in 0..TRAVERSALS {
+            println!("seed {seed}");
+            let mut case = Case::new(seed).await;
+            case.traverse(false).await;
+            case.traverse(true).await;
+            case.around().await;
+        }
+    });
+}

@@ -1,0 +1,280 @@
+//! A view that is added on a real Cassandra while processes change the records: one writes by the old schema for as long as
+//! it may, one is frozen for longer than it takes to be found dead, and let go later; and whoever adds the view is killed
+//! while it waits, and while it fills the view, and runs again. In the end the view is exact.
+//!
+//! `RECTO_TEST_SCALE=2` and more: as many records as the demo has flights.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use crate::common::children::{kill, path_of, spawn};
+use crate::common::exact::assert_views_are_exact;
+use crate::common::stores::parse;
+use crate::common::{Fresh, Kind, run};
+use futures::stream::{self, StreamExt};
+use recto::session::VerifyRequest;
+use recto::{ApplyOptions, Collection, DynamicRecord, LocalSession, OpenOptions, Recto, Session};
+use recto_testkit::{generate, rig};
+use serde_json::json;
+
+const BASE: &str = r#"
+[collection.people]
+fields = { id = "int", city = "text", age = "int", note = "text" }
+key = ["id"]
+
+[collection.people.view.by_city]
+partition = ["city"]
+order = ["age"]
+"#;
+const ADDED: &str = r#"
+[collection.people.view.by_note]
+partition = ["note"]
+order = ["-age"]
+"#;
+
+/// Says to a child process which store to open.
+const ADDRESS: &str = "RECTO_TEST_ADDRESS";
+/// Says to it who it is.
+const NUMBER: &str = "RECTO_TEST_NUMBER";
+/// Says to it how many records there are.
+const RECORDS_VARIABLE: &str = "RECTO_TEST_RECORDS";
+const RECORDS: u64 = 1_500;
+const MANY_RECORDS: u64 = 336_776;
+/// So slow that filling takes some seconds, to be killed in.
+const FILLED_A_SECOND: u32 = 300;
+/// How many changes a writer makes at a time.
+const AT_ONCE: u64 = 4;
+/// How long a writer waits after a change.
+const CHANGE_PAUSE: Duration = Duration::from_millis(5);
+/// How long all write before the view is added, and after.
+const CALM: Duration = Duration::from_secs(2);
+/// After which time the first who adds the view is killed: it waits for the others then.
+const WAITS: Duration = Duration::from_millis(1_500);
+/// How long a process stands still that keeps its lease.
+const SHORT: Duration = Duration::from_secs(8);
+/// How long filling may take to begin: the frozen are found dead, and what they left is resolved.
+const FILLS: Duration = Duration::from_secs(120);
+
+fn variable<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> T {
+    std::env::var(name).unwrap().parse().unwrap()
+}
+
+async fn open(address: &str) -> Recto {
+    Recto::open_with(address, OpenOptions::new()).await.unwrap()
+}
+
+fn person(people: &Collection<DynamicRecord>, id: u64, drawn: u64) -> DynamicRecord {
+    let json = json!({
+        "id": id, "city": format!("c{}", drawn % 7), "age": drawn % 90, "note": format!("n{}", drawn % 11),
+    });
+    DynamicRecord::from_json(people.definition(), json.as_object().unwrap()).unwrap()
+}
+
+#[test]
+#[ignore = "child: started by a_view_that_is_added_beside_writers_is_exact"]
+fn writer_that_is_told_to_end() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+        told.store(true, Ordering::Relaxed);
+    });
+    run(async {
+        let recto = open(&variable::<String>(ADDRESS)).await;
+        let (number, records): (u64, u64) = (variable(NUMBER), variable(RECORDS_VARIABLE));
+        let clients =
+            (0..AT_ONCE).map(|client| write(&recto, number, number * AT_ONCE + client, records, &stop));
+        futures::future::join_all(clients).await;
+        recto.close().await.unwrap();
+    });
+}
+
+/// Changes records until it is told to stop, and says what was acknowledged.
+async fn write(recto: &Recto, number: u64, seed: u64, records: u64, stop: &AtomicBool) {
+    let people = recto.dynamic("people").unwrap();
+    let mut random = generate::rng(seed);
+    while !stop.load(Ordering::Relaxed) {
+        let (id, drawn) = (random.u64(0..records), random.u64(..));
+        let key = i32::try_from(id).unwrap();
+        let changed = match drawn % 5 {
+            0 => people.delete(key).await,
+            1 | 2 => people.update(key).set("note", format!("n{}", drawn % 11)).await,
+            _ => people.put(&person(&people, id, drawn)).await,
+        };
+        // What is refused, or not known, is not counted on.
+        if let Ok(changed) = changed {
+            println!("\nacknowledged {number} {id} {}", changed.version);
+        }
+        tokio::time::sleep(CHANGE_PAUSE).await;
+    }
+}
+
+#[test]
+#[ignore = "child: started by a_view_that_is_added_beside_writers_is_exact"]
+fn applier_that_gets_killed() {
+    run(async {
+        let session = LocalSession::new(open(&variable::<String>(ADDRESS)).await);
+        let mut options = ApplyOptions::new();
+        options.rows_per_second = Some(FILLED_A_SECOND);
+        let schema = parse(&format!("{BASE}{ADDED}"));
+        let tell = |at: recto::session::ViewProgress| println!("\nstep {}", at.step);
+        session
+            .tools()
+            .unwrap()
+            .apply(&schema, &options, &tell)
+            .await
+            .unwrap();
+    });
+}
+
+/// What was acknowledged of each record at last, and how often each process was.
+#[derive(Default)]
+struct Heard {
+    versions: BTreeMap<u64, i64>,
+    times: BTreeMap<u64, u64>,
+}
+
+impl Heard {
+    /// What is said from now on, for some time.
+    fn listen(&mut self, said: &Receiver<String>, time: Duration) {
+        let begun = Instant::now();
+        while let Some(left) = time.checked_sub(begun.elapsed()) {
+            if let Ok(line) = said.recv_timeout(left) {
+                self.hear(&line);
+            }
+        }
+    }
+
+    fn hear(&mut self, line: &str) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ["acknowledged", number, id, version] = words[..] else {
+            return;
+        };
+        let (Ok(number), Ok(id), Ok(version)) = (number.parse(), id.parse(), version.parse()) else {
+            return;
+        };
+        let newest = self.versions.entry(id).or_insert(version);
+        *newest = version.max(*newest);
+        *self.times.entry(number).or_default() += 1;
+    }
+}
+
+/// Waits until whoever adds the view says that it does this.
+fn wait_for_step(said: &Receiver<String>, step: &str) {
+    let begun = Instant::now();
+    while let Some(left) = FILLS.checked_sub(begun.elapsed()) {
+        if said
+            .recv_timeout(left)
+            .is_ok_and(|line| line == format!("step {step}"))
+        {
+            println!("{step} after {:.1?}", begun.elapsed());
+            return;
+        }
+    }
+    panic!("nothing is {step} after {FILLS:?}");
+}
+
+fn writers(address: &str, records: u64, lines: &Sender<String>) -> [Child; 3] {
+    [0, 1, 2].map(|number: u64| {
+        let variables = [
+            (ADDRESS, address.to_owned()),
+            (NUMBER, number.to_string()),
+            (RECORDS_VARIABLE, records.to_string()),
+        ];
+        spawn(path_of(writer_that_is_told_to_end), &variables, lines)
+    })
+}
+
+#[test]
+fn a_view_that_is_added_beside_writers_is_exact() {
+    let is_long = std::env::var("RECTO_TEST_SCALE").is_ok_and(|scale| scale != "1");
+    let records = if is_long { MANY_RECORDS } else { RECORDS };
+    let fresh = Fresh::new(Kind::Cassandra);
+    let address = fresh.address.to_string();
+    let recto = run(async {
+        let recto = fresh.open().await;
+        recto.apply(&parse(BASE)).await.unwrap();
+        let people = recto.dynamic("people").unwrap();
+        let puts = (0..records).map(|id| people.put(&person(&people, id, id)).into_future());
+        let mut puts = stream::iter(puts).buffer_unordered(64);
+        while let Some(put) = puts.next().await {
+            put.unwrap();
+        }
+        recto
+    });
+    let (lines, said) = channel();
+    let mut heard = Heard::default();
+    let [mut plain, mut frozen, mut old] = writers(&address, records, &lines);
+    while heard.times.len() < 3 {
+        heard.listen(&said, CALM);
+    }
+    rig::freeze(frozen.id()).unwrap();
+    rig::freeze(old.id()).unwrap();
+
+    let applier = |lines: &Sender<String>| {
+        spawn(
+            path_of(applier_that_gets_killed),
+            &[(ADDRESS, address.clone())],
+            lines,
+        )
+    };
+    let mut first = applier(&lines);
+    heard.listen(&said, WAITS);
+    kill(&mut first);
+    heard.listen(&said, SHORT.saturating_sub(WAITS));
+    // It has the old schema, and its lease.
+    rig::let_go(old.id()).unwrap();
+    let (steps, steps_said) = channel();
+    let mut second = applier(&steps);
+    wait_for_step(&steps_said, "filling");
+    heard.listen(&said, CALM);
+    kill(&mut second);
+    let before = heard.times.clone();
+    rig::let_go(frozen.id()).unwrap();
+    heard.listen(&said, CALM);
+
+    let recto_applied = run(async {
+        let begun = Instant::now();
+        let applied = recto.apply(&parse(&format!("{BASE}{ADDED}"))).await.unwrap();
+        println!("applied at last after {:.1?}", begun.elapsed());
+        applied
+    });
+    assert_eq!(recto_applied.generation, recto.generation());
+    heard.listen(&said, CALM);
+    for child in [&mut plain, &mut frozen, &mut old] {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    drop(lines);
+    for line in said {
+        heard.hear(&line);
+    }
+    for (number, times) in &heard.times {
+        println!("process {number} was acknowledged {times} times");
+        assert!(*times > before[number], "process {number} went on");
+    }
+    run(check(&recto, &heard));
+}
+
+/// The views are exact, and nothing older is there than what was acknowledged.
+async fn check(recto: &Recto, heard: &Heard) {
+    let views = recto.views().await.unwrap();
+    assert_eq!(views.len(), 2);
+    assert!(views.iter().all(|view| view.state == "ready"), "{views:?}");
+    let report = recto.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+    assert_eq!(report.wrong(), 0, "{report:?}");
+    assert_views_are_exact(recto, "people").await;
+    let people = recto.dynamic("people").unwrap();
+    for (id, version) in &heard.versions {
+        let found = people.get_versioned(i32::try_from(*id).unwrap()).await.unwrap();
+        if let Some(found) = found {
+            assert!(found.version.unwrap() >= *version, "{id}");
+        }
+    }
+    recto.close().await.unwrap();
+}

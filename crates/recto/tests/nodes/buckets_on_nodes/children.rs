@@ -1,0 +1,319 @@
+//! Processes that write, delete and page until they are killed, and what they say of it, a line each, with times by the machine's clock.
+
+use std::fmt::Write as _;
+use std::process::Child;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use recto::{Environment, ErrorKind, OpenOptions, Recto, Value};
+use recto_testkit::generate::Rng;
+
+use super::lists::{List, Lists, Of, key_of};
+use crate::common::children;
+use crate::common::clocks::Clocks;
+
+/// Says to a child process which store to open.
+const ADDRESS: &str = "RECTO_TEST_ADDRESS";
+/// Says to it which one it is, of all that were started.
+const NUMBER: &str = "RECTO_TEST_NUMBER";
+/// Says to it which keys are its own; nothing: all are everybody's.
+const OWN: &str = "RECTO_TEST_OWN";
+/// Says to it by how much its wall clock is off.
+const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
+/// Says to it for how long who writes rests, in milliseconds.
+const REST: &str = "RECTO_TEST_REST_MILLIS";
+const WRITES_OF_A_PROCESS: u64 = 1_000_000_000;
+/// Processes with keys of their own.
+pub(crate) const MAX_OWNERS: i64 = 8;
+/// Processes that are told apart by what is new.
+const MAX_NAMED: u64 = 64;
+const WRITERS: u64 = 3;
+/// Rows that are written together at most.
+const BATCH: usize = 6;
+/// One write of so many is of several rows.
+const BATCHES: u64 = 4;
+/// One row of so many is deleted.
+const DELETED: u64 = 6;
+/// How long the same key is the newest one.
+const KEY_MICROS: i64 = 20_000;
+/// Keys that are written in no order.
+const SPREAD: i64 = 1 << 40;
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a child process does.
+pub(crate) async fn write_and_page_until_killed() {
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let number: u64 = variable(NUMBER).parse().unwrap();
+    let environment = Clocks::off_by(variable(CLOCK_OFF).parse().unwrap()).environment();
+    let options = OpenOptions::new().environment(environment);
+    let recto = loop {
+        match Recto::open_with(&*variable(ADDRESS), options.clone()).await {
+            Ok(recto) => break recto,
+            // A node may be down.
+            Err(error) => println!("not opened: {error}"),
+        }
+    };
+    let process = Process {
+        lists: Lists::new(recto),
+        clock: Environment::system(),
+        own: variable(OWN).parse().ok(),
+        next: AtomicU64::new(number * WRITES_OF_A_PROCESS),
+        rest: Duration::from_millis(variable(REST).parse().unwrap()),
+    };
+    let random = |part: u64| recto_testkit::generate::rng(number * 1_000 + part);
+    let writers = (0..WRITERS).map(|writer| {
+        // One of them writes the list that only grows.
+        let of = if writer == 0 { Of::Log } else { Of::Events };
+        process.writes(of, random(writer))
+    });
+    let pages = process.pages(random(WRITERS));
+    let records = process.changes_records(random(WRITERS + 1));
+    futures::join!(futures::future::join_all(writers), pages, records);
+}
+
+struct Process {
+    lists: Lists,
+    clock: Environment,
+    own: Option<i64>,
+    next: AtomicU64,
+    rest: Duration,
+}
+
+/// A row that is written, or deleted.
+struct Change {
+    at: i64,
+    number: u64,
+    is_put: bool,
+}
+
+impl Process {
+    fn now(&self) -> i64 {
+        self.clock.now_micros()
+    }
+
+    async fn writes(&self, of: Of, mut random: Rng) {
+        loop {
+            self.write(of, &mut random).await;
+            tokio::time::sleep(self.rest).await;
+        }
+    }
+
+    async fn write(&self, of: Of, random: &mut Rng) {
+        let count = if random.u64(0..BATCHES) == 0 {
+            random.usize(2..=BATCH)
+        } else {
+            1
+        };
+        let mut changes: Vec<Change> = Vec::new();
+        while changes.len() < count {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let (at, is_put) = match of {
+                // Of a list that only grows each row is another.
+                Of::Log => (self.new_key(number), true),
+                Of::Events => (self.key(random), random.u64(0..DELETED) > 0),
+            };
+            if changes.iter().all(|change| change.at != at) {
+                changes.push(Change { at, number, is_put });
+            }
+        }
+        self.says("tries", of, &changes);
+        match self.send(of, &changes, random).await {
+            Ok(()) => self.says("done", of, &changes),
+            Err(error) => {
+                self.says("failed", of, &changes);
+                says_if_wrong(&error);
+                tokio::time::sleep(REFUSED_PAUSE).await;
+            }
+        }
+    }
+
+    async fn send(&self, of: Of, changes: &[Change], random: &mut Rng) -> recto::Result<()> {
+        let collection = self.lists.collection(of);
+        let mut row = |change: &Change| {
+            self.lists
+                .row(of, change.at, change.number, random.usize(200..1_500))
+        };
+        if let [change] = changes {
+            return if change.is_put {
+                collection.put(&row(change)).await.map(drop)
+            } else {
+                collection.delete(&key_of(change.at)[..]).await.map(drop)
+            };
+        }
+        let rows: Vec<_> = changes.iter().map(row).collect();
+        let mut batch = self.lists.recto.batch();
+        if random.bool() {
+            batch.each_for_itself();
+        }
+        for (change, row) in changes.iter().zip(&rows) {
+            if change.is_put {
+                batch.put(collection, row)?;
+            } else {
+                batch.delete(collection, &key_of(change.at)[..])?;
+            }
+        }
+        batch.commit().await
+    }
+
+    /// A key that nobody else has.
+    fn new_key(&self, number: u64) -> i64 {
+        let process = (number / WRITES_OF_A_PROCESS % MAX_NAMED).cast_signed();
+        (self.now() * MAX_NAMED.cast_signed() + process) * 2 + (number % 2).cast_signed()
+    }
+
+    /// A key that is new, or one that may be there.
+    fn key(&self, random: &mut Rng) -> i64 {
+        let at = match random.u64(0..10) {
+            0..=5 => self.now() / KEY_MICROS,
+            6..=7 => self.now() / KEY_MICROS - random.i64(0..200),
+            8 => random.i64(0..64) << 32,
+            _ => random.i64(0..SPREAD / 7) * 7,
+        };
+        self.own.map_or(at, |own| at * MAX_OWNERS + own)
+    }
+
+    async fn changes_records(&self, mut random: Rng) {
+        loop {
+            if let Err(error) = self.lists.changes_record(&mut random).await {
+                says_if_wrong(&error);
+                tokio::time::sleep(REFUSED_PAUSE).await;
+            }
+            tokio::time::sleep(self.rest).await;
+        }
+    }
+
+    fn says(&self, what: &str, of: Of, changes: &[Change]) {
+        let now = self.now();
+        let mut line = format!("{what} {of:?} {now}");
+        for change in changes {
+            let sign = if change.is_put { "+" } else { "-" };
+            write!(line, " {sign}{}:{}", change.at, change.number).unwrap();
+        }
+        println!("{line}");
+    }
+
+    async fn pages(&self, mut random: Rng) {
+        loop {
+            let list = List::ALL[random.usize(..List::ALL.len())];
+            let (is_backward, size) = (random.bool(), random.u32(1..=200));
+            if let Err(error) =
+                pages_through(&self.lists, list, is_backward, size, &self.clock, &mut say).await
+            {
+                says_if_wrong(&error);
+                tokio::time::sleep(REFUSED_PAUSE).await;
+            }
+            tokio::time::sleep(self.rest).await;
+        }
+    }
+}
+
+fn say(line: String) {
+    println!("{line}");
+}
+
+/// Something that nobody is to be told, whatever fails.
+fn says_if_wrong(error: &recto::Error) {
+    let is_passing = match error.kind() {
+        ErrorKind::OutcomeUnknown | ErrorKind::Timeout | ErrorKind::Unavailable => true,
+        // A node that has just come back does not know the tables yet.
+        ErrorKind::Store => error.to_string().contains("does not exist"),
+        _ => false,
+    };
+    if !is_passing {
+        println!("wrong {:?} {error}", error.kind());
+    }
+}
+
+/// Reads a list from one end to the other, and tells of each page, as a line.
+pub(crate) async fn pages_through(
+    lists: &Lists,
+    list: List,
+    is_backward: bool,
+    size: u32,
+    clock: &Environment,
+    tell: &mut impl FnMut(String),
+) -> recto::Result<()> {
+    let (mut cursor, mut after) = (None::<String>, None::<i64>);
+    loop {
+        let query = lists.query(list);
+        let query = match (is_backward, cursor.take()) {
+            (false, None) => query.first(size),
+            (true, None) => query.last(size),
+            (false, Some(cursor)) => query.first(size).after(cursor),
+            (true, Some(cursor)) => query.last(size).before(cursor),
+        };
+        let begun = clock.now_micros();
+        let page = query.await?;
+        let ended = clock.now_micros();
+        let mut rows: Vec<(i64, i64)> = page
+            .items()
+            .iter()
+            .map(|row| (of(row, "at"), of(row, "number")))
+            .collect();
+        if is_backward {
+            rows.reverse();
+        }
+        let has_more = if is_backward {
+            page.has_previous()
+        } else {
+            page.has_next()
+        };
+        let goes_on = has_more != Some(false);
+        let last = rows.last().map(|(at, _)| *at);
+        let edge = |at: Option<i64>| at.map_or("end".to_owned(), |at| at.to_string());
+        let to = last.filter(|_| goes_on);
+        let is_falling = list.falls() != is_backward;
+        let mut line = format!(
+            "page {} {is_falling} {begun} {ended} {} {}",
+            list.name(),
+            edge(after),
+            edge(to)
+        );
+        for (at, number) in rows {
+            write!(line, " {at}:{number}").unwrap();
+        }
+        tell(line);
+        cursor = if is_backward {
+            page.previous_cursor().map(Into::into)
+        } else {
+            page.next_cursor().map(Into::into)
+        };
+        after = last;
+        if !goes_on || last.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+fn of(row: &recto::DynamicRecord, field: &str) -> i64 {
+    match row.get(field) {
+        Some(Value::BigInt(number)) => *number,
+        other => panic!("{field}: {other:?}"),
+    }
+}
+
+/// Child processes that a test starts, stops and kills, and where what they say is heard.
+pub(crate) struct Children {
+    pub(crate) address: String,
+    pub(crate) lines: Sender<String>,
+    pub(crate) rest: Duration,
+}
+
+impl Children {
+    /// The process of this number, with keys of its own or not, whose wall clock is off by so much.
+    pub(crate) fn spawn(&self, number: usize, own: Option<i64>, off_micros: i64) -> Child {
+        let variables = [
+            (ADDRESS, self.address.clone()),
+            (NUMBER, number.to_string()),
+            (OWN, own.map_or_else(String::new, |own| own.to_string())),
+            (CLOCK_OFF, off_micros.to_string()),
+            (REST, self.rest.as_millis().to_string()),
+        ];
+        children::spawn(
+            children::path_of(super::writer_that_gets_killed),
+            &variables,
+            &self.lines,
+        )
+    }
+}

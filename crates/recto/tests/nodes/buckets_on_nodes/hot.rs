@@ -1,0 +1,74 @@
+//! Eight processes write, page and cut the same partitions; in longer runs at full speed.
+
+use std::process::Child;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use super::children::{Children, MAX_OWNERS};
+use super::lists::schema;
+use super::said::Said;
+use super::scale;
+use super::settled::settle;
+use crate::common::children::kill;
+use crate::common::{Fresh, Kind, run};
+
+const PROCESSES: i64 = MAX_OWNERS;
+const HOUR_MICROS: i64 = 3_600_000_000;
+/// For how long it goes on: for a cut that is done, and some of the next one.
+const STORM: Duration = Duration::from_secs(24);
+/// How long who writes rests in a short run, beside which other tests run; in a longer one nobody does.
+const REST: Duration = Duration::from_millis(80);
+/// Few of the rows that are written are not known to be.
+const KNOWN_OF_TEN: usize = 9;
+
+/// Eight processes; with clocks an hour apart each has keys of its own.
+fn storm(is_apart: bool) {
+    let fresh = Fresh::new(Kind::Cassandra);
+    run(async {
+        let recto = fresh.open().await;
+        recto.apply(&schema()).await.unwrap();
+        recto.close().await.unwrap();
+    });
+    let (lines, heard) = channel();
+    let children = Children {
+        address: fresh.address.to_string(),
+        lines,
+        rest: if scale() == 1 { REST } else { Duration::ZERO },
+    };
+    let spawn = |index: i64| {
+        let off_micros = if is_apart {
+            (index % 3 - 1) * HOUR_MICROS
+        } else {
+            0
+        };
+        children.spawn(
+            usize::try_from(index).unwrap(),
+            is_apart.then_some(index),
+            off_micros,
+        )
+    };
+    let mut living: Vec<Child> = (0..PROCESSES).map(spawn).collect();
+    std::thread::sleep(STORM * scale());
+    living.iter_mut().for_each(kill);
+    drop(children);
+    let mut said = Said::default();
+    for line in &heard {
+        said.hear(&line);
+    }
+    let [tried, done, pages] = said.counts();
+    println!("{tried} rows, {done} known to be written, {pages} pages");
+    said.check().unwrap();
+    run(settle(&fresh.address.to_string(), &mut said));
+    said.check().unwrap();
+    assert!(done * 10 > tried * KNOWN_OF_TEN, "{done} of {tried}");
+}
+
+#[test]
+fn eight_processes_with_clocks_an_hour_apart_write_and_page_one_partition() {
+    storm(true);
+}
+
+#[test]
+fn eight_processes_delete_each_others_rows() {
+    storm(false);
+}

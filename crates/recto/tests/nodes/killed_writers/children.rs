@@ -1,0 +1,149 @@
+//! Processes that change few hot records until they are killed, and what they say of it.
+
+use std::process::Child;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use recto::{ErrorKind, OpenOptions, Recto};
+use recto_views::Version;
+
+use super::history::{History, Said};
+use super::records::{Asked, Becomes, Fields, LEDGERS, Place, RECORDS, Tables};
+use crate::common::children;
+use crate::common::clocks::Clocks;
+
+/// Says to a child process which store to open.
+const ADDRESS: &str = "RECTO_TEST_ADDRESS";
+/// Says to it at which number the entries of its logs begin.
+const FIRST_ENTRY: &str = "RECTO_TEST_FIRST_ENTRY";
+/// Says to it by how much its wall clock is off.
+const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
+const CLIENTS: u64 = 4;
+const ENTRIES_OF_A_PROCESS: u64 = 1_000_000;
+/// How long a client waits that was refused: what is refused may be so for some time.
+const REFUSED_PAUSE: Duration = Duration::from_millis(20);
+
+/// What a child process does, with a schema that is applied.
+pub(crate) async fn change_until_killed() {
+    let variable = |name: &str| std::env::var(name).unwrap();
+    let first: u64 = variable(FIRST_ENTRY).parse().unwrap();
+    let clocks = Clocks::off_by(variable(CLOCK_OFF).parse().unwrap());
+    let options = OpenOptions::new().environment(clocks.environment());
+    let recto = loop {
+        match Recto::open_with(&*variable(ADDRESS), options.clone()).await {
+            Ok(recto) => break recto,
+            // A node may be down.
+            Err(error) => println!("not opened: {error}"),
+        }
+    };
+    let tables = Tables::new(false);
+    let clients = (0..CLIENTS).map(|client| change(&recto, &tables, first + client));
+    futures::future::join_all(clients).await;
+}
+
+/// Changes records until it is killed, and says what it is told.
+async fn change(recto: &Recto, tables: &Tables, first: u64) {
+    for turn in 0.. {
+        let entry = first + turn * CLIENTS;
+        let id = (entry % u64::from(RECORDS.unsigned_abs())) as i32;
+        let part = |end: u64| Some((entry / 7 % end) as u8).filter(|part| *part > 0);
+        let place = Place {
+            status: part(4),
+            at: part(5).map(i32::from),
+            note: part(3),
+        };
+        // Fewer than records.
+        let handle = part(3);
+        if id >= LEDGERS {
+            let becomes = match turn % 3 {
+                0 => Becomes::Deleted,
+                1 => Becomes::Moved(place),
+                _ => Becomes::Put(Fields {
+                    handle,
+                    ..Fields::at(place)
+                }),
+            };
+            match Asked::new(id, becomes).ask(recto).await {
+                Ok(changed) => println!("moved {id} 0 {}", changed.version),
+                Err(_) => tokio::time::sleep(REFUSED_PAUSE).await,
+            }
+            continue;
+        }
+        let Some(found) = tables.read(&**recto.store(), id, None).await else {
+            tokio::time::sleep(REFUSED_PAUSE).await;
+            continue;
+        };
+        let found = found.row.and_then(|row| Some((row.version, row.record?)));
+        let log = found.as_ref().map(|(_, record)| Fields::of(record).log);
+        let log = log.unwrap_or_default() + &format!("{entry},");
+        let fields = Fields { place, log, handle };
+        let asked = match found {
+            None => Asked::new(id, Becomes::Inserted(fields)),
+            Some((version, _)) => Asked {
+                if_version: Some(version),
+                ..Asked::new(id, Becomes::Put(fields))
+            },
+        };
+        println!("asked {id} {entry} 0");
+        match asked.ask(recto).await {
+            Ok(changed) => println!("applied {id} {entry} {}", changed.version),
+            Err(error) if error.kind() == ErrorKind::OutcomeUnknown => {}
+            Err(_) => {
+                println!("refused {id} {entry} 0");
+                tokio::time::sleep(REFUSED_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Child processes that a test starts and kills, and where what they say is heard.
+pub(crate) struct Children<'a> {
+    pub(crate) address: String,
+    pub(crate) lines: Sender<String>,
+    /// How far clocks are off, one process after the other.
+    pub(crate) clocks_off_micros: &'a [i64],
+}
+
+impl Children<'_> {
+    /// The process of this number.
+    pub(crate) fn spawn(&self, number: usize) -> Child {
+        let off_micros = self.clocks_off_micros[number % self.clocks_off_micros.len()];
+        let variables = [
+            (ADDRESS, self.address.clone()),
+            (FIRST_ENTRY, (number as u64 * ENTRIES_OF_A_PROCESS).to_string()),
+            (CLOCK_OFF, off_micros.to_string()),
+        ];
+        children::spawn(
+            children::path_of(super::writer_that_gets_killed),
+            &variables,
+            &self.lines,
+        )
+    }
+}
+
+/// Takes down what processes said.
+pub(crate) fn heard(lines: impl IntoIterator<Item = String>) -> History {
+    let history = History::default();
+    for line in lines {
+        hear(&history, &line);
+    }
+    history
+}
+
+fn hear(history: &History, line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [what, id, entry, version] = words[..] else {
+        return;
+    };
+    let (Ok(id), Ok(entry), Ok(version)) = (id.parse(), entry.parse(), version.parse()) else {
+        return;
+    };
+    let applied = Said::Applied(Version(version));
+    match what {
+        "asked" => history.says(id, Some(entry), None, Said::Unknown),
+        "applied" => history.says(id, Some(entry), None, applied),
+        "refused" => history.says(id, Some(entry), None, Said::NotApplied),
+        "moved" => history.says(id, None, None, applied),
+        _ => {}
+    }
+}

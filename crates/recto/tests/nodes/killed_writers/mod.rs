@@ -1,0 +1,125 @@
+//! Processes that change few hot records on a real Cassandra, of one node and of three, and are killed at random moments,
+//! again and again, while nodes are paused, killed and let go: in the end each view has exactly the current version's entry,
+//! no two records have one handle, and every acknowledged change is there, once.
+//!
+//! `RECTO_TEST_SEED=…` draws again which are killed, and when; `RECTO_TEST_SCALE=20` kills twenty times as often, for a long run.
+#![allow(dead_code)]
+
+#[path = "../../models/simulation/check.rs"]
+mod check;
+mod children;
+#[path = "../../models/simulation/handles.rs"]
+mod handles;
+#[path = "../../models/simulation/history.rs"]
+mod history;
+#[path = "../../models/simulation/records.rs"]
+mod records;
+mod under_faults;
+
+use std::process::Child;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use crate::common::{Fresh, Kind, run};
+use recto_testkit::generate::Rng;
+
+use recto::Recto;
+use recto::session::VerifyRequest;
+
+use crate::common::children::kill;
+use check::Checked;
+use children::{Children, change_until_killed, heard};
+use history::History;
+use records::Tables;
+
+/// The tests that use the nodes that are shared.
+pub(crate) const TESTS: usize = 1;
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+const PROCESSES: usize = 3;
+/// How often one of them is killed.
+const KILLS: usize = 9;
+
+#[test]
+#[ignore = "child: started by what_killed_processes_left_is_made_whole and its like under faults"]
+fn writer_that_gets_killed() {
+    run(change_until_killed());
+}
+/// When views are right at the latest, after the last process died.
+const WHOLE_WITHIN: Duration = Duration::from_secs(60);
+
+/// How many times as long a run is to be.
+fn scale() -> usize {
+    std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
+}
+
+/// What must hold when what the dead left was resolved.
+async fn check(recto: &Recto, tables: &Tables, history: &History) {
+    let store = &**recto.store();
+    let checked = Checked {
+        scanned: store,
+        store,
+        tables,
+        history,
+    };
+    let found = checked.views().await;
+    found.unwrap_or_else(|wrong| panic!("{wrong}\n{}", history.text()));
+    let verify = async |repair| {
+        let request = VerifyRequest {
+            repair,
+            ..VerifyRequest::default()
+        };
+        recto.verify(&request, &|_| {}).await.unwrap()
+    };
+    // Who dies between a claim and its record leaves the claim, which whoever wants it takes over.
+    let report = verify(true).await;
+    let orphans = report.views.last().unwrap().orphan;
+    assert_eq!((report.wrong(), report.views.len()), (orphans, 3), "{report:?}");
+    let report = verify(false).await;
+    assert_eq!(report.wrong(), 0, "{report:?}");
+    println!(
+        "{} changes were applied, {} records resolved",
+        history.applied(),
+        recto.writer_metrics().resolved
+    );
+}
+
+#[test]
+fn what_killed_processes_left_is_made_whole() {
+    let fresh = Fresh::new(Kind::Cassandra);
+    let tables = Tables::new(false);
+    let recto = run(async {
+        let recto = fresh.open().await;
+        recto.apply(&tables.schema).await.unwrap();
+        recto
+    });
+    let (lines, said) = channel();
+    let children = Children {
+        address: fresh.address.to_string(),
+        lines,
+        clocks_off_micros: &[0],
+    };
+    let mut living: Vec<Child> = (0..PROCESSES).map(|number| children.spawn(number)).collect();
+    let mut random: Rng = recto_testkit::generate::rng(crate::common::seed());
+    for number in 0..KILLS * scale() {
+        let millis = 500 + random.u64(0..2_000);
+        std::thread::sleep(Duration::from_millis(millis));
+        let child = &mut living[number % PROCESSES];
+        kill(child);
+        *child = children.spawn(PROCESSES + number);
+    }
+    living.iter_mut().for_each(kill);
+    let died = Instant::now();
+    drop(children);
+    let history = heard(said);
+    run(async {
+        let swept = recto.sweep(|swept| !swept.is_done()).await.unwrap();
+        assert!(swept.waiting > 0, "{swept:?}");
+        assert!(
+            died.elapsed() < WHOLE_WITHIN,
+            "made whole after {:?}",
+            died.elapsed()
+        );
+        check(&recto, &tables, &history).await;
+        recto.close().await.unwrap();
+    });
+}

@@ -1,0 +1,128 @@
+//! Three real nodes, three copies of each row: while processes whose clocks are apart by an hour change few hot records and
+//! are killed, a node is paused, with requests in it that it is to decide, and let go later; another is paused and killed;
+//! another is killed at once; of another all connections of clients are cut, with requests in them that it goes on with.
+
+use std::process::Child;
+use std::sync::mpsc::channel;
+use std::thread::sleep;
+use std::time::Duration;
+
+use recto::{OpenOptions, Recto, StoreAddress};
+use recto_testkit::generate::Rng;
+use recto_testkit::rig::Node;
+
+use super::children::{Children, heard};
+use super::records::Tables;
+use super::{PROCESSES, check, scale};
+use crate::common::children::kill;
+use crate::common::clocks::{Clocks, sweep_at_once};
+use crate::common::{run, seed};
+use crate::nodes::{Lease, address, open};
+
+/// Half an hour early, right, half an hour late.
+const CLOCKS_OFF_MICROS: [i64; 3] = [-1_800_000_000, 0, 1_800_000_000];
+/// How long nothing happens to nodes before a fault.
+const CALM: Duration = Duration::from_secs(2);
+/// How long a node is gone or frozen before a process is killed, at most, and after.
+const BEFORE: Duration = Duration::from_secs(3);
+const DOWN: Duration = Duration::from_secs(5);
+/// What a request may take when all nodes are up again, and have much to do.
+const AT_REST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Rounds, each with a fault of a node.
+const ROUNDS: usize = Fault::ALL.len();
+
+/// What happens to a node.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    PausedAndLetGo,
+    PausedAndKilled,
+    Killed,
+    Cut,
+}
+
+impl Fault {
+    const ALL: [Self; 4] = [
+        Self::PausedAndLetGo,
+        Self::PausedAndKilled,
+        Self::Killed,
+        Self::Cut,
+    ];
+
+    fn begin(self, node: &Node) {
+        println!("node {} is {self:?}", node.number());
+        match self {
+            Self::PausedAndLetGo | Self::PausedAndKilled => node.pause().unwrap(),
+            Self::Killed => node.kill().unwrap(),
+            Self::Cut => drop(node.nodetool(&["disablebinary", "--force"]).unwrap()),
+        }
+    }
+
+    fn end(self, node: &Node) {
+        match self {
+            Self::PausedAndLetGo => node.resume().unwrap(),
+            Self::PausedAndKilled => {
+                node.kill().unwrap();
+                node.start().unwrap();
+            }
+            Self::Killed => node.start().unwrap(),
+            Self::Cut => drop(node.nodetool(&["enablebinary"]).unwrap()),
+        }
+    }
+}
+
+/// Kills one of the processes, and starts another in its place.
+fn replace(living: &mut [Child], children: &Children<'_>, random: &mut Rng, started: &mut usize) {
+    let child = &mut living[random.usize(0..PROCESSES)];
+    kill(child);
+    *child = children.spawn(*started);
+    *started += 1;
+}
+
+#[test]
+fn what_is_left_under_faults_of_nodes_is_made_whole() {
+    let lease = Lease::new();
+    let cluster = lease.cluster();
+    let store = address(cluster);
+    let tables = Tables::new(false);
+    run(async { open(&store).await.unwrap().apply(&tables.schema).await.unwrap() });
+    let address = StoreAddress::Cassandra(Box::new(store));
+    let (lines, said) = channel();
+    let children = Children {
+        address: address.to_string(),
+        lines,
+        clocks_off_micros: &CLOCKS_OFF_MICROS,
+    };
+    let mut living: Vec<Child> = (0..PROCESSES).map(|number| children.spawn(number)).collect();
+    let mut started = PROCESSES;
+    let mut random: Rng = recto_testkit::generate::rng(seed());
+    for round in 0..ROUNDS * scale() {
+        sleep(CALM);
+        replace(&mut living, &children, &mut random, &mut started);
+        sleep(CALM);
+        let node = &cluster.nodes()[round % cluster.nodes().len()];
+        // Each node has each fault in the course of a long run.
+        let fault = Fault::ALL[round % Fault::ALL.len()];
+        fault.begin(node);
+        sleep(Duration::from_millis(random.u64(0..BEFORE.as_millis() as u64)));
+        // Whoever waits for this node goes on as if nobody had asked.
+        replace(&mut living, &children, &mut random, &mut started);
+        sleep(DOWN);
+        fault.end(node);
+    }
+    sleep(CALM);
+    living.iter_mut().for_each(kill);
+    drop(children);
+    let history = heard(said);
+    cluster.wait_until_all_up().unwrap();
+    run(async {
+        let clocks = Clocks::default();
+        let options = OpenOptions::new()
+            .environment(clocks.environment())
+            .request_timeout(AT_REST_TIMEOUT);
+        let recto = Recto::open_with(&address, options).await.unwrap();
+        let swept = sweep_at_once(&recto, &clocks).await;
+        assert!(swept.waiting > 0, "{swept:?}");
+        check(&recto, &tables, &history).await;
+        recto.close().await.unwrap();
+    });
+}

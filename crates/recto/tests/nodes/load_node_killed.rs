@@ -1,0 +1,202 @@
+//! A load into a Cassandra node that is killed in the middle of it, and comes back: at once, so that the
+//! load waits it out, and late, so that it stops and is run again.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::TryStreamExt;
+use recto::schema::Schema;
+use recto::session::{LoadProgress, LoadReport, LoadRequest, Pages, ScanRequest};
+use recto::{CassandraAddress, ErrorKind, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto_testkit::rig::{Cluster, ClusterOptions, Node, Nodes, unique_keyspace};
+
+const SCHEMA: &str = r#"
+[collection.by_sensor]
+fields = { sensor = "text", number = "bigint", note = "text" }
+key = ["sensor", "number"]
+partition = ["sensor"]
+order = ["-number"]
+writes = "overwrite"
+
+[collection.by_number]
+fields = { sensor = "text", number = "bigint", note = "text" }
+key = ["number"]
+writes = "overwrite"
+"#;
+const COLLECTIONS: [&str; 2] = ["by_sensor", "by_number"];
+const ROWS: u64 = 20_000;
+const SENSORS: u64 = 97;
+/// The memory for rows: small, so that there are many checkpoints.
+const BUFFER_BYTES: u64 = 256 << 10;
+/// How long until a load that stopped is run again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a load that stopped is run again.
+const MAX_TIME: Duration = Duration::from_secs(180);
+
+fn note(number: u64) -> String {
+    format!("note {number} {}", "x".repeat((number % 50) as usize))
+}
+
+fn write_file(path: &Path) {
+    let mut text = "sensor,number,note\n".to_owned();
+    for place in 0..ROWS {
+        let number = place * 7_919 % ROWS;
+        writeln!(text, "s{},{number},{}", number % SENSORS, note(number)).unwrap();
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+/// What the one who loads and the one who kills tell each other.
+#[derive(Debug, Default)]
+struct Course {
+    stored: AtomicU64,
+    /// How often the load stopped.
+    stops: AtomicUsize,
+    ended: AtomicBool,
+}
+
+/// Loads, until it ends.
+async fn load(session: &LocalSession, file: &Path, course: &Course) -> LoadReport {
+    let request = LoadRequest {
+        file: file.to_owned(),
+        collections: COLLECTIONS.map(str::to_owned).to_vec(),
+        buffer_bytes: Some(BUFFER_BYTES),
+        ..LoadRequest::default()
+    };
+    let begun = Instant::now();
+    loop {
+        let progress = |at: LoadProgress| course.stored.store(at.rows_stored, Ordering::Relaxed);
+        let error = match session.tools().unwrap().load(&request, &progress).await {
+            Ok(report) => return report,
+            Err(error) => error,
+        };
+        course.stops.fetch_add(1, Ordering::Relaxed);
+        println!("{:.1?}: {error:?}", begun.elapsed());
+        let typed = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::OutcomeUnknown
+        );
+        assert!(typed && error.hint().is_some(), "{error:?}");
+        assert!(begun.elapsed() < MAX_TIME, "the load does not end");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// What a collection holds: each key once, with its row.
+async fn rows(session: &LocalSession, collection: &str) -> BTreeMap<u64, String> {
+    let mut found = BTreeMap::new();
+    let request = ScanRequest::default();
+    let mut steps = session.scan(collection, &request);
+    while let Some(step) = steps.try_next().await.unwrap() {
+        for record in step.records {
+            let number = record["number"]
+                .as_u64()
+                .or_else(|| record["number"].as_str()?.parse().ok());
+            let number = number.unwrap();
+            assert_eq!(record["sensor"], format!("s{}", number % SENSORS));
+            let text = record["note"].as_str().unwrap().to_owned();
+            assert!(
+                found.insert(number, text).is_none(),
+                "{collection}: row {number} twice"
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn a_load_outlives_the_node_it_loads_into() {
+    let dir = tempfile::tempdir().unwrap();
+    // With the usual periodic sync, a node that is killed forgets what it acknowledged last; alone, it
+    // must sync first.
+    let options = ClusterOptions::new(Nodes::One)
+        .heap("512M")
+        .setting("commitlog_sync", "batch")
+        .setting("commitlog_sync_period", "0ms");
+    let cluster = Cluster::start_with(&options, dir.path().join("cluster")).unwrap();
+    let address = CassandraAddress::new(cluster.addresses(), unique_keyspace("load"));
+    let address = StoreAddress::Cassandra(Box::new(address));
+    let file = dir.path().join("rows.csv");
+    write_file(&file);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let session = runtime.block_on(async {
+        let recto = Recto::open_with(&address, OpenOptions::new().create())
+            .await
+            .unwrap();
+        recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+        LocalSession::new(recto)
+    });
+    let course = Course::default();
+    let report = thread::scope(|scope| {
+        let faults = scope.spawn(|| hurt(cluster.node(1), &course));
+        let report = runtime.block_on(load(&session, &file, &course));
+        course.ended.store(true, Ordering::Relaxed);
+        faults
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        report
+    });
+    println!("{report:?}");
+    assert!(report.rows_resumed > 0 && !report.already_loaded, "{report:?}");
+    for collection in &report.collections {
+        assert_eq!(
+            (collection.rows_stored, collection.rows_rejected),
+            (ROWS, 0),
+            "{report:?}"
+        );
+    }
+    runtime.block_on(async {
+        for collection in COLLECTIONS {
+            let found = rows(&session, collection).await;
+            assert_eq!(found.len() as u64, ROWS, "{collection}");
+            assert!(
+                found.iter().all(|(number, text)| *text == note(*number)),
+                "{collection}"
+            );
+        }
+        assert!(load(&session, &file, &course).await.already_loaded);
+    });
+}
+
+/// Kills the node twice, and brings it back at once, then when the load has given up.
+fn hurt(node: &Node, course: &Course) {
+    let all = ROWS * COLLECTIONS.len() as u64;
+    let kill_at = |rows: u64| {
+        while course.stored.load(Ordering::Relaxed) < rows {
+            assert!(
+                !course.ended.load(Ordering::Relaxed),
+                "the load ended before the node was killed"
+            );
+            thread::sleep(Duration::from_millis(2));
+        }
+        node.kill().unwrap();
+        println!(
+            "killed at {} of {all} rows",
+            course.stored.load(Ordering::Relaxed)
+        );
+    };
+    kill_at(all / 5);
+    node.start().unwrap();
+    println!(
+        "stopped {} times while the node was away shortly",
+        course.stops.load(Ordering::Relaxed)
+    );
+    kill_at(all / 2);
+    let before = course.stops.load(Ordering::Relaxed);
+    while course.stops.load(Ordering::Relaxed) == before {
+        assert!(
+            !course.ended.load(Ordering::Relaxed),
+            "a load ended without its node"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+    node.start().unwrap();
+    println!("the node is back");
+}

@@ -1,0 +1,17 @@
+//! What starts nodes and processes of its own, and waits for them most of its time.
+// What tests print is shown when they fail.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod added_beside;
+mod attach;
+mod buckets_on_nodes;
+#[path = "../common/mod.rs"]
+mod common;
+mod killed_writers;
+mod load_node_killed;
+mod node_faults;
+mod nodes;
+mod queues_on_nodes;
+mod three_nodes;
+mod tls;
+mod workers;

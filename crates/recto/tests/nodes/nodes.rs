@@ -1,0 +1,86 @@
+//! The three nodes that tests of this program share, one after the other.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use recto::{CassandraAddress, OpenOptions, Recto, StoreAddress};
+use recto_testkit::rig::{Cluster, ClusterOptions, Nodes, unique_keyspace};
+
+use crate::{killed_writers, queues_on_nodes, three_nodes};
+
+/// What the names of folders begin with; the process that made one follows.
+const FOLDER: &str = "three-nodes-";
+
+static CLUSTER: Mutex<Option<Cluster>> = Mutex::new(None);
+/// The last of the tests that use them ends the nodes. Where some are filtered out, the end of the process does. Ignored
+/// tests are not counted: one that comes after the last starts nodes again.
+static LEFT: AtomicUsize =
+    AtomicUsize::new(killed_writers::TESTS + queues_on_nodes::TESTS + three_nodes::TESTS);
+
+/// The nodes, for one test at a time; all are up when it begins.
+pub(crate) struct Lease(MutexGuard<'static, Option<Cluster>>);
+
+impl Lease {
+    pub(crate) fn new() -> Self {
+        let mut held = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cluster) = held.as_ref() {
+            // A test that failed may have left some paused or dead.
+            for node in cluster.nodes() {
+                node.resume().unwrap();
+                node.start().unwrap();
+            }
+            cluster.wait_until_all_up().unwrap();
+        } else {
+            remove_left_behind();
+            let begun = Instant::now();
+            let options = ClusterOptions::new(Nodes::Three).heap("512M");
+            *held = Some(Cluster::start_with(&options, folder(std::process::id())).unwrap());
+            println!("three nodes run after {:.1?}", begun.elapsed());
+        }
+        Self(held)
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.0.as_ref().expect("it was started")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if LEFT.fetch_sub(1, Ordering::SeqCst) == 1 {
+            drop(self.0.take());
+            remove_left_behind();
+        }
+    }
+}
+
+fn folder(process: u32) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{FOLDER}{process}"))
+}
+
+/// Removes the folders of clusters that are gone.
+fn remove_left_behind() {
+    for entry in std::fs::read_dir(env!("CARGO_TARGET_TMPDIR")).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(process) = name.strip_prefix(FOLDER) else {
+            continue;
+        };
+        let is_own = process == std::process::id().to_string();
+        if is_own || !Path::new("/proc").join(process).exists() {
+            // Another process may be removing the same.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// A keyspace on the nodes of `cluster`, in the words of an address; nothing is there until it is opened.
+pub(crate) fn address(cluster: &Cluster) -> CassandraAddress {
+    CassandraAddress::new(cluster.addresses(), unique_keyspace("three"))
+}
+
+pub(crate) async fn open(address: &CassandraAddress) -> recto::Result<Recto> {
+    let address = StoreAddress::Cassandra(Box::new(address.clone()));
+    Recto::open_with(&address, OpenOptions::new().create()).await
+}

@@ -1,0 +1,114 @@
+//! Article 002: jobs that were done fire again, when a node comes back that was away while they were.
+
+use std::time::Duration;
+
+use recto::queues::QueueOptions;
+use recto_jobs::TableView;
+use recto_queue::{BodyTable, Phase};
+use recto_testkit::rig::Cluster;
+
+use super::naive::{Naive, TABLE, rows};
+use super::ring::{Bed, receive, send, slices_of, work_until_empty};
+use crate::common::run;
+use crate::nodes::{Lease, address};
+
+const JOBS: usize = 50;
+/// Longer than all that happens until the node is back: the table where bodies lie is not emptied before.
+const LONG_SLICE: u32 = 300;
+const SHORT_SLICE: u32 = 10;
+/// A deletion is dropped that is a second old.
+const PURGED: Duration = Duration::from_secs(2);
+/// How long a table may take until it is emptied: a slice, and what came before.
+const EMPTIED: Duration = Duration::from_secs(90);
+/// How long who receives waits for what must not come.
+const QUIET: Duration = Duration::from_secs(10);
+
+#[test]
+fn done_jobs_fire_again_where_rows_are_deleted_and_never_in_recto() {
+    let lease = Lease::new();
+    let cluster = lease.cluster();
+    let kept = tempfile::tempdir().unwrap();
+    run(async {
+        let bed = Bed::new(address(cluster), slices_of(LONG_SLICE)).await;
+        let keyspace = bed.address.keyspace.as_str();
+        let naive = Naive::create(&bed.address, 0).await;
+        let jobs = bed.create("jobs", QueueOptions::default()).await.shards;
+        naive.send(JOBS).await;
+        send(&jobs, JOBS).await;
+        let bodies = open_table(&bed).await;
+        let [one, two, three] = cluster.nodes() else {
+            panic!("three nodes")
+        };
+        for node in cluster.nodes() {
+            node.nodetool(&["disablehandoff"]).unwrap();
+            node.nodetool(&["flush", keyspace]).unwrap();
+            let folder = kept.path().join(node.number().to_string());
+            node.keep_files(keyspace, &bodies.1, &folder).unwrap();
+        }
+
+        three.kill().unwrap();
+        assert_eq!(naive.work_until_empty().await.len(), JOBS);
+        assert_eq!(work_until_empty(&jobs).await.len(), JOBS);
+        tokio::time::sleep(PURGED).await;
+        for node in [one, two] {
+            node.nodetool(&["flush", keyspace]).unwrap();
+            node.nodetool(&["compact", keyspace]).unwrap();
+            assert_eq!(node.tombstones(keyspace, TABLE).unwrap(), 0, "they were purged");
+        }
+        assert!(naive.work_until_empty().await.is_empty());
+        three.start().unwrap();
+        cluster.wait_until_all_up().unwrap();
+        three.nodetool(&["repair", "-full", keyspace]).unwrap();
+
+        let again = naive.work_until_empty().await;
+        println!("{} of {JOBS} jobs of the naive queue fired again", again.len());
+        assert!(
+            !again.is_empty(),
+            "this is why there are queues without tombstones"
+        );
+        assert!(jobs.receive(JOBS, None, QUIET).await.unwrap().is_empty());
+
+        restored_bodies_are_nothing(cluster, &bed, &bodies, kept.path()).await;
+    });
+}
+
+/// The files that a table of bodies had come back when it was emptied: no message does.
+async fn restored_bodies_are_nothing(
+    cluster: &Cluster,
+    bed: &Bed,
+    (number, name): &(BodyTable, String),
+    kept: &std::path::Path,
+) {
+    let (keyspace, jobs) = (
+        bed.address.keyspace.as_str(),
+        bed.queues.find("jobs").await.unwrap().shards,
+    );
+    bed.queues.configure(slices_of(SHORT_SLICE)).await.unwrap();
+    let is_free = |table: &TableView| table.number == *number && table.phase == Phase::Free;
+    bed.wait_for_ring(EMPTIED, |ring| ring.tables.iter().any(is_free))
+        .await;
+    // It is not emptied once more while its files are put back.
+    bed.queues.configure(slices_of(LONG_SLICE)).await.unwrap();
+    for node in cluster.nodes() {
+        let folder = kept.join(node.number().to_string());
+        node.put_files_back(keyspace, name, &folder).unwrap();
+    }
+    let restored = rows(&bed.address, name).await;
+    assert!(restored >= JOBS, "{restored} bodies of {JOBS} are there again");
+    assert!(jobs.receive(JOBS, None, QUIET).await.unwrap().is_empty());
+    send(&jobs, 3).await;
+    assert_eq!(work_until_empty(&jobs).await, ["0", "1", "2"]);
+    assert!(receive(&jobs, JOBS).await.is_empty());
+}
+
+/// Where bodies are put now, and what that is called.
+async fn open_table(bed: &Bed) -> (BodyTable, String) {
+    let ring = bed.queues.ring().await.unwrap();
+    let is_open = |phase| matches!(phase, Phase::Open { .. });
+    let open = ring
+        .tables
+        .into_iter()
+        .find(|table| is_open(table.phase))
+        .unwrap();
+    (open.number, open.name)
+}

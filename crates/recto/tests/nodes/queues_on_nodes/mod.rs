@@ -1,0 +1,31 @@
+//! Queues on three real Cassandra nodes, beside the naive queue that deletes rows: what comes back when a node was away, how many
+//! tombstones there are, and what becomes of messages while nodes and workers die.
+//!
+//! `RECTO_TEST_SEED=…` draws again who is killed, and when; `RECTO_TEST_SCALE=20` has twenty times as many faults, for a long run.
+#![allow(dead_code)]
+
+mod children;
+mod come_back;
+mod drained;
+mod faults;
+#[path = "../../../../recto-jobs/tests/common/moved_on.rs"]
+mod moved_on;
+mod naive;
+mod ring;
+mod said;
+mod tombstones;
+
+/// The tests that use the nodes that are shared.
+pub(crate) const TESTS: usize = 3;
+const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
+
+#[test]
+#[ignore = "child: started by every_message_is_worked_on_while_nodes_and_workers_die_and_tables_are_emptied"]
+fn worker_that_gets_killed() {
+    crate::common::run(children::send_and_work_until_killed());
+}
+
+/// How many times as long a run is to be.
+fn scale() -> usize {
+    std::env::var(SCALE_VARIABLE).map_or(1, |text| text.parse().unwrap())
+}
