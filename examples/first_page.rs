@@ -1,24 +1,31 @@
-//! Declare a collection, store rows, turn pages both ways.
+//! Declare a collection and a view, store records, turn pages both ways, and move a record to another list.
 //!
 //! `cargo run --example first_page [STORE]`, where STORE is a folder or `cassandra://host/keyspace`.
 
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
+use recto::schema::Schema;
 use recto::types::Timestamp;
 use recto::{OpenOptions, Record, Recto, StoreAddress};
 
+const SCHEMA: &str = r#"
+[collection.orders]
+fields = { id = "bigint", status = "text", created = "timestamp", customer = "text", total = "double" }
+key = ["id"]
+
+[collection.orders.view.by_status]         # one list per status, newest first
+partition = ["status"]
+order = ["-created"]
+"#;
+
+/// A record of `orders`. The schema text declares the view: the derive cannot declare views yet.
 #[derive(Debug, Record)]
-#[record(
-    collection = "orders",
-    key = ["status", "created", "id"],
-    partition = ["status"],
-    order = ["-created"],
-    writes = "append"
-)]
+#[record(collection = "orders", key = ["id"])]
 struct Order {
+    id: i64,
     status: String,
     created: Timestamp,
-    id: i64,
+    customer: Option<String>,
     total: f64,
 }
 
@@ -29,15 +36,18 @@ async fn main() -> recto::Result<()> {
     let address: StoreAddress = std::env::args().nth(1).unwrap_or(default).parse()?;
 
     let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
-    store.apply(&recto::schema_of([Order::collection()])).await?;
+    store
+        .apply(&Schema::parse(SCHEMA).expect("the schema is valid"))
+        .await?;
     let orders = store.collection::<Order>()?;
     for id in 1..=100 {
         let created = Timestamp(1_700_000_000_000 + id * 60_000);
         orders
             .put(&Order {
+                id,
                 status: "open".into(),
                 created,
-                id,
+                customer: None,
                 total: 9.5 * id as f64,
             })
             .await?;
@@ -55,8 +65,15 @@ async fn main() -> recto::Result<()> {
     let first_again = open.clone().before(cursor).await?;
     println!("previous: {:?}", ids(first_again.items()));
 
-    let oldest = open.last(5).await?;
+    let oldest = open.clone().last(5).await?;
     println!("oldest:   {:?}", ids(oldest.items()));
+
+    // The update moves order 98 from the list of open orders to the list of paid orders.
+    orders.update(98).set("status", "paid").await?;
+    let open = open.await?;
+    println!("open:     {:?}", ids(open.items()));
+    let paid = orders.query().filter(r#"status = "paid""#).await?;
+    println!("paid:     {:?}", ids(paid.items()));
     Ok(())
 }
 

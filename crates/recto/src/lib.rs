@@ -1,25 +1,31 @@
-//! Any page of a large, sorted, filtered collection, forwards and backwards, at the cost of the
-//! page and not of the depth: on one machine with nothing to install, or on Apache Cassandra, with
-//! the same schema, queries, cursors and answers.
+//! A database for large sorted lists. Recto returns any page of a filtered, sorted collection, forwards and backwards,
+//! at a cost that depends on the size of the page and not on its depth. A store is a folder on one machine, or a
+//! keyspace of Apache Cassandra. Both have the same schema, queries, cursors and results.
 //!
-//! Its futures run on [Tokio](https://tokio.rs) with timers (`#[tokio::main]`, or `Builder::enable_all`): anywhere
-//! else, opening a store is an error. A program without async uses [`blocking`].
+//! The futures of this crate need [Tokio](https://tokio.rs) with timers (`#[tokio::main]`, or `Builder::enable_all`).
+//! Without it, opening a store is an error. Programs without async use [`blocking`].
 //!
 //! ```
+//! use recto::schema::Schema;
 //! use recto::{OpenOptions, Record, Recto};
 //!
+//! const SCHEMA: &str = r#"
+//! [collection.orders]
+//! fields = { id = "bigint", status = "text", created = "timestamp", customer = "text", total = "double" }
+//! key = ["id"]
+//!
+//! [collection.orders.view.by_status]         # one list per status, newest first
+//! partition = ["status"]
+//! order = ["-created"]
+//! "#;
+//!
 //! #[derive(Debug, Record)]
-//! #[record(
-//!     collection = "orders",
-//!     key = ["status", "created", "id"],
-//!     partition = ["status"],
-//!     order = ["-created", "id"],
-//!     writes = "append"
-//! )]
+//! #[record(collection = "orders", key = ["id"])]
 //! struct Order {
+//!     id: i64,
 //!     status: String,
 //!     created: recto::types::Timestamp,
-//!     id: i64,
+//!     customer: Option<String>,
 //!     total: f64,
 //! }
 //!
@@ -28,19 +34,25 @@
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let folder = folder.path().join("shop");
 //! let store = Recto::open_with(folder, OpenOptions::new().create()).await?;
-//! store.apply(&recto::schema_of([Order::collection()])).await?;
+//! store.apply(&Schema::parse(SCHEMA).expect("a valid schema")).await?;
 //!
 //! let orders = store.collection::<Order>()?;
 //! for id in 0..100 {
 //!     let created = recto::types::Timestamp(1_700_000_000_000 + id);
-//!     orders.put(&Order { status: "open".into(), created, id, total: 9.5 }).await?;
+//!     orders.put(&Order { id, status: "open".into(), created, customer: None, total: 9.5 }).await?;
 //! }
 //!
-//! let query = orders.query().filter(r#"status = "open""#);
-//! let page = query.clone().first(20).await?;
+//! let open = orders.query().filter(r#"status = "open""#);
+//! let page = open.clone().first(20).await?;
 //! assert_eq!(page.items()[0].id, 99);
-//! let next = query.first(20).after(page.next_cursor().unwrap()).await?;
+//! let next = open.clone().first(20).after(page.next_cursor().unwrap()).await?;
 //! assert_eq!(next.items()[0].id, 79);
+//!
+//! // An update moves the order from one list to another.
+//! orders.update(99).set("status", "paid").await?;
+//! assert_eq!(open.first(20).await?.items()[0].id, 98);
+//! let paid = orders.query().filter(r#"status = "paid""#).await?;
+//! assert_eq!(paid.items()[0].id, 99);
 //! # Ok(())
 //! # }
 //! ```
@@ -164,14 +176,14 @@ pub use recto::Recto;
 /// struct OrderId(i64);
 ///
 /// #[derive(Debug, Record)]
-/// #[record(collection = "orders", key = ["status", "id"], partition = ["status"], writes = "overwrite")]
+/// #[record(collection = "orders", key = ["id"])]
 /// struct Order {
-///     status: Status,
 ///     id: OrderId,
+///     status: Status,
 /// }
 ///
 /// let sent = field("status").equal_to(Status::Sent).and(field("id").greater_than(OrderId(7)));
-/// assert_eq!(Order::collection().fields[0].ty, recto::Type::Text);
+/// assert_eq!(Order::collection().fields[1].ty, recto::Type::Text);
 /// ```
 pub use recto_derive::FieldType;
 pub use recto_derive::Record;

@@ -25,7 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   recto token create ada --grant '*:all'
   recto token create shop --grant 'orders:read,write' --grant 'users:read' --expires 90d
-  recto token create ada --grant 'orders_by_customer:read where customer = \"ada\"'
+  recto token create ada --grant 'orders:read where customer = \"ada\"'
   recto token create ops --grant '@store:all' --grant '*:write'
   recto token create worker --grant 'queue.mails:receive' --grant 'queue.bounces:send'
   recto token list
@@ -200,9 +200,9 @@ fn warn_of_hidden_rows(
     let warning = console.err_paint(Tone::Warning, "warning:");
     console.note(format_args!(
         "{warning} no view of {collection} serves `where {}`. Lists need allow_residual=true with this token: \
-         rows of others are read and left out, some thousands a page, so that a page may be short or empty and \
-         have a next one. What a page cost is not told. A collection whose partition is in the filter has none \
-         of this",
+         Recto may read thousands of rows of others for a page, and leaves them out. So a page may be short or \
+         empty and still have a next page. The token gets no costs. hint: declare a view whose partition is in \
+         the filter",
         printable(&grant.rows)
     ))?;
     Ok(())

@@ -2,6 +2,8 @@
 
 /// A fenced block of the guide.
 pub(crate) struct Block<'a> {
+    /// The text between this block and the one before it.
+    pub(crate) before: &'a str,
     pub(crate) language: &'a str,
     pub(crate) text: &'a str,
 }
@@ -10,9 +12,13 @@ pub(crate) struct Block<'a> {
 pub(crate) fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut pieces = page.split("```");
     let mut blocks = Vec::new();
-    while let (Some(_), Some(block)) = (pieces.next(), pieces.next()) {
+    while let (Some(before), Some(block)) = (pieces.next(), pieces.next()) {
         let (language, text) = block.split_once('\n').unwrap();
-        blocks.push(Block { language, text });
+        blocks.push(Block {
+            before,
+            language,
+            text,
+        });
     }
     blocks
 }

@@ -59,14 +59,19 @@ impl Ran {
 /// A command of the binary in a folder, in an environment without variables that it reads.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recto"));
+    forget_settings(&mut command);
+    command.current_dir(folder);
+    command
+}
+
+/// Removes the variables that the binary reads from the environment of a command.
+pub(crate) fn forget_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("RECTO_") || text.starts_with("OTEL_") {
             command.env_remove(&name);
         }
     }
-    command.current_dir(folder);
-    command
 }
 
 /// Runs the binary in a folder.

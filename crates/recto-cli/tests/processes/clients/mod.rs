@@ -2,6 +2,8 @@
 //! venv, node with npm, and curl, which scripts/test installs; without one of them these tests fail.
 
 mod queues;
+mod readme;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +13,6 @@ use crate::support::cutter::Cutter;
 use crate::support::guide::{blocks, is_shown};
 use crate::support::{Server, recto};
 use serde_json::Value as Json;
-
-const SCHEMA: &str = r#"
-[collection.orders]
-fields = { status = "text", created = "timestamp", id = "bigint", customer = "text", total = "double" }
-key = ["status", "created", "id"]
-partition = ["status"]
-order = ["-created"]
-writes = "append"
-"#;
 
 /// Flights from each of two airports: together more than one step of an export.
 const FLIGHTS: u32 = 1_500;
@@ -140,40 +133,6 @@ impl Client {
     }
 }
 
-/// The store of orders that the readme serves, and its server.
-fn shop() -> (tempfile::TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path();
-    std::fs::write(path.join("recto.toml"), SCHEMA).unwrap();
-    let mut csv = String::from("status,created,id,customer,total\n");
-    for id in 0..50 {
-        let status = if id % 4 == 0 { "paid" } else { "open" };
-        let (minute, second) = (id / 60, id % 60);
-        writeln!(
-            csv,
-            "{status},2026-11-20T12:{minute:02}:{second:02}Z,{id},ada {id},{id}.25"
-        )
-        .unwrap();
-    }
-    std::fs::write(path.join("orders.csv"), csv).unwrap();
-    recto(path, &["apply", "--yes", "--store", "shop"]).done();
-    recto(
-        path,
-        &[
-            "load",
-            "orders",
-            "orders.csv",
-            "--store",
-            "shop",
-            "--quiet",
-            "--json",
-        ],
-    )
-    .done();
-    let server = Server::start(path, &["--store", "shop"]);
-    (folder, server)
-}
-
 /// The demo's schema with fewer flights, and its server.
 fn airport() -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
@@ -253,20 +212,6 @@ fn the_python_client_does_it_all() {
 #[test]
 fn the_typescript_client_does_it_all() {
     does_it_all(typescript());
-}
-
-#[test]
-fn the_readmes_request_is_answered() {
-    let (_folder, server) = shop();
-    let readme = std::fs::read_to_string(project().join("README.md")).unwrap();
-    let requests: Vec<&str> = readme.lines().filter(|line| line.starts_with("curl ")).collect();
-    assert!(!requests.is_empty());
-    for request in requests {
-        let request = request.replace("127.0.0.1:8080", server.address());
-        let page: Json = serde_json::from_str(&run(Command::new("bash").args(["-c", &request]))).unwrap();
-        assert_eq!(page["records"].as_array().unwrap().len(), 20, "{request}");
-        assert_eq!(page["records"][0]["status"], "open");
-    }
 }
 
 #[test]
