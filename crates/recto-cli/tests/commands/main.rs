@@ -1,4 +1,4 @@
-//! The command line: what each command prints and does, on stores in folders, on Cassandra, and through a server.
+//! Output and effect of each command, on stores in folders, on Cassandra, and through a server.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Servers, workers and clients that run beside each other: the tests wait for them most of their time.
+//! Servers, workers and clients that run at the same time. The tests mostly wait for them.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

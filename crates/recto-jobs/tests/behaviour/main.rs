@@ -1,4 +1,4 @@
-//! What queues do, as its users see it, on each kind of store; random histories of one; and the engine in virtual time.
+//! Behavior of queues on each kind of store, random histories of a queue, and the engine in virtual time.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Processes that are killed, or stand still, and those who go on: much of it waits for leases to end.
+//! Processes that are killed or paused while others continue. The tests mostly wait for leases to expire.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

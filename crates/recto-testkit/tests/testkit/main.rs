@@ -1,4 +1,4 @@
-//! What other tests build on: nodes, the oracle, and random collections.
+//! Tests of the tools for tests: nodes, the oracle, and random collections.
 #![allow(clippy::unwrap_used)]
 
 mod generate;

@@ -1,4 +1,4 @@
-//! How Recto behaves for programs and tools, most of it on both stores: it waits for a Cassandra that all tests share.
+//! Behavior of Recto for programs and tools, most of it on both stores. These tests wait for the shared Cassandra.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Schemas, views and records that change, beside those who use them.
+//! Schemas, views and records that change while programs use them.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -49,8 +49,8 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
 }
 
 /// Makes `embedded::NAME` and `cassandra::NAME` of each behaviour: a function that takes the store
-/// under test, open with the schema named first. When the last of them has run, the stores go. The modules of the
-/// behaviours are beside the place where this stands.
+/// under test, open with the schema named first. After the last of them, the stores are removed. The modules of the
+/// behaviours are siblings of the module that calls this macro.
 #[macro_export]
 macro_rules! on_both_stores {
     ($schema:expr; $($module:ident { $($name:ident),+ $(,)? })+) => {

@@ -90,8 +90,8 @@ impl Fresh {
     }
 }
 
-/// The tests of one module that make stores. With the last one's end, their stores go. Where some were filtered out, the
-/// next run removes what this one leaves.
+/// The tests of one module that make stores. The last test to end removes their stores. If some tests were filtered
+/// out, the next run removes the stores.
 pub(crate) struct Suite {
     /// The path of the module.
     name: &'static str,
@@ -106,7 +106,7 @@ thread_local! {
 }
 
 impl Suite {
-    /// Of the module of this name, which has so many tests.
+    /// Returns the suite of a module with this number of tests.
     pub(crate) const fn new(name: &'static str, tests: usize) -> Self {
         Self {
             name,
@@ -131,7 +131,7 @@ impl Suite {
         .clone()
     }
 
-    /// Where the stores of these tests are, and nobody else's.
+    /// Returns the folder of the stores of these tests alone.
     fn scratch(&self) -> Scratch {
         Scratch::new(Path::new(FOLDER).join(self.name.replace("::", "-")))
     }
@@ -177,7 +177,7 @@ impl Drop for Scope {
 
 const FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 
-/// Where a test's stores are: with its suite's, or, if it has none, with those that a later process removes.
+/// Returns the folder of the running test's stores: its suite's, else one that a later process empties.
 fn scratch() -> Scratch {
     SUITE.get().map_or_else(|| Scratch::new(FOLDER), Suite::scratch)
 }

@@ -1,5 +1,5 @@
-//! Recto held to something else that knows the answers: an oracle, Cassandra itself, every altered cursor, and what may have
-//! come of faults; and the engine in virtual time. Most of it takes all of a processor.
+//! Comparison of Recto with an oracle, with Cassandra itself, and with the possible outcomes of faults; attacks on
+//! cursors; the engine in virtual time.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! What starts nodes and processes of its own, and waits for them most of its time.
+//! Tests that start nodes and processes of their own, and mostly wait for them.
 // What tests print is shown when they fail.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,8 +1,8 @@
 //! Runs README.md as a reader would: every command in order, in one folder and one shell.
 //!
-//! | block | what the test does with it |
+//! | block | action of the test |
 //! |---|---|
-//! | `sh` | runs each command; `recto serve` runs beside the later blocks |
+//! | `sh` | runs each command; `recto serve` continues to run during the later blocks |
 //! | `python` | runs the program with the standard library only |
 //! | `text` | compares it with the output of the last command or program; `…` stands for any text within a line |
 //! | `toml` | parses it, and checks a schema |
@@ -23,7 +23,7 @@ use crate::support::guide::{Block, blocks, is_shown};
 use crate::support::place::Place;
 use crate::support::{Server, forget_settings};
 
-/// How commands begin that this test cannot run, each with the reason. The README has all of them.
+/// Beginnings of commands that this test cannot run, each with the reason. The README must have all of them.
 const NOT_RUN: [(&str, &str); 3] = [
     (
         "cargo demo",
@@ -36,13 +36,14 @@ const NOT_RUN: [(&str, &str); 3] = [
     ),
 ];
 
-/// The server's address in the README.
+/// Address of the server in the README.
 const SERVER: &str = "127.0.0.1:8080";
 const CASSANDRA: &str = "cassandra://";
+/// Words that stop the server.
 const STOP: &str = "Stop the server";
-/// The line by which the shell reports the exit code of a command.
+/// Marker of the line in which the shell reports the exit code of a command.
 const ENDED: &str = "the command ended with exit code ";
-/// Fewer compared outputs mean that the README is not read as it was meant.
+/// With fewer compared outputs, the test has not found the blocks of the README.
 const MIN_OUTPUTS: usize = 4;
 
 /// A shell that stays open, so that variables and the current folder last.
@@ -105,7 +106,7 @@ impl Drop for Shell {
     }
 }
 
-/// The commands of a block. A command may have several lines.
+/// Splits a block into commands, which may have several lines.
 fn split_commands(block: &str) -> Vec<String> {
     let (mut commands, mut command) = (Vec::new(), String::new());
     for line in block.lines() {
@@ -125,28 +126,28 @@ fn split_commands(block: &str) -> Vec<String> {
     commands
 }
 
-/// Whether no further line belongs to the command.
+/// Returns whether no further line belongs to the command.
 fn is_whole(command: &str) -> bool {
     let checked = Command::new("bash").args(["-n", "-c", command]).output().unwrap();
     // A here-document without an end is only a warning.
     checked.status.success() && checked.stderr.is_empty() && !command.ends_with("\\\n")
 }
 
-/// The line up to a comment that ends it.
+/// Returns the line without its comment.
 fn without_comment(line: &str) -> &str {
     let comment = line.find(" #").or_else(|| line.starts_with('#').then_some(0));
     line[..comment.unwrap_or(line.len())].trim()
 }
 
-/// What the blocks of the README have left so far.
+/// State that the blocks of the README share.
 struct Reader {
     folder: tempfile::TempDir,
     shell: Shell,
     server: Option<Server>,
-    /// By the address in the README.
+    /// Keyspaces of this test, by the address in the README.
     keyspaces: BTreeMap<String, Place>,
     not_run: BTreeSet<&'static str>,
-    /// Printed by the last command or program.
+    /// Output of the last command or program.
     output: Option<String>,
     compared: usize,
 }
@@ -245,7 +246,7 @@ impl Reader {
     }
 }
 
-/// A block must be TOML, and a schema if it has collections.
+/// Checks that a block is TOML, and a valid schema if it has collections.
 fn check_toml(text: &str) {
     let table: toml::Table = text
         .parse()
