@@ -35,6 +35,7 @@
 //! |---|---|---|
 //! | `RECTO_TEST_CASSANDRA` | | host:port of a Cassandra that runs: nothing is started |
 //! | `RECTO_TEST_CASSANDRA_DIR` | `cassandra` in cargo's target folder | jars and the shared node's files |
+//! | `RECTO_TEST_CASSANDRA_GROUP` | | a name: only processes with the same name share a node |
 //! | `RECTO_TEST_CASSANDRA_HEAP` | `1G` for one node, `256M` for each of three | |
 //! | `JAVA_HOME` | `java` in the path | a Java 17 |
 //!
@@ -78,6 +79,7 @@ pub use shared::{IDLE_LIMIT, Rig, Shared, Source};
 const ADDRESS_VARIABLE: &str = "RECTO_TEST_CASSANDRA";
 const DIR_VARIABLE: &str = "RECTO_TEST_CASSANDRA_DIR";
 const HEAP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_HEAP";
+const GROUP_VARIABLE: &str = "RECTO_TEST_CASSANDRA_GROUP";
 const APT_LINE: &str = "apt-get install openjdk-17-jre-headless maven";
 const CQL_PORT: u16 = 9042;
 /// Clusters of tests' own begin here; the shared one is at block 0, that is 127.0.0.*, if that is free.

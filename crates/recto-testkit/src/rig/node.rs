@@ -300,7 +300,7 @@ impl Node {
             "-XX:MaxDirectMemorySize=128M",
             "-XX:-UsePerfData",
         ]);
-        // Nodes of a test's own live for seconds, and share few cores: compile quickly rather than well.
+        // Nodes live for seconds or minutes, and share few cores: compile quickly rather than well.
         command.arg("-XX:TieredStopAtLevel=1");
         if self.of > 1 {
             // A node that missed a change of the schema asks for it soon, and not after a minute.

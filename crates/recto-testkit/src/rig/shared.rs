@@ -18,8 +18,8 @@ use super::container::Container;
 use super::node::{Node, Peculiarities, answers_cql};
 use super::process::{Output, wait_until};
 use super::{
-    ADDRESS_VARIABLE, ANSWER_TIMEOUT, CQL_PORT, HEAP_VARIABLE, Nodes, RigError, base_dir, launch_all,
-    watch_command,
+    ADDRESS_VARIABLE, ANSWER_TIMEOUT, CQL_PORT, GROUP_VARIABLE, HEAP_VARIABLE, Nodes, RigError, base_dir,
+    launch_all, watch_command,
 };
 
 /// How long a shared node which a test started may stay without any process using it.
@@ -32,12 +32,8 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a Cassandra from the environment may take to answer: it should run already.
 const GIVEN_TIMEOUT: Duration = Duration::from_secs(20);
 const HEAP_OF_CONTAINER: &str = "512M";
-/// Heap of the node that all tests share. With 1 GB, its collections stop it for seconds at a time.
-const HEAP_OF_SHARED_NODE: &str = "2G";
-/// The shared node runs for half an hour, which is worth good code. Tests never restart it, so it need not write its
-/// schema and its files to the disk at once.
+/// Tests never restart a shared node, so it need not write its schema and its files to the disk at once.
 const OPTIONS_OF_SHARED_NODE: &[&str] = &[
-    "-XX:TieredStopAtLevel=4",
     "-Dcassandra.skip_sync=true",
     "-Dcassandra.test.flush_local_schema_changes=false",
     "-Dcassandra.unsafesystem=true",
@@ -152,9 +148,14 @@ enum State {
 }
 
 impl Rig {
-    /// The one that [`Cluster::shared`](super::Cluster::shared) uses.
+    /// The one that [`Cluster::shared`](super::Cluster::shared) uses: that of the group in the environment, if it names
+    /// one. A schema change takes Cassandra as long as it has tables, so groups of tests are faster on nodes of their own.
     pub fn at_default() -> Result<Self, RigError> {
-        Self::at(&base_dir()?)
+        let dir = base_dir()?;
+        match env::var(GROUP_VARIABLE) {
+            Ok(group) if !group.is_empty() => Self::at(&dir.join(group)),
+            _ => Self::at(&dir),
+        }
     }
 
     /// One in another folder, for other uses; several run side by side.
@@ -325,7 +326,6 @@ impl Rig {
         (1..=count)
             .map(|number| {
                 let usual = Peculiarities {
-                    heap: (count == 1).then(|| HEAP_OF_SHARED_NODE.to_owned()),
                     java_options: if count == 1 { OPTIONS_OF_SHARED_NODE } else { &[] },
                     ..Peculiarities::default()
                 };
