@@ -113,7 +113,7 @@ impl KeptByHand {
                 return put.await;
             }
             let delete = self.run(&self.delete_entry, (seen.0.as_str(), seen.1, id));
-            futures::join!(put, delete);
+            futures::future::join(put, delete).await;
             return;
         }
         panic!("{MAX_ATTEMPTS} attempts were not enough");

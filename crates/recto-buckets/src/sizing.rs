@@ -8,8 +8,11 @@
 //! Rows that are all of one size are a case that is known exactly: how many a bucket has is distributed negatively
 //! binomial ([`RowsPerBucket`]).
 
-use statrs::function::beta::beta_reg;
-use statrs::function::gamma::{gamma_ur, ln_gamma};
+#[cfg(feature = "statistics")]
+use statrs::function::{
+    beta::beta_reg,
+    gamma::{gamma_ur, ln_gamma},
+};
 
 use crate::growing::FULL;
 use crate::sampling::{MAX_DELETED_ROW_BYTES, Sampling};
@@ -46,6 +49,9 @@ const HALVINGS: u32 = 200;
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizingError {
+    /// The feature `statistics` is off.
+    #[error("this build of Recto cannot size buckets")]
+    NotBuiltIn,
     /// A target that is too small or too large.
     #[error("`target` is {said} bytes, and must be from {MIN_TARGET_BYTES} to {MAX_TARGET_BYTES}")]
     Target {
@@ -326,7 +332,32 @@ fn whole(number: f64) -> u64 {
     number as u64
 }
 
+/// Stand-ins for the distributions. `check_built_in` fails before anything calls them.
+#[cfg(not(feature = "statistics"))]
+fn beta_reg(_: f64, _: f64, _: f64) -> f64 {
+    f64::NAN
+}
+
+#[cfg(not(feature = "statistics"))]
+fn gamma_ur(_: f64, _: f64) -> f64 {
+    f64::NAN
+}
+
+#[cfg(not(feature = "statistics"))]
+fn ln_gamma(_: f64) -> f64 {
+    f64::NAN
+}
+
+fn check_built_in() -> Result<(), SizingError> {
+    if cfg!(feature = "statistics") {
+        Ok(())
+    } else {
+        Err(SizingError::NotBuiltIn)
+    }
+}
+
 fn check_epsilon(epsilon: f64) -> Result<(), SizingError> {
+    check_built_in()?;
     if (MIN_EPSILON..=MAX_EPSILON).contains(&epsilon) {
         Ok(())
     } else {
@@ -335,6 +366,7 @@ fn check_epsilon(epsilon: f64) -> Result<(), SizingError> {
 }
 
 fn check_samples(samples: u32) -> Result<(), SizingError> {
+    check_built_in()?;
     if (1..=MAX_SAMPLES).contains(&samples) {
         Ok(())
     } else {

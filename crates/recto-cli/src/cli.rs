@@ -10,10 +10,11 @@ use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Pars
 #[cfg(feature = "cassandra")]
 use crate::commands::attach;
 use crate::commands::{
-    buckets, completions, config, copy, cursor_keys, demo, describe, design, explain, load, page, queue,
-    records, scan, schema, serve, sweep, token, tune, update, upkeep, views,
+    self, buckets, completions, config, copy, cursor_keys, demo_args, describe, design, explain, load, page,
+    queue, records, scan, schema, serve, sweep, token, tune, update, upkeep, views,
 };
-use crate::failure::EXIT_CODES;
+use crate::console::Console;
+use crate::failure::{EXIT_CODES, Exit, Failure};
 use crate::store::{STORES, StoreArgs};
 
 const STYLES: Styles = Styles::styled()
@@ -56,6 +57,11 @@ impl Cli {
         let matches = program.try_get_matches_from_mut(line)?;
         refuse_unused_store(&program, &matches)?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
+    }
+
+    /// Runs the command.
+    pub(crate) async fn run(self, console: &mut Console) -> Result<Exit, Failure> {
+        commands::run(self.command, console).await
     }
 }
 
@@ -121,7 +127,7 @@ fn refuse_unused_store(program: &clap::Command, matches: &ArgMatches) -> Result<
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Makes an embedded store with 336,776 real flights and shows pages of it
-    Demo(demo::DemoArgs),
+    Demo(demo_args::DemoArgs),
     /// Writes a commented schema file to start from
     Init(schema::InitArgs),
     /// Shows what applying the schema file would change in the store

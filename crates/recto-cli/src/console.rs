@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use anstyle::{AnsiColor, Style};
+use crate::terminal;
 
 /// What text says, which decides how a terminal shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,15 +25,16 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    fn style(self) -> Style {
+    /// The escape sequences that begin it (ECMA-48, SGR).
+    fn begin(self) -> &'static str {
         match self {
-            Tone::Plain => Style::new(),
-            Tone::Strong => Style::new().bold(),
-            Tone::Dim => Style::new().dimmed(),
-            Tone::Hint => AnsiColor::Cyan.on_default(),
-            Tone::Good => AnsiColor::Green.on_default(),
-            Tone::Warning => AnsiColor::Yellow.on_default(),
-            Tone::Bad => AnsiColor::Red.on_default().bold(),
+            Tone::Plain => "",
+            Tone::Strong => "\u{1b}[1m",
+            Tone::Dim => "\u{1b}[2m",
+            Tone::Hint => "\u{1b}[36m",
+            Tone::Good => "\u{1b}[32m",
+            Tone::Warning => "\u{1b}[33m",
+            Tone::Bad => "\u{1b}[1m\u{1b}[31m",
         }
     }
 }
@@ -98,12 +99,8 @@ impl Console {
             out: Box::new(io::BufWriter::new(io::stdout())),
             err: Box::new(io::stderr()),
             input: Box::new(io::BufReader::new(io::stdin())),
-            keyboard: interactive.then(|| Box::new(TerminalKeyboard) as Box<dyn Keyboard>),
-            size: if out_is_terminal {
-                crossterm::terminal::size().ok()
-            } else {
-                None
-            },
+            keyboard: interactive.then(terminal::keyboard),
+            size: out_is_terminal.then(terminal::size).flatten(),
             input_is_terminal,
             err_is_terminal,
             out_has_colour: out_is_terminal && wants_colour(),
@@ -166,6 +163,11 @@ impl Console {
         self.err_is_terminal
     }
 
+    /// Whether standard error shows tones.
+    pub(crate) fn err_has_colour(&self) -> bool {
+        self.err_has_colour
+    }
+
     /// Columns of the terminal that standard output is.
     pub(crate) fn width(&self) -> Option<usize> {
         self.size.map(|(width, _)| usize::from(width))
@@ -197,71 +199,18 @@ impl Console {
     }
 }
 
-fn painted(coloured: bool, tone: Tone, text: &str) -> String {
+/// Text in its tone, if the stream shows tones.
+pub(crate) fn painted(coloured: bool, tone: Tone, text: &str) -> String {
     if !coloured || tone == Tone::Plain || text.is_empty() {
         return text.to_owned();
     }
-    let style = tone.style();
-    format!("{style}{text}{style:#}")
+    format!("{}{text}\u{1b}[0m", tone.begin())
 }
 
 /// The conventions of <https://no-color.org> and of terminals that say they have none.
 fn wants_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|terminal| terminal != "dumb")
-}
-
-/// The terminal's keys, read one by one without waiting for Enter.
-struct TerminalKeyboard;
-
-/// Keeps the terminal in raw mode while it lives.
-struct RawMode;
-
-impl RawMode {
-    fn enter() -> io::Result<Self> {
-        crossterm::terminal::enable_raw_mode()?;
-        Ok(Self)
-    }
-}
-
-impl Drop for RawMode {
-    fn drop(&mut self) {
-        // A terminal that has gone needs no restoring.
-        let _ = crossterm::terminal::disable_raw_mode();
-    }
-}
-
-impl Keyboard for TerminalKeyboard {
-    fn next_key(&mut self) -> io::Result<Key> {
-        use crossterm::event::{Event, KeyEventKind, read};
-        let _raw = RawMode::enter()?;
-        loop {
-            match read()? {
-                Event::Key(event) if event.kind != KeyEventKind::Release => return Ok(key_of(event)),
-                _ => {}
-            }
-        }
-    }
-}
-
-fn key_of(event: crossterm::event::KeyEvent) -> Key {
-    use crossterm::event::{KeyCode, KeyModifiers};
-    if event.modifiers.contains(KeyModifiers::CONTROL) {
-        return match event.code {
-            KeyCode::Char('c') => Key::Interrupt,
-            KeyCode::Char('d') => Key::Quit,
-            _ => Key::Other,
-        };
-    }
-    match event.code {
-        KeyCode::Char(' ') | KeyCode::PageDown | KeyCode::Right => Key::Next,
-        KeyCode::Backspace | KeyCode::PageUp | KeyCode::Left => Key::Previous,
-        KeyCode::Home => Key::First,
-        KeyCode::End => Key::Last,
-        KeyCode::Esc => Key::Quit,
-        KeyCode::Char(character) => Key::Character(character.to_ascii_lowercase()),
-        _ => Key::Other,
-    }
 }
 
 #[cfg(test)]

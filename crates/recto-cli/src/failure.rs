@@ -6,7 +6,7 @@ use std::io;
 use recto::ErrorKind;
 
 use crate::console::{Console, Tone};
-use crate::text::{printable, printable_lines};
+use crate::text::{printable, printable_lines, width};
 
 /// How the program ends, as its exit code says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +174,7 @@ fn caret(text: &str, column: usize, console: &Console) -> String {
     let (before, after) = (printable(&before), printable(&after));
     let left = if start > line_start { "…" } else { "" };
     let right = if end < line_end { "…" } else { "" };
-    let indent = " ".repeat(unicode_width::UnicodeWidthStr::width(before.as_str()) + left.chars().count());
+    let indent = " ".repeat(width(&before) + left.chars().count());
     format!(
         "  {left}{before}{after}{right}\n  {indent}{}\n",
         console.err_paint(Tone::Bad, "^")

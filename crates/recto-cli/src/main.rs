@@ -5,26 +5,44 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `cli` | the commands there are, with their help |
+//! | `cli` | the commands there are, with their help; in a program that has `recto demo` only, its words |
 //! | `commands` | one module per command or few that belong together |
 //! | `store` | which store: options, environment, file |
-//! | `console` | standard streams, the terminal, keys |
+//! | `opening` | opening that store |
+//! | `console` | standard streams |
+//! | `terminal` | its size, its keys |
 //! | `failure` | errors as they are shown, exit codes |
 //! | `table`, `progress`, `text` | drawing: tables, progress bars, numbers |
 //! | `stop` | Ctrl-C |
 //! | `checkpoint` | how far work is, in a file |
 
+// Without its other commands, the program uses only a part of what they share.
+#![cfg_attr(not(feature = "full"), allow(dead_code))]
+
+#[cfg(feature = "full")]
 mod checkpoint;
+#[cfg(feature = "full")]
+mod cli;
+#[cfg(not(feature = "full"))]
+#[path = "demo_only.rs"]
 mod cli;
 mod commands;
 mod console;
 mod failure;
+mod opening;
 mod progress;
 mod stop;
+#[cfg(feature = "full")]
 mod store;
 mod table;
+#[cfg(feature = "full")]
+mod terminal;
+#[cfg(not(feature = "full"))]
+#[path = "no_keys.rs"]
+mod terminal;
 mod text;
 
+#[cfg(feature = "full")]
 #[cfg(test)]
 mod tests;
 
@@ -35,13 +53,23 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure};
 
 fn main() -> ExitCode {
-    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
     let mut console = Console::standard();
+    #[cfg(feature = "full")]
+    let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    #[cfg(not(feature = "full"))]
+    let cli = match Cli::read(std::env::args_os().skip(1)) {
+        Ok(Some(cli)) => cli,
+        told => {
+            let told = told.map(|_| cli::HELP);
+            let outcome = told.and_then(|help| Ok(console.line(help).map(|()| Exit::Done)?));
+            return ExitCode::from(finish(outcome, &mut console).code());
+        }
+    };
     let exit = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let outcome = runtime.block_on(async {
-                let outcome = commands::run(cli.command, &mut console).await;
-                store::leave().await;
+                let outcome = cli.run(&mut console).await;
+                opening::leave().await;
                 outcome
             });
             // Work that was told to stop must not hold up the end of the process.

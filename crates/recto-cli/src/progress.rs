@@ -4,16 +4,22 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use recto::Environment;
 use recto::session::{CopyProgress, LoadProgress, MendProgress, StoreProgress, ViewProgress};
 
-use crate::console::Console;
+use crate::console::{Console, Tone, painted};
+use crate::table::cut;
+use crate::terminal;
 use crate::text::{counted, duration, grouped, printable, rows};
 
 /// How often a line is printed where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
-/// How often the bar is drawn, per second.
-const DRAWS_PER_SECOND: u8 = 10;
+/// How often the bar is drawn at most.
+const DRAW_INTERVAL: Duration = Duration::from_millis(100);
+/// Characters of the bar.
+const BAR_WIDTH: u64 = 28;
+/// The terminal's width, if it does not say it.
+const DEFAULT_WIDTH: usize = 80;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,10 +32,14 @@ enum Mode {
 /// Shows how far long work is, on standard error.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    bar: ProgressBar,
+    environment: Environment,
+    start_nanos: u64,
     mode: Mode,
-    /// When the last line was printed, since the beginning.
-    last_line: Mutex<Duration>,
+    has_colour: bool,
+    /// Columns of the terminal.
+    width: usize,
+    /// When the last line was printed or the bar drawn, since the beginning.
+    last_shown: Mutex<Option<Duration>>,
     /// The step of a copy that is shown, and when that began.
     step: Mutex<(String, Duration)>,
 }
@@ -42,28 +52,32 @@ impl Meter {
             (false, true) => Mode::Bar,
             (false, false) => Mode::Lines,
         };
-        let target = match mode {
-            Mode::Bar => ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND),
-            Mode::Lines | Mode::Silent => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{bar:28.green/dim} {percent:>3}%  {msg}");
-        bar.set_style(
-            style
-                .expect("the template is right, as a test says")
-                .progress_chars("━━─"),
-        );
-        Self {
-            bar,
+        let environment = Environment::system();
+        let meter = Self {
+            start_nanos: environment.monotonic_nanos(),
+            environment,
             mode,
-            last_line: Mutex::new(Duration::ZERO),
+            has_colour: console.err_has_colour(),
+            width: match mode {
+                Mode::Bar => terminal::size().map_or(DEFAULT_WIDTH, |(width, _)| width.into()),
+                Mode::Lines | Mode::Silent => DEFAULT_WIDTH,
+            },
+            last_shown: Mutex::default(),
             step: Mutex::default(),
+        };
+        if mode == Mode::Bar {
+            meter.draw(0, None, "");
         }
+        meter
     }
 
     /// The time since the beginning.
     pub(crate) fn elapsed(&self) -> Duration {
-        self.bar.elapsed()
+        Duration::from_nanos(
+            self.environment
+                .monotonic_nanos()
+                .saturating_sub(self.start_nanos),
+        )
     }
 
     /// A load is this far.
@@ -125,37 +139,70 @@ impl Meter {
 
     /// Takes the bar off the terminal.
     pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
+        if self.mode == Mode::Bar {
+            // Progress that cannot be shown is not a reason to stop the work.
+            let _ = write!(std::io::stderr(), "{CLEAR_LINE}");
+        }
     }
 
     fn show(&self, done: u64, total: Option<u64>, text: &dyn Fn(Duration) -> String) {
+        let interval = match self.mode {
+            Mode::Silent => return,
+            Mode::Bar => DRAW_INTERVAL,
+            Mode::Lines => LINE_INTERVAL,
+        };
         let elapsed = self.elapsed();
+        // A thread that panicked while it held the time left a time behind all the same.
+        let mut last = self
+            .last_shown
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if elapsed.saturating_sub(last.unwrap_or_default()) < interval {
+            return;
+        }
+        *last = Some(elapsed);
         match self.mode {
-            Mode::Silent => {}
-            Mode::Bar => {
-                self.bar.set_length(total.unwrap_or(done));
-                self.bar.set_position(done);
-                self.bar.set_message(text(elapsed));
-            }
-            Mode::Lines => {
-                // A thread that panicked while it held the time left a time behind all the same.
-                let mut last = self
-                    .last_line
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
-                if elapsed.saturating_sub(*last) >= LINE_INTERVAL {
-                    *last = elapsed;
-                    // Progress that cannot be shown is not a reason to stop the work.
-                    let _ = writeln!(std::io::stderr(), "{}", line_text(done, total, &text(elapsed)));
-                }
+            Mode::Bar => self.draw(done, total, &text(elapsed)),
+            // Progress that cannot be shown is not a reason to stop the work.
+            _ => {
+                let _ = writeln!(std::io::stderr(), "{}", line_text(done, total, &text(elapsed)));
             }
         }
+    }
+
+    fn draw(&self, done: u64, total: Option<u64>, text: &str) {
+        let bar = bar_text(done, total, text, self.width, self.has_colour);
+        // Progress that cannot be shown is not a reason to stop the work.
+        let _ = write!(std::io::stderr(), "{CLEAR_LINE}{bar}");
     }
 }
 
 impl Drop for Meter {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.finish();
+    }
+}
+
+/// Takes the cursor to the line's beginning and clears the line: ECMA-48's CR and EL.
+const CLEAR_LINE: &str = "\r\u{1b}[K";
+
+/// `━━━━━━━━──────  43%  120,000 rows`, no wider than `width`.
+fn bar_text(done: u64, total: Option<u64>, text: &str, width: usize, has_colour: bool) -> String {
+    let (done, total) = match total {
+        Some(total) if total > 0 => (u128::from(done.min(total)), u128::from(total)),
+        _ => (0, 1),
+    };
+    let filled = usize::try_from(done * u128::from(BAR_WIDTH) / total).unwrap_or(0);
+    let left = usize::try_from(BAR_WIDTH).unwrap_or(0) - filled;
+    let (filled, left) = ("━".repeat(filled), "─".repeat(left));
+    // Nothing is painted where the bar itself does not fit.
+    let plain = format!("{filled}{left} {:>3}%  {text}", done * 100 / total);
+    let plain = cut(&plain, width.saturating_sub(1));
+    match plain.strip_prefix(&format!("{filled}{left}")) {
+        Some(rest) => {
+            painted(has_colour, Tone::Good, &filled) + &painted(has_colour, Tone::Dim, &left) + rest
+        }
+        None => plain,
     }
 }
 
@@ -316,15 +363,16 @@ mod tests {
     }
 
     #[test]
-    fn the_template_is_right() {
-        let (console, _) = Console::captured(80);
-        let meter = Meter::start(&console, false);
-        meter.load(LoadProgress {
-            bytes_consumed: 1,
-            bytes_total: 2,
-            ..LoadProgress::default()
-        });
-        meter.store(StoreProgress { done: 1, total: None });
-        meter.finish();
+    fn the_bar_fits_the_terminal() {
+        let bar = bar_text(1, Some(2), "120,000 rows", 80, false);
+        assert_eq!(bar, "━━━━━━━━━━━━━━──────────────  50%  120,000 rows");
+        assert_eq!(
+            bar_text(1, Some(2), "120,000 rows", 41, false),
+            "━━━━━━━━━━━━━━──────────────  50%  120,0…"
+        );
+        assert_eq!(bar_text(9, Some(2), "", 9, true), "━━━━━━━…");
+        let painted = bar_text(u64::MAX, Some(u64::MAX), "x", 80, true);
+        assert_eq!(painted, format!("\u{1b}[32m{}\u{1b}[0m 100%  x", "━".repeat(28)));
+        assert!(bar_text(5, None, "5", 80, false).ends_with("   0%  5"));
     }
 }

@@ -1,22 +1,17 @@
 //! Which store a command speaks to: options, environment and file, in this order of precedence.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use recto::{
-    CassandraAddress, ErrorKind, HttpAddress, LocalSession, OpenOptions, Recto, Session, StoreAddress,
-};
+use recto::{CassandraAddress, ErrorKind, HttpAddress, OpenOptions, Recto, Session, StoreAddress};
 
 use crate::failure::{Exit, Failure, Result};
-use crate::text::printable;
+use crate::opening::{ENVIRONMENT_PREFIX, environment, open, session};
 
 /// The store of whoever names none: a folder in the current folder.
 pub(crate) const DEFAULT_STORE: &str = "recto.data";
-/// Environment variables that start so hold Cassandra's parameters.
-const ENVIRONMENT_PREFIX: &str = "RECTO_CASSANDRA_";
 /// Environment variables that start so hold a server's parameters.
 const HTTP_PREFIX: &str = "RECTO_HTTP_";
 /// The environment variable that holds the token to show a server.
@@ -25,12 +20,6 @@ const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
 const MAX_WAIT_SECONDS: i64 = 86_400;
 /// The largest store file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
-/// How long a process that ends takes to say so.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// The store of this process, where others know of those who write to it.
-static OPENED: OnceLock<Recto> = OnceLock::new();
-
 /// Where stores are and how their options combine, for `--help`.
 pub(crate) const STORES: &str = "\
 Stores:
@@ -98,11 +87,6 @@ pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
 
 /// What to do where there is no store, by commands of collections.
 const MAKES_A_STORE: &str = "`recto apply --schema FILE` makes one; `recto demo` makes one with data in it";
-
-/// What to do about an embedded store that another process holds, in commands.
-const IS_HELD: &str = "several processes may read an embedded store, or one may write it; if that is `recto serve`, ask \
-                       it: recto … --store http://127.0.0.1:8080, with the address it printed; else wait for it (--wait \
-                       SECONDS), or stop it first";
 
 /// What a store file holds.
 #[derive(Debug, Default)]
@@ -231,62 +215,6 @@ fn not_opened(error: recto::Error, hint: &str) -> Failure {
     }
 }
 
-/// The session of the store at an address; of the server, if it is one's.
-async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
-    match address {
-        #[cfg(feature = "client")]
-        StoreAddress::Http(address) => Ok(Arc::new(recto_client::HttpSession::new(address)?)),
-        address => Ok(Arc::new(LocalSession::new(open(address, options).await?))),
-    }
-}
-
-/// Opens a store of this process; whoever waits for it is told.
-pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto::Result<Recto> {
-    let writes = !options.read_only;
-    let options = with_environment(options);
-    let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
-    let opened = match Recto::open_with(address, at_once).await {
-        Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
-            // Where standard error cannot be written to, nobody is left to tell.
-            let _ = writeln!(
-                std::io::stderr(),
-                "waiting up to {seconds} s for the store: {}",
-                printable(error.message())
-            );
-            Recto::open_with(address, options).await
-        }
-        opened => opened,
-    };
-    if let (Ok(recto), StoreAddress::Cassandra(_), true) = (&opened, address, writes) {
-        // A command opens one store that it writes to; what it only reads does not know of it.
-        let _ = OPENED.set(recto.clone());
-    }
-    opened.map_err(|error| match address {
-        StoreAddress::Embedded(_) if error.kind() == ErrorKind::Unavailable => error.with_hint(IS_HELD),
-        _ => error,
-    })
-}
-
-/// The options, with the environment's parameters of Cassandra for keyspaces of which tables are attached: they go before those of a
-/// store file.
-fn with_environment(options: OpenOptions) -> OpenOptions {
-    environment().fold(options, |options, (variable, value)| {
-        match variable.strip_prefix(ENVIRONMENT_PREFIX) {
-            Some(name) => options.cassandra_parameter(name.to_ascii_lowercase(), value),
-            None => options,
-        }
-    })
-}
-
-/// Tells other processes that this one writes no more to the store that it opened: they would find it dead only after half
-/// a minute, for which whoever adds a view has to wait.
-pub(crate) async fn leave() {
-    if let Some(recto) = OPENED.get() {
-        // If there is no time for it, it is found dead.
-        let _ = tokio::time::timeout(LEAVE_TIMEOUT, recto.close()).await;
-    }
-}
-
 /// A server's address with what the file and the environment say of it.
 fn server(
     given: HttpAddress,
@@ -319,46 +247,6 @@ fn server(
     address.connect_timeout = given.connect_timeout.or(address.connect_timeout);
     address.request_timeout = given.request_timeout.or(address.request_timeout);
     Ok(address)
-}
-
-/// A store that may have to be made first.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) address: StoreAddress,
-    /// How it is opened, whatever for.
-    pub(crate) options: OpenOptions,
-    pub(crate) wait: Duration,
-}
-
-impl Place {
-    /// The session of the store, if it is there.
-    pub(crate) async fn open(&self) -> Result<Option<Arc<dyn Session>>> {
-        self.open_with(self.options.clone()).await
-    }
-
-    /// The session of the store, if it is there, beside others who read it.
-    pub(crate) async fn open_to_read(&self) -> Result<Option<Arc<dyn Session>>> {
-        self.open_with(self.options.clone().read_only()).await
-    }
-
-    async fn open_with(&self, options: OpenOptions) -> Result<Option<Arc<dyn Session>>> {
-        match session(&self.address, options.wait(self.wait)).await {
-            Ok(session) => Ok(Some(session)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The session of the store, which is made if it is not there.
-    pub(crate) async fn open_or_create(&self) -> Result<Arc<dyn Session>> {
-        Ok(session(&self.address, self.options.clone().create().wait(self.wait)).await?)
-    }
-}
-
-/// The environment's variables whose names and values are text.
-pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 fn named(error: &recto::Error, place: &str) -> Failure {

@@ -4,12 +4,11 @@ use std::collections::HashSet;
 
 use recto::schema::{Arrangement, Collection};
 use serde_json::Value as Json;
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use recto::session::JsonRecord;
 
 use crate::console::{Console, Tone};
-use crate::text::printable;
+use crate::text::{character_width, printable, width};
 
 /// The widest cell on a terminal, in columns; what is longer ends in `…`. Elsewhere it is shown in full,
 /// and pushes the rest of its own row to the right instead of making every row as wide.
@@ -113,7 +112,7 @@ impl Table {
             for (index, column) in self.columns.iter().enumerate() {
                 let (text, tone) = cells(column);
                 let text = if self.cuts { cut(&text, column.width) } else { text };
-                let padding = " ".repeat(column.width.saturating_sub(text.width()));
+                let padding = " ".repeat(column.width.saturating_sub(width(&text)));
                 let painted = console.paint(tone, &text);
                 match (column.right, index == last && !self.fills) {
                     (true, _) => line.extend([padding.as_str(), &painted]),
@@ -148,8 +147,8 @@ impl Column {
         let cells = self
             .cells
             .iter()
-            .map(|cell| cell.as_deref().unwrap_or(NULL).width());
-        let widest = cells.chain([self.name.width()]).max().unwrap_or(0);
+            .map(|cell| width(cell.as_deref().unwrap_or(NULL)));
+        let widest = cells.chain([width(&self.name)]).max().unwrap_or(0);
         self.width = widest.min(most);
     }
 }
@@ -203,13 +202,13 @@ pub(crate) fn cell_text(value: &Json) -> Option<String> {
 
 /// Text of at most `width` columns; what is longer ends in `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
+    if crate::text::width(text) <= width {
         return text.to_owned();
     }
     let mut shown = String::new();
     let mut used = 1;
     for character in text.chars() {
-        let next = character.width().unwrap_or(0);
+        let next = character_width(character);
         if used + next > width {
             break;
         }
@@ -221,6 +220,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
@@ -247,18 +247,18 @@ mod tests {
         let fields = ["dest", "dep_delay", "time_hour", "carrier", "flight"];
         let (table, hidden) = drawn(&fields, Some(58));
         assert_eq!(hidden, ["dep_delay"]);
-        assert!(table.lines().all(|line| line.width() <= 58));
+        assert!(table.lines().all(|line| width(line) <= 58));
         insta::assert_snapshot!(table);
         let (table, hidden) = drawn(&fields, Some(48));
         assert_eq!(hidden, ["dest", "dep_delay"]);
-        assert!(table.lines().all(|line| line.width() <= 48));
+        assert!(table.lines().all(|line| width(line) <= 48));
     }
 
     #[test]
     fn the_narrowest_terminal_still_shows_a_column() {
         let (table, hidden) = drawn(&["carrier", "time_hour"], Some(3));
         assert_eq!(hidden, ["time_hour"]);
-        assert!(table.lines().all(|line| line.width() <= 3), "{table}");
+        assert!(table.lines().all(|line| width(line) <= 3), "{table}");
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
         let table = Table::new(&records, &fields, &schema.collections[0], None);
         let lines = table.lines(&console);
         assert!(lines.iter().any(|line| line.contains(&long)));
-        let wide = lines.iter().filter(|line| line.width() > 100).count();
+        let wide = lines.iter().filter(|line| width(line) > 100).count();
         assert_eq!(wide, 1, "only the row of the long cell");
     }
 

@@ -2,6 +2,25 @@
 
 pub(crate) use recto::text::{bytes, counted, duration, grouped};
 
+/// Columns that a terminal needs for text.
+pub(crate) fn width(text: &str) -> usize {
+    #[cfg(feature = "full")]
+    let columns = unicode_width::UnicodeWidthStr::width(text);
+    // The demo's records and messages have no wide characters.
+    #[cfg(not(feature = "full"))]
+    let columns = text.chars().count();
+    columns
+}
+
+/// Columns that a terminal needs for a character.
+pub(crate) fn character_width(character: char) -> usize {
+    #[cfg(feature = "full")]
+    let columns = unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
+    #[cfg(not(feature = "full"))]
+    let columns = usize::from(!character.is_control());
+    columns
+}
+
 /// Rows, counted.
 pub(crate) fn rows(number: u64) -> String {
     counted(number, "row", "rows")

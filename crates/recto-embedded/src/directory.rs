@@ -419,7 +419,16 @@ fn this_process() -> String {
 /// arguments may hold secrets.
 const SHOWN_ARGUMENTS: usize = 2;
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
+fn host() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "this computer".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -81,7 +81,7 @@ impl LiveSegment {
                 self.load_state(anew).await
             };
         }
-        let (log, state) = futures::join!(log, self.load_state(anew));
+        let (log, state) = futures::future::join(log, self.load_state(anew)).await;
         log.and(state)
     }
 

@@ -6,7 +6,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+#[cfg(feature = "suspended-time")]
+use std::time::Duration;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Time and randomness. Cheap to clone.
 ///
@@ -82,7 +84,7 @@ impl Environment {
 
     /// Nanoseconds since some fixed moment, the time for which the machine was suspended included; never goes
     /// back. What must have ended when others think so (a lease) is measured by it. So on Linux, Android
-    /// and Apple's systems; on others it may stand still while the machine is suspended.
+    /// and Apple's systems with the feature `suspended-time`; else it may stand still while the machine is suspended.
     pub fn continuous_nanos(&self) -> u64 {
         self.0.continuous_nanos()
     }
@@ -106,9 +108,9 @@ static MONOTONIC_START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The clock that goes on while the machine is suspended. (The monotonic clock of Apple's systems does, other
 /// than their `CLOCK_UPTIME_RAW`, which is the standard library's.)
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(feature = "suspended-time", any(target_os = "linux", target_os = "android")))]
 const CONTINUOUS: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-#[cfg(target_vendor = "apple")]
+#[cfg(all(feature = "suspended-time", target_vendor = "apple"))]
 const CONTINUOUS: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
 struct System;
@@ -126,7 +128,10 @@ impl Source for System {
         u64::try_from(MONOTONIC_START.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    #[cfg(all(
+        feature = "suspended-time",
+        any(target_os = "linux", target_os = "android", target_vendor = "apple")
+    ))]
     fn continuous_nanos(&self) -> u64 {
         let now = rustix::time::clock_gettime(CONTINUOUS);
         let now = Duration::try_from(now).expect("a clock that counts from a start is not negative");

@@ -3,11 +3,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use bigdecimal::BigDecimal;
 use num_bigint::BigInt;
 use uuid::Uuid;
 
 use crate::cell::MAX_TIME_NANOS;
+use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
 /// Values of an orderable type that are likely to go wrong, ascending in [order](crate::order), no

@@ -19,6 +19,7 @@
 //! | [`json`] | record JSON, one mapping for HTTP, command line and files |
 //! | [`native`] | Rust types as fields, what `#[derive(Record)]` builds on |
 //! | [`record`] | [`Record`](record::Record): records as Rust types, and why a row is not one |
+//! | [`decimals`] | the type of decimals |
 //! | [`environment`] | the one handle on time and randomness |
 //! | `extremes` | values at the edges of each order type, for tests, behind the feature `testing` |
 //! | `golden` | reading files of stored bytes, for tests, behind the same |
@@ -27,6 +28,7 @@
 pub mod cell;
 pub mod cells;
 pub mod collation;
+pub mod decimals;
 #[cfg(any(test, feature = "testing"))]
 pub mod decisions;
 pub mod environment;

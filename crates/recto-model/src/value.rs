@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use bigdecimal::BigDecimal;
 use num_bigint::BigInt;
 use uuid::Uuid;
+
+use crate::decimals::BigDecimal;
 
 /// One value of a [`Type`](crate::Type), decoded.
 ///

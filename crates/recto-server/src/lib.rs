@@ -10,6 +10,7 @@
 //! | `access` | the session of who asks, for what they may |
 //! | `work` | what is being done with the store |
 //! | `asked` | what was asked of each collection, without values |
+//! | `log` | lines of the log |
 //! | `app` | what all requests share |
 //! | `routes` | the routes together |
 //! | `problem` | errors as problem+json (RFC 9457) |
@@ -22,14 +23,22 @@
 //! | `operation` | health, readiness, metrics, logs |
 //! | `console` | pages for people |
 
+// Without logs and some pages, nothing uses what only these show.
+#![cfg_attr(not(feature = "full"), allow(dead_code, unused_variables))]
+
 pub mod access;
 mod api;
 mod app;
+#[cfg(feature = "full")]
+mod asked;
+#[cfg(not(feature = "full"))]
+#[path = "asked/none.rs"]
 mod asked;
 pub mod auth;
 pub mod config;
 mod console;
 mod guard;
+mod log;
 mod openapi;
 mod operation;
 mod problem;
@@ -41,6 +50,7 @@ mod work;
 
 pub use app::App;
 pub use config::Config;
+#[cfg(feature = "full")]
 pub use operation::start_logs;
 pub use routes::router;
 pub use serve::{ServeError, Server};

@@ -1,6 +1,5 @@
 //! Errors as problem details (RFC 9457).
 
-use axum::Json;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use recto::session::{JsonRecord, Versioned};
@@ -534,7 +533,7 @@ pub(crate) struct ProblemKind(pub(crate) &'static str);
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(self.to_json())).into_response();
+        let mut response = (self.status, self.to_json().to_string()).into_response();
         response.extensions_mut().insert(ProblemKind(self.kind));
         response.headers_mut().insert(
             header::CONTENT_TYPE,

@@ -2,6 +2,11 @@
 
 mod connection;
 mod error;
+#[cfg(feature = "full")]
+mod protocol;
+#[cfg(not(feature = "full"))]
+#[path = "serve/http1_only.rs"]
+mod protocol;
 mod scrub;
 mod stream;
 mod sweep;
@@ -151,7 +156,7 @@ impl Server {
         let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
         let sweeping = tokio::spawn(sweep::sweep(self.session.clone()));
         let scrubbing = tokio::spawn(scrub::scrub(self.session, self.config.scrub, observer));
-        tracing::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
+        crate::log::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
         let permits = permits(self.config.limits.connections);
         let mut stop = std::pin::pin!(stop.fuse());
         loop {
@@ -171,7 +176,7 @@ impl Server {
         self.guard.stop();
         // Nobody listening means that no connection is left.
         let _ = tell.send(true);
-        tracing::info!(connections = threads.connections(), "stopping");
+        crate::log::info!(connections = threads.connections(), "stopping");
         let limit = self.config.limits.shutdown_time;
         let outcome = finish(threads, limit, &self.guard, &self.upkeep).await;
         reloading.abort();
@@ -223,7 +228,7 @@ async fn accept(
         }
         Err(error) if is_of_one_connection(&error) => None,
         Err(error) => {
-            tracing::error!(%error, "a connection could not be accepted");
+            crate::log::error!(%error, "a connection could not be accepted");
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
@@ -247,7 +252,7 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     };
     if tokio::time::timeout(limit, all).await.is_ok() {
         threads.end().await;
-        tracing::info!("stopped");
+        crate::log::info!("stopped");
         return Ok(());
     }
     let metrics = &guard.observer.metrics;
@@ -260,7 +265,7 @@ async fn finish(threads: Threads, limit: Duration, guard: &Guard, upkeep: &Upkee
     let _ = tokio::time::timeout(END_TIME, threads.end()).await;
     upkeep.cut().await;
     let under_way = work.join(", ");
-    tracing::warn!(
+    crate::log::warn!(
         requests,
         streaming,
         connections,
@@ -285,7 +290,7 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
         match &refreshed {
             Ok(true) => tell_applied(&session, &observer).await,
             Err(error) if !failing => {
-                tracing::warn!(kind = ?error.kind(), "the store does not say what schema it holds: the last one stays");
+                crate::log::warn!(kind = ?error.kind(), "the store does not say what schema it holds: the last one stays");
             }
             _ => {}
         }
@@ -298,14 +303,14 @@ fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
     let errors = session.refused_collections();
     let refused: Vec<String> = errors.iter().map(ToString::to_string).collect();
     for error in errors.iter().filter(|error| !before.contains(&error.to_string())) {
-        tracing::error!(
+        crate::log::error!(
             error = error.message(),
             hint = error.hint(),
             "a collection is refused"
         );
     }
     if refused.is_empty() && !before.is_empty() {
-        tracing::info!("all tables are what the schema says again");
+        crate::log::info!("all tables are what the schema says again");
     }
     refused
 }
@@ -331,16 +336,16 @@ async fn reload(tokens: Option<Arc<Tokens>>, tls: Option<Arc<Tls>>, observer: Ar
         let failed = of_tokens.is_err() || of_tls.is_err();
         match of_tokens {
             Ok(Some(changes)) => {
-                tracing::info!("tokens read again");
+                crate::log::info!("tokens read again");
                 observer.audit.tokens(&changes);
             }
-            Err(error) if !failing => tracing::error!(%error, "tokens cannot be read: nobody is let in"),
+            Err(error) if !failing => crate::log::error!(%error, "tokens cannot be read: nobody is let in"),
             _ => {}
         }
         match of_tls {
-            Ok(true) => tracing::info!("certificate read again"),
+            Ok(true) => crate::log::info!("certificate read again"),
             Err(error) if !failing => {
-                tracing::error!(%error, "certificate cannot be read: the last one stays");
+                crate::log::error!(%error, "certificate cannot be read: the last one stays");
             }
             _ => {}
         }

@@ -143,7 +143,7 @@ impl Upkeep {
             let problem = Problem::new(StatusCode::CONFLICT, "under-way", "It is under way", detail);
             return Err(problem.with_hint("ask again when it has ended: there is one of a kind at a time"));
         }
-        tracing::info!(operation = name, bearer = &**who, "begun");
+        crate::log::info!(operation = name, bearer = &**who, "begun");
         running.push((operation, Arc::clone(who)));
         Ok(Running {
             upkeep: Arc::clone(self),
@@ -186,9 +186,9 @@ impl Running {
         let (operation, bearer) = (self.operation.name(), &*self.who);
         match &result {
             Ok(result) => {
-                tracing::info!(operation, bearer, result = shown(result), "done");
+                crate::log::info!(operation, bearer, result = shown(result), "done");
             }
-            Err(error) => tracing::warn!(operation, bearer, kind = ?error.kind(), "failed"),
+            Err(error) => crate::log::warn!(operation, bearer, kind = ?error.kind(), "failed"),
         }
         Ok(result?)
     }
@@ -198,7 +198,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_ended {
             let (operation, bearer) = (self.operation.name(), &*self.who);
-            tracing::info!(operation, bearer, "stopped");
+            crate::log::info!(operation, bearer, "stopped");
         }
         let mut running = self.upkeep.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|(operation, _)| *operation != self.operation);

@@ -338,8 +338,8 @@ literals_by_value!(
 #[cfg(feature = "time")]
 literals_by_value!(time::Date, time::Time, time::OffsetDateTime, time::UtcDateTime);
 
-impl From<bigdecimal::BigDecimal> for Literal {
-    fn from(value: bigdecimal::BigDecimal) -> Self {
+impl From<recto_model::decimals::BigDecimal> for Literal {
+    fn from(value: recto_model::decimals::BigDecimal) -> Self {
         Self::Text(json::to_text(&Type::Decimal, &Value::Decimal(value)))
     }
 }

@@ -183,7 +183,7 @@ key_parts!(
     f32,
     f64,
     num_bigint::BigInt,
-    bigdecimal::BigDecimal,
+    recto_model::decimals::BigDecimal,
     uuid::Uuid,
     std::net::IpAddr,
     Ascii,

@@ -100,6 +100,7 @@ mod collection;
 mod copy;
 mod core;
 mod covered;
+#[cfg(feature = "full")]
 pub mod design;
 mod entries;
 mod error;
@@ -185,7 +186,9 @@ pub use recto::Recto;
 /// let sent = field("status").equal_to(Status::Sent).and(field("id").greater_than(OrderId(7)));
 /// assert_eq!(Order::collection().fields[1].ty, recto::Type::Text);
 /// ```
+#[cfg(feature = "derive")]
 pub use recto_derive::FieldType;
+#[cfg(feature = "derive")]
 pub use recto_derive::Record;
 pub use recto_model::cell::CellError;
 pub use recto_model::native::FieldType;

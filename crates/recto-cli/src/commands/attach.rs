@@ -10,7 +10,8 @@ use recto::{OpenOptions, StoreAddress};
 use super::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
-use crate::store::{StoreArgs, environment};
+use crate::opening::environment;
+use crate::store::StoreArgs;
 use crate::text::printable;
 
 const EXAMPLES: &str = "\

@@ -11,7 +11,8 @@ use serde_json::{Map, Value as Json, json};
 use super::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
-use crate::store::{DEFAULT_STORE, StoreArgs, environment, read_text};
+use crate::opening::environment;
+use crate::store::{DEFAULT_STORE, StoreArgs, read_text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -186,20 +187,5 @@ fn show(effective: &Effective, store: &str, console: &mut Console) -> Result<()>
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::from(ServeError::from(error))
-    }
-}
-
-impl From<ServeError> for Failure {
-    fn from(error: ServeError) -> Self {
-        let exit = match &error {
-            ServeError::Config(_) | ServeError::Certificate { .. } => Exit::Refused,
-            ServeError::Tokens(error) => super::token::exit_of(error),
-            _ => Exit::Failed,
-        };
-        let failure = Self::new(exit, error.to_string());
-        match error.hint() {
-            Some(hint) => failure.with_hint(hint),
-            None => failure,
-        }
     }
 }

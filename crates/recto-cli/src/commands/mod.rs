@@ -2,27 +2,53 @@
 
 #[cfg(feature = "cassandra")]
 pub(crate) mod attach;
+#[cfg(feature = "full")]
 pub(crate) mod buckets;
+#[cfg(feature = "full")]
 pub(crate) mod completions;
+#[cfg(feature = "full")]
 pub(crate) mod config;
+mod console_server;
+#[cfg(feature = "full")]
 pub(crate) mod copy;
+#[cfg(feature = "full")]
 pub(crate) mod cursor_keys;
 pub(crate) mod demo;
+#[cfg(feature = "full")]
+pub(crate) mod demo_args;
+#[cfg(feature = "full")]
 pub(crate) mod describe;
+#[cfg(feature = "full")]
 pub(crate) mod design;
+#[cfg(feature = "full")]
 pub(crate) mod explain;
+#[cfg(feature = "full")]
 pub(crate) mod load;
+mod loading;
+#[cfg(feature = "full")]
 pub(crate) mod page;
+mod page_view;
+#[cfg(feature = "full")]
 pub(crate) mod queue;
+#[cfg(feature = "full")]
 pub(crate) mod records;
+#[cfg(feature = "full")]
 pub(crate) mod scan;
+#[cfg(feature = "full")]
 pub(crate) mod schema;
+#[cfg(feature = "full")]
 pub(crate) mod serve;
+#[cfg(feature = "full")]
 pub(crate) mod sweep;
+#[cfg(feature = "full")]
 pub(crate) mod token;
+#[cfg(feature = "full")]
 pub(crate) mod tune;
+#[cfg(feature = "full")]
 pub(crate) mod update;
+#[cfg(feature = "full")]
 pub(crate) mod upkeep;
+#[cfg(feature = "full")]
 pub(crate) mod views;
 
 use std::sync::Arc;
@@ -30,15 +56,18 @@ use std::sync::Arc;
 use recto::schema::{Collection, Schema};
 use serde_json::Value as Json;
 
+#[cfg(feature = "full")]
 use crate::cli::Command;
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
+#[cfg(feature = "full")]
 use views::{RepairArgs, VerifyArgs};
 
 /// Runs a command.
+#[cfg(feature = "full")]
 pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit> {
     match command {
-        Command::Demo(args) => demo::run(&args, console).await,
+        Command::Demo(args) => demo::run(args.request()?, console).await,
         Command::Init(args) => schema::init(&args, console),
         Command::Plan(args) => schema::plan(&args, console).await,
         Command::Apply(args) => schema::apply(&args, console).await,

@@ -1,19 +1,16 @@
 //! `recto page`: a page as a table, and the keys that turn it.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use clap::Args;
-use recto::schema::Collection;
 use recto::session::{PageReply, PageRequest};
 use recto::{ErrorKind, ErrorPart, Session};
 
+use super::page_view::View;
 use super::{collection_of, print_json};
 use crate::console::{Console, Key, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
-use crate::table::{Table, cut};
-use crate::text::{bytes, counted, duration, printable, rows};
 
 /// Rows of the first page on a terminal whose height says no more.
 const DEFAULT_TERMINAL_ROWS: usize = 20;
@@ -262,162 +259,4 @@ fn rows_that_fit(height: Option<usize>) -> i64 {
         height.saturating_sub(LINES_AROUND_ROWS)
     });
     i64::try_from(rows.clamp(MIN_TERMINAL_ROWS, MAX_TERMINAL_ROWS)).unwrap_or(i64::MAX)
-}
-
-/// A page as it is drawn.
-pub(crate) struct View<'a> {
-    pub(crate) collection: &'a Collection,
-    /// The fields asked for; empty for all.
-    pub(crate) fields: &'a [String],
-    pub(crate) arrangement: &'a str,
-    pub(crate) reply: &'a PageReply,
-}
-
-impl View<'_> {
-    /// The table and its footer; returns the lines they took.
-    pub(crate) fn draw(&self, console: &mut Console) -> Result<usize> {
-        let (mut lines, hidden) = self.table(console);
-        if let Some(tokens) = &self.reply.row_tokens {
-            for (index, token) in tokens.iter().enumerate() {
-                lines.push(format!(
-                    "{} {token}",
-                    console.paint(Tone::Dim, &format!("row {}:", index + 1))
-                ));
-            }
-        }
-        for (index, version) in self.reply.versions.iter().flatten().enumerate() {
-            let version = version.map_or("no version".to_owned(), |version| format!("version {version}"));
-            let row = console.paint(Tone::Dim, &format!("row {}:", index + 1));
-            lines.push(format!("{row} {version}"));
-        }
-        let count = rows(self.reply.records.len() as u64);
-        let mut footer = format!("{count} · {}", printable(self.arrangement));
-        if !self.reply.cost_hidden {
-            footer.push_str(&format!(" · {}", cost(self.reply)));
-        }
-        lines.push(line(console, Tone::Dim, &footer));
-        if let Some(estimate) = &self.reply.estimate {
-            lines.push(line(
-                console,
-                Tone::Dim,
-                &estimate.in_words(self.reply.records.len()),
-            ));
-        }
-        if !hidden.is_empty() {
-            let count = counted(hidden.len() as u64, "field does not fit", "fields do not fit");
-            lines.push(line(
-                console,
-                Tone::Dim,
-                &format!("{count}, --fields chooses: {}", hidden.join(", ")),
-            ));
-        }
-        if let Some(stop) = &self.reply.stop {
-            let text = format!(
-                "cut short by the page's budget of {}; the next one in the same direction goes on",
-                budget(stop)
-            );
-            lines.push(line(console, Tone::Warning, &text));
-        }
-        if console.is_interactive() {
-            lines.push(self.keys(console));
-        } else {
-            lines.extend(self.tokens(console));
-        }
-        for line in &lines {
-            console.line(line)?;
-        }
-        Ok(lines.len())
-    }
-
-    /// The table's lines, and the fields that did not fit.
-    pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
-        if self.reply.records.is_empty() {
-            // Where a budget ended it there may be more, whichever way it was read.
-            let at_end = self.reply.next_page_token.is_empty() && self.reply.stop.is_none();
-            return (
-                vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],
-                Vec::new(),
-            );
-        }
-        let fields: Vec<String> = if self.fields.is_empty() {
-            self.collection
-                .fields
-                .iter()
-                .map(|field| field.name.clone())
-                .collect()
-        } else {
-            self.fields.to_vec()
-        };
-        let table = Table::new(&self.reply.records, &fields, self.collection, console.width());
-        (table.lines(console), table.hidden)
-    }
-
-    /// The tokens of both neighbours, as the options that lead there.
-    fn tokens(&self, console: &Console) -> Vec<String> {
-        [
-            ("next page:    ", &self.reply.next_page_token),
-            ("previous page:", &self.reply.previous_page_token),
-        ]
-        .into_iter()
-        .filter(|(_, token)| !token.is_empty())
-        .map(|(name, token)| format!("{} --page-token {token}", console.paint(Tone::Dim, name)))
-        .collect()
-    }
-
-    /// The keys, dim where they lead nowhere; without what they do where that does not fit.
-    fn keys(&self, console: &Console) -> String {
-        let more = !self.reply.next_page_token.is_empty();
-        let less = !self.reply.previous_page_token.is_empty();
-        let keys = [
-            ("n", "next", more),
-            ("p", "previous", less),
-            ("f", "first", less),
-            ("l", "last", more),
-            ("q", "quit", true),
-        ];
-        let all: usize = keys.iter().map(|(key, name, _)| key.len() + name.len() + 4).sum();
-        let named = console.width().is_none_or(|width| all <= width);
-        keys.map(|(key, name, possible)| {
-            let name = if named { format!(" {name}") } else { String::new() };
-            if possible {
-                format!("{}{name}", console.paint(Tone::Hint, key))
-            } else {
-                console.paint(Tone::Dim, &format!("{key}{name}"))
-            }
-        })
-        .join(if named { "   " } else { " " })
-    }
-}
-
-/// A line that does not wrap.
-fn line(console: &Console, tone: Tone, text: &str) -> String {
-    console.paint(tone, &cut(text, console.width().unwrap_or(usize::MAX)))
-}
-
-fn budget(stop: &str) -> &str {
-    match stop {
-        "scanned" => "rows scanned",
-        other => other,
-    }
-}
-
-/// What a page cost: `51 rows read, 9.8 kB · 1 round trip · 212 µs`.
-pub(crate) fn cost(reply: &PageReply) -> String {
-    let cost = &reply.cost;
-    let mut parts = vec![format!(
-        "{} read, {}",
-        rows(cost.rows_read),
-        bytes(cost.bytes_read)
-    )];
-    if cost.round_trips > 0 {
-        parts.push(counted(cost.round_trips.into(), "round trip", "round trips"));
-    }
-    if cost.tombstones > 0 {
-        parts.push(format!(
-            "{} crossed",
-            counted(cost.tombstones, "tombstone", "tombstones")
-        ));
-    }
-    parts.push(duration(Duration::from_micros(cost.time_micros)));
-    parts.join(" · ")
 }

@@ -13,8 +13,9 @@ use serde_json::json;
 use super::{agrees, print_json};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
+use crate::opening::{Place, environment};
 use crate::progress::Meter;
-use crate::store::{DEFAULT_STORE, Place, StoreArgs, environment};
+use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::{printable, printable_lines};
 
 /// The schema file of whoever names none.

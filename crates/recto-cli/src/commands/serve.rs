@@ -1,14 +1,16 @@
 //! `recto serve`: the store over HTTP.
 
 use clap::Args;
-use recto::{LocalSession, OpenOptions, StoreAddress};
-use recto_server::{Config, ServeError, Server, start_logs};
+use recto::{LocalSession, OpenOptions};
+use recto_server::{Server, start_logs};
 
 use super::config::ServerArgs;
-use crate::console::{Console, Tone};
+use super::console_server::keep_loads_in;
+use crate::console::Console;
 use crate::failure::{Exit, Result};
+use crate::opening::{environment, open};
 use crate::stop::Stop;
-use crate::store::{DEFAULT_STORE, environment, open};
+use crate::store::DEFAULT_STORE;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,44 +50,6 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     console.flush()?;
     server.run(stop.requested()).await?;
     Ok(Exit::Done)
-}
-
-/// Serves a store's console to this machine until it is told to stop: at the usual port, or, where that
-/// is taken, at a free one.
-pub(crate) async fn serve_console(
-    session: LocalSession,
-    address: &StoreAddress,
-    console: &mut Console,
-) -> Result<Exit> {
-    let mut config = Config::default();
-    keep_loads_in(address, &mut config);
-    let server = match Server::bind(session.clone(), &config).await {
-        Err(ServeError::Listen { .. }) => {
-            let mut listen = config.listen;
-            listen.set_port(0);
-            Server::bind(session, &Config { listen, ..config }).await?
-        }
-        bound => bound?,
-    };
-    let mut stop = Stop::listen();
-    let url = server.url();
-    console.line("")?;
-    console.line(console.paint(Tone::Strong, &format!("The console: {url}")))?;
-    console.line(console.paint(
-        Tone::Dim,
-        &format!("Ctrl-C ends it. Until then the store is reached by --store {url}"),
-    ))?;
-    console.flush()?;
-    server.run(stop.requested()).await?;
-    Ok(Exit::Done)
-}
-
-/// Files that are sent lie in the store's own folder while they are loaded, if it has one and no other is
-/// named: there is room for their rows, too.
-fn keep_loads_in(store: &StoreAddress, config: &mut Config) {
-    if let (StoreAddress::Embedded(folder), None) = (store, &config.load_folder) {
-        config.load_folder = Some(folder.join("loads"));
-    }
 }
 
 /// Each connection is an open file. Systems start programs with a low limit (often 1,024) and let them

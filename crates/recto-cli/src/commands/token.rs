@@ -13,7 +13,8 @@ use serde_json::{Value as Json, json};
 use super::{collection_of, print_json};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
-use crate::store::{DEFAULT_STORE, StoreArgs, environment};
+use crate::opening::environment;
+use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::{counted, duration, printable, span_seconds};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
@@ -306,19 +307,9 @@ fn lifetime_seconds(text: &str) -> std::result::Result<i64, String> {
         .ok_or_else(|| "a whole number with s, m, h, d or w, at most ten years: 30m, 12h, 90d, 4w".to_owned())
 }
 
-/// How the program ends when something about tokens failed.
-pub(crate) fn exit_of(error: &TokenError) -> Exit {
-    match error {
-        TokenError::NotFound { .. } => Exit::NotFound,
-        TokenError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
-        TokenError::File { .. } => Exit::Failed,
-        _ => Exit::Refused,
-    }
-}
-
 impl From<TokenError> for Failure {
     fn from(error: TokenError) -> Self {
-        let failure = Self::new(exit_of(&error), error.to_string());
+        let failure = Self::new(super::console_server::exit_of(&error), error.to_string());
         match error.hint() {
             Some(hint) => failure.with_hint(hint),
             None => failure,

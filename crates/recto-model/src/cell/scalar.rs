@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use bigdecimal::BigDecimal;
 use num_bigint::BigInt;
 use uuid::Uuid;
 
 use super::decimal::{DecimalCell, TOO_SHORT};
 use super::{CellError, MAX_TIME_NANOS, vint};
+use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
 /// The one NaN that is written for a float: Java's.

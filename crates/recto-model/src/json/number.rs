@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use bigdecimal::BigDecimal;
 use num_bigint::{BigInt, Sign};
+
+use crate::decimals::BigDecimal;
 
 /// The longest text of a number that is read: enough for every varint and decimal of 64 KiB, and
 /// little enough that no text is slow to read.

@@ -3,12 +3,12 @@
 
 use std::net::IpAddr;
 
-use bigdecimal::BigDecimal;
 use num_bigint::BigInt;
 use uuid::Uuid;
 
 use super::{FieldType, KeyType, malformed, null};
 use crate::cell::{self, CellError};
+use crate::decimals::BigDecimal;
 use crate::{Type, Value};
 
 /// A cell of exactly `N` bytes.

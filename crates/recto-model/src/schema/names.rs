@@ -89,16 +89,57 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     let reach = (length / 3).max(1);
     candidates
         .filter(|candidate| candidate.len() <= MAX_COMPARED_LENGTH)
-        .map(|candidate| (strsim::osa_distance(&word, candidate), candidate))
+        .map(|candidate| (edits(&word, candidate), candidate))
         // Something of the word must be left, or a name of one letter is like every other.
         .filter(|(distance, _)| *distance <= reach && *distance < length)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns how many characters to insert, delete, replace or swap with their neighbor to turn one text into the other, each at
+/// most once (the optimal string alignment distance).
+fn edits(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    // The distances from each beginning of `from` to all beginnings of `to`: before the last one, the last, this one.
+    let mut before_last = Vec::new();
+    let mut last: Vec<usize> = (0..=to.len()).collect();
+    for (i, &old) in from.iter().enumerate() {
+        let mut this = vec![i + 1];
+        for (j, &new) in to.iter().enumerate() {
+            let replaced = last[j] + usize::from(old != new);
+            let mut least = replaced.min(last[j + 1] + 1).min(this[j] + 1);
+            if i > 0 && j > 0 && old == to[j - 1] && from[i - 1] == new {
+                least = least.min(before_last[j - 1] + 1);
+            }
+            this.push(least);
+        }
+        (before_last, last) = (last, this);
+    }
+    last[to.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_edits() {
+        let edited = [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("filed", "field", 1),
+            ("ca", "abc", 3),
+            ("é", "e", 1),
+        ];
+        for (from, to, edits) in edited {
+            assert_eq!(
+                (super::edits(from, to), super::edits(to, from)),
+                (edits, edits),
+                "{from} {to}"
+            );
+        }
+    }
 
     #[test]
     fn names_are_what_the_language_says() {

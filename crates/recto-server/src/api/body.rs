@@ -46,13 +46,19 @@ impl Body {
             return Err(Problem::invalid_body("the body is a JSON object"));
         }
         let mut deserializer = serde_json::Deserializer::from_slice(&self.bytes);
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        #[cfg(not(feature = "full"))]
+        let read = T::deserialize(&mut deserializer);
+        #[cfg(not(feature = "full"))]
+        let read = read.map_err(|error| Problem::invalid_body(error.to_string()));
+        #[cfg(feature = "full")]
+        let read = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
             let problem = Problem::invalid_body(error.inner().to_string());
             match error.path().iter().next() {
                 Some(_) => problem.with_field(error.path().to_string()),
                 None => problem,
             }
-        })
+        });
+        read
     }
 }
 

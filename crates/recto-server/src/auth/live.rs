@@ -154,7 +154,7 @@ impl Tokens {
             Ok(file) => {
                 for strange in &file.strange {
                     let (id, reason) = (&strange.id, &strange.reason);
-                    tracing::warn!(id, reason, "a token is not understood, and not taken");
+                    crate::log::warn!(id, reason, "a token is not understood, and not taken");
                 }
                 let after = entries(file, &before);
                 let changes = TokenChanges::between(&before, &after);

@@ -29,6 +29,10 @@ mod assets;
 mod browse;
 mod buckets;
 mod controls;
+#[cfg(feature = "full")]
+mod design;
+#[cfg(not(feature = "full"))]
+#[path = "no_design.rs"]
 mod design;
 mod export;
 mod filter;

@@ -1,6 +1,6 @@
 //! What page of a collection is looked at, as the query of its address: the API's own parameters.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use recto::session::PageRequest;
 
 use crate::problem::Problem;
@@ -33,9 +33,23 @@ pub(super) struct PageUrl {
 /// The parameters of a query or of a form, in their order.
 pub(super) type Parameters = Vec<(String, String)>;
 
-/// The parameters that `query` holds.
+/// Returns the parameters of a query or form (`application/x-www-form-urlencoded`).
 pub(super) fn parameters(query: &[u8]) -> Parameters {
-    form_urlencoded::parse(query).into_owned().collect()
+    let decoded = |text: &[u8]| {
+        let text: Vec<u8> = text
+            .iter()
+            .map(|&byte| if byte == b'+' { b' ' } else { byte })
+            .collect();
+        percent_decode(&text).decode_utf8_lossy().into_owned()
+    };
+    let pairs = query.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let end = pair.iter().position(|&byte| byte == b'=');
+            let (name, value) = end.map_or((pair, &[][..]), |end| (&pair[..end], &pair[end + 1..]));
+            (decoded(name), decoded(value))
+        })
+        .collect()
 }
 
 /// The first parameter of a name.

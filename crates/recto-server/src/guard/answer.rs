@@ -135,7 +135,7 @@ impl Guard {
             Ok(Ok(Ok(response))) => response,
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {
-                tracing::error!(request_id = who.request_id, "a request made its handler panic");
+                crate::log::error!(request_id = who.request_id, "a request made its handler panic");
                 Problem::internal("the server made a mistake").into_response()
             }
             Err(_) => late(&context, waits.load(Ordering::Relaxed), limit).into_response(),
@@ -200,14 +200,14 @@ fn log(passed: &Passed, labels: &RequestLabels, who: &Who, micros: u64) {
     let response_status = passed.response.status();
     // What is not there yet, is asked for by a client's mistake.
     if !response_status.is_server_error() || response_status == StatusCode::NOT_IMPLEMENTED {
-        tracing::debug!(request_id, bearer, %client, method, route, status, micros, "request");
+        crate::log::debug!(request_id, bearer, %client, method, route, status, micros, "request");
         return;
     }
     let failure = passed.context.as_ref().and_then(Context::failure);
     let said = passed.response.extensions().get::<ProblemKind>();
     let kind = failure.as_ref().map(|failure| failure.kind);
     let kind = kind.or_else(|| said.map(|kind| kind.0)).unwrap_or_default();
-    tracing::warn!(
+    crate::log::warn!(
         request_id,
         bearer,
         %client,

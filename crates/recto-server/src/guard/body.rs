@@ -110,7 +110,7 @@ impl Streaming {
 
     fn log(&self, message: &str) {
         let who = &self.held.who;
-        tracing::warn!(
+        crate::log::warn!(
             request_id = who.request_id,
             bearer = &*who.name,
             client = %who.client,

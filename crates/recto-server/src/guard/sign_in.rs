@@ -38,14 +38,14 @@ impl SignIns {
     pub(crate) fn refused(&self, client: IpAddr, request_id: &str, denied: Denied) {
         let (is_told, left_out) = self.count(self.environment.monotonic_nanos());
         if left_out > 0 {
-            tracing::warn!(count = left_out, "more tokens were refused before");
+            crate::log::warn!(count = left_out, "more tokens were refused before");
         }
         if is_told {
             let reason = match denied {
                 Denied::Unknown => "unknown",
                 Denied::Expired => "expired",
             };
-            tracing::warn!(%client, request_id, reason, "a token was refused");
+            crate::log::warn!(%client, request_id, reason, "a token was refused");
         }
     }
 

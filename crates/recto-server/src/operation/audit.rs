@@ -81,7 +81,7 @@ impl Audit {
         drop(lines);
         let failed = written.is_err();
         if let (Err(error), false) = (written, self.failing.swap(failed, Ordering::Relaxed)) {
-            tracing::error!(%error, "the audit log cannot be written");
+            crate::log::error!(%error, "the audit log cannot be written");
         }
     }
 

@@ -86,9 +86,9 @@ impl Readiness {
             tell_applied(&self.session, &self.observer).await;
         }
         if let Ok(Err(error)) = &answered {
-            tracing::warn!(kind = ?error.kind(), "the store is not ready");
+            crate::log::warn!(kind = ?error.kind(), "the store is not ready");
         } else if answered.is_err() {
-            tracing::warn!(kind = "Timeout", "the store is not ready");
+            crate::log::warn!(kind = "Timeout", "the store is not ready");
         }
         *last = Some((self.environment.monotonic_nanos(), ready));
         ready
@@ -97,7 +97,7 @@ impl Readiness {
 
 /// Tells that the schema is taken over which another process applied: whoever takes it over is told so once.
 pub(crate) async fn tell_applied(session: &LocalSession, observer: &Observer) {
-    tracing::info!("another process applied a schema");
+    crate::log::info!("another process applied a schema");
     if let Ok(store) = session.describe().await {
         observer.audit.schema(store.generation);
     }

@@ -5,6 +5,7 @@ mod context;
 mod exposition;
 mod health;
 mod histogram;
+#[cfg(feature = "full")]
 mod logs;
 mod metrics;
 mod observed;
@@ -16,6 +17,7 @@ pub(crate) use audit::{Audit, Deed};
 pub(crate) use context::{Context, Failure, Who};
 pub(crate) use exposition::{CONTENT_TYPE as METRICS_TYPE, PlacesText};
 pub(crate) use health::{Readiness, tell_applied};
+#[cfg(feature = "full")]
 pub use logs::start_logs;
 pub(crate) use metrics::{Counted, Metrics, Refusal, RequestLabels};
 pub(crate) use observed::Observed;

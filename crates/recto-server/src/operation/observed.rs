@@ -11,6 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+#[cfg(feature = "full")]
+use recto::ErrorKind;
+#[cfg(feature = "full")]
 use recto::design::{LOG_MESSAGE, filter_shape, sort_shape};
 use recto::schema::Schema;
 use recto::session::{
@@ -20,7 +23,7 @@ use recto::session::{
     RecordChange, Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
     Swept, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
 };
-use recto::{ErrorKind, Result, Session};
+use recto::{Result, Session};
 use serde_json::{Map, json};
 
 use super::{Context, Deed, Failure, PageSpan};
@@ -152,6 +155,7 @@ impl<S: Session> Observed<S> {
 
     /// Counts the shape of a query that was answered, or that no view serves, and logs it: filter and sort without values, for
     /// `recto design`.
+    #[cfg(feature = "full")]
     fn note_asked(&self, collection: &str, request: &PageRequest, error: Option<&recto::Error>) {
         let is_told = error.is_none_or(|error| error.kind() == ErrorKind::NoPlan);
         let Some(context) = self.context.as_ref().filter(|_| is_told) else {
@@ -163,15 +167,19 @@ impl<S: Session> Observed<S> {
         let filter = filter_shape(filters).unwrap_or_default();
         let order_by = sort_shape(&request.order_by).unwrap_or_default();
         let is_served = error.is_none();
-        tracing::debug!(collection, filter, order_by, is_served, "{LOG_MESSAGE}");
+        crate::log::debug!(collection, filter, order_by, is_served, "{LOG_MESSAGE}");
         context.observer().asked.count(collection, filter, order_by);
     }
+
+    #[cfg(not(feature = "full"))]
+    #[allow(clippy::unused_self)] // the other build uses it
+    fn note_asked(&self, _: &str, _: &PageRequest, _: Option<&recto::Error>) {}
 
     /// Logs what ended a scan that had begun: the status of an export was 200 by then.
     fn log_cut_short(&self, error: &recto::Error) {
         if let Some(context) = &self.context {
             let (who, failure) = (context.who(), Failure::of(error));
-            tracing::warn!(
+            crate::log::warn!(
                 request_id = who.request_id,
                 bearer = &*who.name,
                 client = %who.client,
@@ -205,7 +213,7 @@ impl<S: Session> Observed<S> {
         let plan = plan.as_ref();
         let cost = &reply.cost;
         let who = context.who();
-        tracing::warn!(
+        crate::log::warn!(
             request_id = who.request_id,
             bearer = &*who.name,
             client = %who.client,

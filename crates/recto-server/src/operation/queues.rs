@@ -48,11 +48,11 @@ impl QueueFigures {
         let text = match looked {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {
-                tracing::warn!(kind = ?error.kind(), "the store does not say how its queues are");
+                crate::log::warn!(kind = ?error.kind(), "the store does not say how its queues are");
                 String::new()
             }
             Err(_) => {
-                tracing::warn!(kind = "Timeout", "the store does not say how its queues are");
+                crate::log::warn!(kind = "Timeout", "the store does not say how its queues are");
                 String::new()
             }
         };

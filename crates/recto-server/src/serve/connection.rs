@@ -9,30 +9,23 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use super::protocol::{Builder, builder};
 use super::stream::{Activity, Watched};
 use super::tls::Tls;
-use crate::config::{Limits, MAX_HEADERS};
+use crate::config::Limits;
 use crate::guard::Guard;
 use crate::operation::Counted;
-
-/// The most requests of one HTTP/2 connection at the same time.
-const MAX_STREAMS: u32 = 128;
-/// How often an HTTP/2 client is asked whether it is still there.
-const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// The most bytes kept of what one HTTP/2 stream is sent.
-const MAX_STREAM_BYTES: usize = 256 << 10;
 
 /// What all connections share.
 #[derive(Clone)]
 pub(crate) struct Connections {
     guard: Arc<Guard>,
-    builder: Arc<Builder<TokioExecutor>>,
+    builder: Arc<Builder>,
     header_time: Duration,
     idle_time: Duration,
     stall_time: Duration,
@@ -62,8 +55,8 @@ impl Connections {
                 let handshake = tokio::time::timeout(self.header_time, tls.accept(stream));
                 match handshake.await {
                     Ok(Ok(stream)) => self.serve_stream(stream, peer).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-                    Err(_) => tracing::debug!("a TLS handshake took too long"),
+                    Ok(Err(error)) => crate::log::debug!(%error, "a TLS handshake failed"),
+                    Err(_) => crate::log::debug!("a TLS handshake took too long"),
                 }
             }
         }
@@ -106,25 +99,4 @@ impl Connections {
             }
         }
     }
-}
-
-fn builder(limits: &Limits) -> Builder<TokioExecutor> {
-    let header_bytes = usize::try_from(limits.header_bytes).unwrap_or(usize::MAX);
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        // Timed by the stream: this one would run while a connection is idle, too.
-        .header_read_timeout(None)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(header_bytes);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-        .max_send_buf_size(MAX_STREAM_BYTES)
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(limits.header_time);
-    builder
 }

@@ -32,7 +32,7 @@ pub(super) async fn scrub(session: LocalSession, settings: Scrub, observer: Arc<
             Ok(Some(step)) => step,
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(%error, "the scrub cannot read the store");
+                crate::log::error!(%error, "the scrub cannot read the store");
                 tokio::time::sleep(FAILURE_PAUSE).await;
                 continue;
             }
@@ -46,7 +46,7 @@ pub(super) async fn scrub(session: LocalSession, settings: Scrub, observer: Arc<
                 told.clear();
             }
             if told.insert(problem.clone()) {
-                tracing::error!(
+                crate::log::error!(
                     problem,
                     "the store is damaged; `recto check` lists all of it, restore it from a backup"
                 );
@@ -64,7 +64,7 @@ pub(super) async fn scrub(session: LocalSession, settings: Scrub, observer: Arc<
             metrics
                 .finished_seconds
                 .store(now_seconds.unsigned_abs(), Ordering::Relaxed);
-            tracing::info!(problems = in_round.len(), "the store was scrubbed");
+            crate::log::info!(problems = in_round.len(), "the store was scrubbed");
             in_round.clear();
             pause = settings.interval;
         }

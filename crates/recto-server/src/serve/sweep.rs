@@ -17,7 +17,7 @@ pub(super) async fn sweep(session: LocalSession) {
         let pause = match session.sweep_beside().await {
             Ok(()) => SWEEP_CHECK,
             Err(error) => {
-                tracing::warn!(%error, "what processes left that died cannot be looked after now");
+                crate::log::warn!(%error, "what processes left that died cannot be looked after now");
                 FAILURE_PAUSE
             }
         };

@@ -80,7 +80,7 @@ impl Threads {
     pub(crate) async fn hand(&self, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
         let working = self.threads.iter().filter(|thread| !thread.handed.is_closed());
         let Some(thread) = working.min_by_key(|thread| thread.open.load(Ordering::Relaxed)) else {
-            tracing::error!("no thread is left that serves connections");
+            crate::log::error!("no thread is left that serves connections");
             return;
         };
         thread.open.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Threads {
         match stream.into_std() {
             // A thread that is gone drops it.
             Ok(stream) => drop(thread.handed.send(Handed { stream, peer, place }).await),
-            Err(error) => tracing::error!(%error, "a connection could not be handed on"),
+            Err(error) => crate::log::error!(%error, "a connection could not be handed on"),
         }
     }
 
@@ -170,7 +170,7 @@ async fn serve(mut handed: mpsc::Receiver<Handed>, connections: Connections, tls
                 tasks.spawn(async move {
                     match TcpStream::from_std(stream) {
                         Ok(stream) => connections.serve(stream, peer, tls.as_deref()).await,
-                        Err(error) => tracing::error!(%error, "a connection could not be taken over"),
+                        Err(error) => crate::log::error!(%error, "a connection could not be taken over"),
                     }
                     drop(place);
                 });

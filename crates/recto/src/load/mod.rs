@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `source` | the file: what its name says, decompression |
+//! | `zip`, `zstd` | .zip and .zst files, behind the feature `full` |
 //! | `records` | text into CSV records and lines |
 //! | `plan` | which column fills which field of which collection |
 //! | `object` | a line of JSON into its fields |
@@ -47,6 +48,16 @@ mod source;
 mod survey;
 mod whole;
 mod write;
+#[cfg(feature = "full")]
+mod zip;
+#[cfg(not(feature = "full"))]
+#[path = "no_zip.rs"]
+mod zip;
+#[cfg(feature = "full")]
+mod zstd;
+#[cfg(not(feature = "full"))]
+#[path = "no_zstd.rs"]
+mod zstd;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,28 +1,22 @@
 //! The file: what its name says it is, and its text as a stream.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
-use zip::ZipArchive;
-use zip::result::ZipError;
 
 use super::pipeline::Cancelled;
+use super::{zip, zstd};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How much of the file is read from the operating system at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// How many names of an archive's entries a message lists.
-const MAX_LISTED_ENTRIES: usize = 10;
-
-const ENDINGS: &str = "a file to load ends in .csv, .ndjson or .jsonl, or one of these with .gz or .zst after it, \
+pub(super) const ENDINGS: &str = "a file to load ends in .csv, .ndjson or .jsonl, or one of these with .gz or .zst after it, \
                        or is a .zip that holds one such file";
 
 /// How records are written.
@@ -35,7 +29,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    fn of_name(name: &str) -> Option<Self> {
+    pub(super) fn of_name(name: &str) -> Option<Self> {
         let (_, ending) = name.rsplit_once('.')?;
         match ending.to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
@@ -208,72 +202,11 @@ impl Source {
         match self.packing {
             Packing::Plain(format) => read(format, &mut file),
             Packing::Gzip(format) => read(format, &mut MultiGzDecoder::new(file)),
-            Packing::Zstd(format) => read(format, &mut ZstdReader::new(file)),
-            Packing::Zip => self.read_zip(file, read),
-        }
-    }
-
-    fn read_zip(
-        &self,
-        file: BufReader<Counted>,
-        read: impl FnOnce(Format, &mut dyn Read) -> Result<()>,
-    ) -> Result<()> {
-        let mut archive = ZipArchive::new(file).map_err(|error| self.zip_error(error))?;
-        let mut loadable = Vec::new();
-        let mut others = Vec::new();
-        for index in 0..archive.len() {
-            let entry = archive
-                .by_index_raw(index)
-                .map_err(|error| self.zip_error(error))?;
-            let name = entry.name().map_err(|error| self.zip_error(error))?.into_owned();
-            // macOS keeps a shadow of each file under this name.
-            if !entry.is_file() || name.starts_with("__MACOSX/") {
-                continue;
-            }
-            match Format::of_name(&name) {
-                Some(format) => loadable.push((index, format, name)),
-                None => others.push(name),
-            }
-        }
-        let refuse = |message: &str, names: &[String], hint: &str| {
-            let message = format!("{} {message}: {}", self.path.display(), listed(names));
-            Err(Error::new(ErrorKind::InvalidArgument, message).with_hint(hint))
-        };
-        match loadable.as_slice() {
-            [(index, format, _)] => {
-                let mut entry = archive.by_index(*index).map_err(|error| self.zip_error(error))?;
-                read(*format, &mut entry)
-            }
-            [] => refuse("holds no .csv or .ndjson file", &others, ENDINGS),
-            several => {
-                let names: Vec<String> = several.iter().map(|(_, _, name)| name.clone()).collect();
-                refuse(
-                    "holds several files",
-                    &names,
-                    "unpack it and load them one by one",
-                )
-            }
-        }
-    }
-
-    fn zip_error(&self, error: ZipError) -> Error {
-        let path = self.path.display();
-        match error {
-            ZipError::Io(error) => self.read_error(error),
-            ZipError::UnsupportedArchive(_)
-            | ZipError::CompressionMethodNotSupported(_)
-            | ZipError::InvalidPassword => Error::new(
-                ErrorKind::InvalidArgument,
-                format!("{path} is packed in a way that cannot be read here: {error}"),
-            )
-            .with_hint("unpack it and load what is in it")
-            .with_source(error),
-            error => Error::new(
-                ErrorKind::Io,
-                format!("{path} is not a whole zip archive: {error}"),
-            )
-            .with_hint("it may be truncated: copy or download it again")
-            .with_source(error),
+            Packing::Zstd(format) => match zstd::reader(file) {
+                Ok(mut text) => read(format, &mut text),
+                Err(error) => Err(self.read_error(error)),
+            },
+            Packing::Zip => zip::read(self, file, read),
         }
     }
 
@@ -305,17 +238,6 @@ impl Source {
     }
 }
 
-fn listed(names: &[String]) -> String {
-    if names.is_empty() {
-        return "it holds no files".to_owned();
-    }
-    let shown = names[..names.len().min(MAX_LISTED_ENTRIES)].join(", ");
-    match names.len().saturating_sub(MAX_LISTED_ENTRIES) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 fn unreadable(path: &Path, error: io::Error) -> Error {
     let kind = if error.kind() == io::ErrorKind::NotFound {
         ErrorKind::NotFound
@@ -332,7 +254,7 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
 }
 
 /// A file that counts what was read of it.
-struct Counted {
+pub(super) struct Counted {
     file: File,
     consumed: Arc<AtomicU64>,
 }
@@ -351,76 +273,5 @@ impl Seek for Counted {
         let position = self.file.seek(to)?;
         self.consumed.store(position, Ordering::Relaxed);
         Ok(position)
-    }
-}
-
-/// The text of Zstandard frames, one after the other (RFC 8878), checksums verified.
-struct ZstdReader<R> {
-    source: R,
-    decoder: FrameDecoder,
-    in_frame: bool,
-}
-
-impl<R: BufRead> ZstdReader<R> {
-    fn new(source: R) -> Self {
-        Self {
-            source,
-            decoder: FrameDecoder::new(),
-            in_frame: false,
-        }
-    }
-
-    fn begin_frame(&mut self) -> io::Result<()> {
-        match self.decoder.init(&mut self.source) {
-            Ok(()) => self.in_frame = true,
-            Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                length, ..
-            })) => {
-                let skipped = io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
-                if skipped < length.into() {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-            Err(error) => return Err(io::Error::other(error)),
-        }
-        Ok(())
-    }
-
-    fn end_frame(&mut self) -> io::Result<()> {
-        self.in_frame = false;
-        match (
-            self.decoder.get_checksum_from_data(),
-            self.decoder.get_calculated_checksum(),
-        ) {
-            (Some(written), Some(found)) if written != found => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "the checksum of a frame does not match",
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<R: BufRead> Read for ZstdReader<R> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if bytes.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            if !self.in_frame {
-                if self.source.fill_buf()?.is_empty() {
-                    return Ok(0);
-                }
-                self.begin_frame()?;
-            } else if self.decoder.can_collect() > 0 {
-                return self.decoder.read(bytes);
-            } else if self.decoder.is_finished() {
-                self.end_frame()?;
-            } else {
-                self.decoder
-                    .decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1))
-                    .map_err(io::Error::other)?;
-            }
-        }
     }
 }

@@ -175,10 +175,11 @@ impl Fetcher<'_> {
                 // Beside the page, so that the two take one round-trip stage.
                 let mut beside = meter.beside();
                 let back = self.reader(reversed(travel));
-                let (run, behind) = futures::join!(
+                let (run, behind) = futures::future::join(
                     forth.read(Some(edge), want, meter),
-                    back.read(Some(edge), 1, &mut beside)
-                );
+                    back.read(Some(edge), 1, &mut beside),
+                )
+                .await;
                 meter.add(beside);
                 (run?, Some(self.unless_late(behind)?))
             }
@@ -238,10 +239,11 @@ impl Fetcher<'_> {
         };
         let mut beside = meter.beside();
         let (forth, back) = (self.reader(Travel::Forward), self.reader(Travel::Backward));
-        let (after, before) = futures::join!(
+        let (after, before) = futures::future::join(
             forth.read(Some(&position), want, meter),
-            back.read(Some(&position), want, &mut beside)
-        );
+            back.read(Some(&position), want, &mut beside),
+        )
+        .await;
         meter.add(beside);
         let (after, mut before) = match (after, before) {
             (Err(error), Err(_)) => return Err(error),

@@ -22,7 +22,8 @@ use recto::{OpenOptions, Session};
 
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
-use crate::store::{DEFAULT_STORE, Place, StoreArgs, environment};
+use crate::opening::{Place, environment};
+use crate::store::{DEFAULT_STORE, StoreArgs};
 use crate::text::span_seconds;
 
 /// What to do where there is no store.

@@ -52,7 +52,7 @@ impl Counts {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
         let waiting = ended.saturating_sub(self.taken.load(Ordering::Relaxed));
         if waiting > 2 * self.queued_spans && !self.is_dropping.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
+            crate::log::warn!(
                 queued_spans = self.queued_spans,
                 "spans are dropped: more end than can be sent; sample fewer (OTEL_TRACES_SAMPLER), or let \
                  more wait (OTEL_BSP_MAX_QUEUE_SIZE)"
@@ -130,13 +130,13 @@ impl<E> Watched<E> {
             Ok(()) => {
                 self.counts.exported.fetch_add(spans, Ordering::Relaxed);
                 if self.is_failing.swap(false, Ordering::Relaxed) {
-                    tracing::info!("traces are exported again");
+                    crate::log::info!("traces are exported again");
                 }
             }
             Err(error) => {
                 let reason = self.counts.take_reason().unwrap_or_else(|| error.to_string());
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(reason, "traces cannot be exported and are lost until they can");
+                    crate::log::warn!(reason, "traces cannot be exported and are lost until they can");
                 }
             }
         }

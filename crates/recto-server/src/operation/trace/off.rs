@@ -25,7 +25,7 @@ impl Traces {
     /// Says so if the environment asks for what this build cannot do.
     pub(crate) fn start(_config: &Config) -> Self {
         if let Some(said) = settings::said_without(&settings::variable) {
-            tracing::warn!("{said}");
+            crate::log::warn!("{said}");
         }
         Self
     }

@@ -55,13 +55,13 @@ impl Traces {
             return Self(None);
         }
         for line in settings::not_followed(&settings::variable) {
-            tracing::warn!("{line}");
+            crate::log::warn!("{line}");
         }
         let settings = Settings::read(&settings::variable).map_err(str::to_owned);
         match settings.and_then(|settings| Exporting::new(&settings, config)) {
             Ok(exporting) => Self(Some(exporting)),
             Err(reason) => {
-                tracing::error!(reason, "traces are not exported");
+                crate::log::error!(reason, "traces are not exported");
                 Self(None)
             }
         }
@@ -95,9 +95,9 @@ impl Traces {
         let ended = exporting.counts.ended.load(Ordering::Relaxed);
         let lost = ended.saturating_sub(exported);
         if lost == 0 && is_flushed {
-            tracing::info!(exported, "spans exported");
+            crate::log::info!(exported, "spans exported");
         } else {
-            tracing::warn!(exported, lost, "spans were lost");
+            crate::log::warn!(exported, lost, "spans were lost");
         }
     }
 }
@@ -110,7 +110,7 @@ impl Exporting {
             .with_version(env!("CARGO_PKG_VERSION"))
             .build();
         let is_https = config.has_tls() || config.behind_proxy;
-        tracing::info!(collector = settings.collector, "traces are exported");
+        crate::log::info!(collector = settings.collector, "traces are exported");
         Ok(Self {
             tracer: provider.tracer_with_scope(scope),
             provider,

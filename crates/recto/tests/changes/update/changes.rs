@@ -263,7 +263,7 @@ pub(crate) async fn nobody_is_lost_of_many_at_once(recto: Recto) {
     let moving = join_all((0..6).map(|writer| moves(all.clone(), writer)));
     let inserting =
         join_all((0..6).map(|_| async { all.insert(&suspension("bob", "open", 2)).await.is_ok() }));
-    let (_, _, inserted) = futures::join!(counting, moving, inserting);
+    let (_, _, inserted) = futures::future::join3(counting, moving, inserting).await;
     assert_eq!(inserted.into_iter().filter(|inserted| *inserted).count(), 1);
     let ada = all.get("ada").await.unwrap().unwrap();
     assert_eq!((ada.visits, ada.since), (Some(60), Some(1)));

@@ -124,7 +124,7 @@ pub(crate) async fn who_only_reads_learns_that_a_view_is_dropped(recto: Recto) {
         assert!(reader.generation() > first);
         assert_eq!(recto.views().await.unwrap().len(), 3);
     };
-    let (dropped, ()) = futures::join!(dropped, asked);
+    let (dropped, ()) = futures::future::join(dropped, asked).await;
     dropped.unwrap();
 }
 

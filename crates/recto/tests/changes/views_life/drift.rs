@@ -239,7 +239,7 @@ pub(crate) async fn what_is_missing_is_found_beside_who_inserts(recto: Recto) {
             put(number * 2 + 1).await;
         }
     };
-    let (report, ()) = futures::join!(verified, inserted);
+    let (report, ()) = futures::future::join(verified, inserted).await;
     let report = report.unwrap();
     assert_eq!(
         of(&report, "by_city").missing,

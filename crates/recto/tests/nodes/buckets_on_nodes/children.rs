@@ -69,7 +69,7 @@ pub(crate) async fn write_and_page_until_killed() {
     });
     let pages = process.pages(random(WRITERS));
     let records = process.changes_records(random(WRITERS + 1));
-    futures::join!(futures::future::join_all(writers), pages, records);
+    futures::future::join3(futures::future::join_all(writers), pages, records).await;
 }
 
 struct Process {

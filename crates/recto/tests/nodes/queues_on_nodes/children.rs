@@ -114,7 +114,7 @@ pub(crate) async fn send_and_work_until_killed() {
             redrive(&recto).await;
         }
     };
-    futures::join!(futures::future::join_all(all), redriving);
+    futures::future::join(futures::future::join_all(all), redriving).await;
 }
 
 async fn find(recto: &Recto, name: &str) -> Queue {
@@ -135,11 +135,12 @@ async fn serve(recto: &Recto, name: &str, process: u64) {
     let backlog = AtomicU64::new(0);
     let sending = (0..SENDERS).map(|sender| send(&queue, first(sender), of(sender), &backlog));
     let working = (0..WORKERS).map(|worker| work(&queue, of(100 + worker as u64)));
-    futures::join!(
+    futures::future::join3(
         futures::future::join_all(sending),
         futures::future::join_all(working),
-        look(&queue, &backlog)
-    );
+        look(&queue, &backlog),
+    )
+    .await;
 }
 
 /// Looks how many messages there are, and says when a body is lost.

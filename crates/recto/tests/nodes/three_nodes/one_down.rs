@@ -131,11 +131,12 @@ async fn requests(
         .iter()
         .map(|writer| writer.write_until(stop, draw()))
         .collect();
-    futures::join!(
+    futures::future::join3(
         futures::future::join_all(reading),
         futures::future::join_all(writing),
-        futures::future::join_all(scanning)
-    );
+        futures::future::join_all(scanning),
+    )
+    .await;
 }
 
 /// However one side ends, the other does too.
@@ -216,7 +217,7 @@ async fn while_down(address: &CassandraAddress, recto: &Recto, how: &str) -> BTr
     assert_eq!(applied.generation, generation_before + 1, "applied once");
     assert!(other.dynamic(&format!("made_{how}")).is_ok());
     println!("opened and applied while {how} after {:.1?}", begun.elapsed());
-    let (one, two) = futures::join!(rotate(recto, how), rotate(&other, how));
+    let (one, two) = futures::future::join(rotate(recto, how), rotate(&other, how)).await;
     let left = DOWN.saturating_sub(begun.elapsed());
     tokio::time::sleep(left).await;
     one.into_iter().chain(two).collect()

@@ -1,0 +1,72 @@
+//! The console of a store, for this machine.
+
+use recto::{LocalSession, StoreAddress};
+use recto_server::auth::TokenError;
+use recto_server::{Config, ServeError, Server};
+
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::stop::Stop;
+
+/// Serves a store's console to this machine until it is told to stop: at the usual port, or, where that
+/// is taken, at a free one.
+pub(crate) async fn serve_console(
+    session: LocalSession,
+    address: &StoreAddress,
+    console: &mut Console,
+) -> Result<Exit> {
+    let mut config = Config::default();
+    keep_loads_in(address, &mut config);
+    let server = match Server::bind(session.clone(), &config).await {
+        Err(ServeError::Listen { .. }) => {
+            let mut listen = config.listen;
+            listen.set_port(0);
+            Server::bind(session, &Config { listen, ..config }).await?
+        }
+        bound => bound?,
+    };
+    let mut stop = Stop::listen();
+    let url = server.url();
+    console.line("")?;
+    console.line(console.paint(Tone::Strong, &format!("The console: {url}")))?;
+    console.line(console.paint(
+        Tone::Dim,
+        &format!("Ctrl-C ends it. Until then the store is reached by --store {url}"),
+    ))?;
+    console.flush()?;
+    server.run(stop.requested()).await?;
+    Ok(Exit::Done)
+}
+
+/// Files that are sent lie in the store's own folder while they are loaded, if it has one and no other is
+/// named: there is room for their rows, too.
+pub(super) fn keep_loads_in(store: &StoreAddress, config: &mut Config) {
+    if let (StoreAddress::Embedded(folder), None) = (store, &config.load_folder) {
+        config.load_folder = Some(folder.join("loads"));
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        let exit = match &error {
+            ServeError::Config(_) | ServeError::Certificate { .. } => Exit::Refused,
+            ServeError::Tokens(error) => exit_of(error),
+            _ => Exit::Failed,
+        };
+        let failure = Self::new(exit, error.to_string());
+        match error.hint() {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// How the program ends when something about tokens failed.
+pub(crate) fn exit_of(error: &TokenError) -> Exit {
+    match error {
+        TokenError::NotFound { .. } => Exit::NotFound,
+        TokenError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
+        TokenError::File { .. } => Exit::Failed,
+        _ => Exit::Refused,
+    }
+}

@@ -1,0 +1,65 @@
+//! Arguments of `recto demo`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use recto::OpenOptions;
+
+use super::demo::{DemoRequest, FOLDER};
+use crate::failure::Result;
+use crate::opening::{Place, environment};
+use crate::store::{StoreArgs, wait_seconds};
+
+const EXAMPLES: &str = "\
+Examples:
+  recto demo                                     makes ./recto-demo; remove that folder to undo it
+  recto demo --store cassandra://db1/flights     the same on Cassandra; makes the keyspace
+
+The flights are part of this program: nothing is downloaded. A demo that was stopped goes on where it was \
+stopped; one that is complete only shows its pages. On a terminal, and with --serve, the console follows: its \
+address is printed, and Ctrl-C ends it.";
+
+/// Arguments of `recto demo`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct DemoArgs {
+    /// Show no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Serve the console in the end, as on a terminal
+    #[arg(long)]
+    pub(crate) serve: bool,
+    // Not from the environment: the demo goes into a store only where it is told to.
+    #[arg(help = "The store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
+    #[arg(long, value_name = "STORE", help_heading = "Store")]
+    pub(crate) store: Option<String>,
+    /// A TOML file with the store and Cassandra's parameters
+    #[arg(long, value_name = "FILE", help_heading = "Store")]
+    pub(crate) store_config: Option<PathBuf>,
+    /// How long to wait for a store that another process holds, or that is not up yet
+    #[arg(long, value_name = "SECONDS", help_heading = "Store", value_parser = wait_seconds())]
+    pub(crate) wait: Option<u32>,
+}
+
+impl DemoArgs {
+    /// The demo that these arguments ask for.
+    ///
+    /// # Errors
+    /// As [`StoreArgs::address`].
+    pub(crate) fn request(&self) -> Result<DemoRequest> {
+        let store = StoreArgs {
+            store: self.store.clone(),
+            store_config: self.store_config.clone(),
+            wait: self.wait,
+        };
+        Ok(DemoRequest {
+            place: Place {
+                options: OpenOptions::new(),
+                address: store.address(FOLDER, environment())?,
+                wait: store.wait()?,
+            },
+            quiet: self.quiet,
+            serve: self.serve,
+        })
+    }
+}

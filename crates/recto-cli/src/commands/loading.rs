@@ -1,0 +1,103 @@
+//! A load with its progress and its report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recto::Session;
+use recto::session::{LoadReport, LoadRequest, LoadedView};
+
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Failure, Result};
+use crate::progress::Meter;
+use crate::stop::unless_stopped;
+use crate::text::{grouped, printable};
+
+/// The most reasons of rejected rows that are drawn per collection.
+const MAX_REASONS_DRAWN: usize = 5;
+
+/// Loads with progress; the report and the time it took, or none if the process was told to stop.
+pub(crate) async fn load(
+    session: Arc<dyn Session>,
+    request: LoadRequest,
+    quiet: bool,
+    console: &mut Console,
+) -> Result<Option<(LoadReport, Duration)>> {
+    console.flush()?;
+    let meter = Arc::new(Meter::start(console, quiet));
+    let shown = Arc::clone(&meter);
+    let outcome = unless_stopped(async move {
+        let tools = session.tools()?;
+        tools.load(&request, &|progress| shown.load(progress)).await
+    })
+    .await;
+    let elapsed = meter.elapsed();
+    meter.finish();
+    match outcome {
+        None => Ok(None),
+        Some(Ok(report)) => Ok(Some((report?, elapsed))),
+        Some(Err(error)) => Err(Failure::new(Exit::Failed, format!("the load broke off: {error}"))
+            .with_hint("this is a defect of recto; the same command goes on where it broke off")),
+    }
+}
+
+/// Rows stored and rejected, a collection a line, with the reasons below it.
+pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Result<()> {
+    let name_width = report
+        .collections
+        .iter()
+        .map(|collection| collection.name.len())
+        .max()
+        .unwrap_or(0);
+    let stored = |rows: u64| grouped(rows).len();
+    let width = report
+        .collections
+        .iter()
+        .map(|collection| stored(collection.rows_stored))
+        .max()
+        .unwrap_or(0);
+    for collection in &report.collections {
+        let mut line = format!(
+            "  {:name_width$}  {:>width$} stored",
+            collection.name,
+            grouped(collection.rows_stored)
+        );
+        for (rows, became) in [
+            (collection.rows_replaced, "replaced"),
+            (collection.rows_repeated, "repeated"),
+        ] {
+            if rows > 0 {
+                line.push_str(&format!("   {} {became}", grouped(rows)));
+            }
+        }
+        if collection.rows_rejected > 0 {
+            let rejected = format!("   {} rejected", grouped(collection.rows_rejected));
+            line.push_str(&console.paint(Tone::Warning, &rejected));
+        }
+        console.line(line)?;
+        for (reason, count) in collection.reasons.iter().take(MAX_REASONS_DRAWN) {
+            let reason = console.paint(Tone::Dim, &printable(reason));
+            console.line(format_args!("    {:>8}  {reason}", grouped(*count)))?;
+        }
+        let more = collection.reasons.len().saturating_sub(MAX_REASONS_DRAWN);
+        if more > 0 {
+            console.line(console.paint(Tone::Dim, &format!("              and {more} more reasons")))?;
+        }
+        draw_views(&collection.views, console)?;
+    }
+    Ok(())
+}
+
+/// What views have of the rows, a view a line.
+fn draw_views(views: &[LoadedView], console: &mut Console) -> Result<()> {
+    for view in views {
+        let mut line = format!("    {:>8}  in {}", grouped(view.entries), view.name);
+        if view.left_out > 0 {
+            line.push_str(&format!(
+                "   {} left out, by a field that is null",
+                grouped(view.left_out)
+            ));
+        }
+        console.line(console.paint(Tone::Dim, &line))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! The size of the terminal, in a program without commands that read keys.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use crate::console::{Key, Keyboard};
+
+/// Returns columns and lines of the terminal, if there is one: `stty` knows them wherever there are terminals of Unix.
+pub(crate) fn size() -> Option<(u16, u16)> {
+    let mut stty = Command::new("stty");
+    stty.arg("size").stdin(Stdio::inherit()).stderr(Stdio::null());
+    let told = stty.output().ok().filter(|output| output.status.success())?;
+    let told = String::from_utf8(told.stdout).ok()?;
+    let (lines, columns) = told.trim().split_once(' ')?;
+    // A terminal that does not know its size says 0.
+    let columns = columns.parse().ok().filter(|&columns| columns > 0)?;
+    Some((columns, lines.parse().ok()?))
+}
+
+/// Returns a keyboard, by which a console knows that a person uses it.
+pub(crate) fn keyboard() -> Box<dyn Keyboard> {
+    Box::new(NoKeys)
+}
+
+/// Reads no keys: `recto demo` asks for none.
+struct NoKeys;
+
+impl Keyboard for NoKeys {
+    fn next_key(&mut self) -> io::Result<Key> {
+        Ok(Key::Quit)
+    }
+}

@@ -1,0 +1,32 @@
+//! The type of decimals: that of the crate `bigdecimal`, or without the feature of this name, one without arithmetic.
+
+#[cfg(feature = "bigdecimal")]
+pub use bigdecimal::BigDecimal;
+#[cfg(not(feature = "bigdecimal"))]
+pub use plain::BigDecimal;
+
+#[cfg(not(feature = "bigdecimal"))]
+mod plain {
+    use std::borrow::Cow;
+
+    use num_bigint::BigInt;
+
+    /// A decimal: a whole number and how many of its digits stand behind the point. Equality is structural.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BigDecimal {
+        unscaled: BigInt,
+        scale: i64,
+    }
+
+    impl BigDecimal {
+        /// The decimal `unscaled` times ten to the power of minus `scale`.
+        pub fn new(unscaled: BigInt, scale: i64) -> Self {
+            Self { unscaled, scale }
+        }
+
+        /// Returns the whole number and the scale.
+        pub fn as_bigint_and_scale(&self) -> (Cow<'_, BigInt>, i64) {
+            (Cow::Borrowed(&self.unscaled), self.scale)
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Files in .zst, in a build that does not read them.
+
+use std::io::{self, BufRead};
+
+/// Rejects a .zst file.
+///
+/// # Errors
+/// Always: this build does not read .zst files.
+pub(super) fn reader<R: BufRead>(_: R) -> io::Result<R> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this build of Recto reads no .zst files",
+    ))
+}

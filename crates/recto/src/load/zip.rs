@@ -1,0 +1,93 @@
+//! Files in .zip: the feature `full` reads them.
+
+use std::io::{BufReader, Read};
+
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use super::source::{Counted, ENDINGS, Format, Source};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How many names of an archive's entries a message lists.
+const MAX_LISTED_ENTRIES: usize = 10;
+
+/// Gives the format and text of the one file in an archive to `read`.
+pub(super) fn read(
+    source: &Source,
+    file: BufReader<Counted>,
+    read: impl FnOnce(Format, &mut dyn Read) -> Result<()>,
+) -> Result<()> {
+    let mut archive = ZipArchive::new(file).map_err(|error| zip_error(source, error))?;
+    let mut loadable = Vec::new();
+    let mut others = Vec::new();
+    for index in 0..archive.len() {
+        let entry = archive
+            .by_index_raw(index)
+            .map_err(|error| zip_error(source, error))?;
+        let name = entry
+            .name()
+            .map_err(|error| zip_error(source, error))?
+            .into_owned();
+        // macOS keeps a shadow of each file under this name.
+        if !entry.is_file() || name.starts_with("__MACOSX/") {
+            continue;
+        }
+        match Format::of_name(&name) {
+            Some(format) => loadable.push((index, format, name)),
+            None => others.push(name),
+        }
+    }
+    let refuse = |message: &str, names: &[String], hint: &str| {
+        let message = format!("{} {message}: {}", source.path().display(), listed(names));
+        Err(Error::new(ErrorKind::InvalidArgument, message).with_hint(hint))
+    };
+    match loadable.as_slice() {
+        [(index, format, _)] => {
+            let mut entry = archive
+                .by_index(*index)
+                .map_err(|error| zip_error(source, error))?;
+            read(*format, &mut entry)
+        }
+        [] => refuse("holds no .csv or .ndjson file", &others, ENDINGS),
+        several => {
+            let names: Vec<String> = several.iter().map(|(_, _, name)| name.clone()).collect();
+            refuse(
+                "holds several files",
+                &names,
+                "unpack it and load them one by one",
+            )
+        }
+    }
+}
+
+fn zip_error(source: &Source, error: ZipError) -> Error {
+    let path = source.path().display();
+    match error {
+        ZipError::Io(error) => source.read_error(error),
+        ZipError::UnsupportedArchive(_)
+        | ZipError::CompressionMethodNotSupported(_)
+        | ZipError::InvalidPassword => Error::new(
+            ErrorKind::InvalidArgument,
+            format!("{path} is packed in a way that cannot be read here: {error}"),
+        )
+        .with_hint("unpack it and load what is in it")
+        .with_source(error),
+        error => Error::new(
+            ErrorKind::Io,
+            format!("{path} is not a whole zip archive: {error}"),
+        )
+        .with_hint("it may be truncated: copy or download it again")
+        .with_source(error),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return "it holds no files".to_owned();
+    }
+    let shown = names[..names.len().min(MAX_LISTED_ENTRIES)].join(", ");
+    match names.len().saturating_sub(MAX_LISTED_ENTRIES) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
