@@ -418,7 +418,11 @@ async fn reads_past_the_tombstone_threshold_have_an_error_of_their_own() {
         )
     };
     write(&store, &table, 1, [-3, -2, -1].iter().map(put).collect()).await;
-    let (view, options) = (store.snapshot().unwrap(), ReadOptions::default());
+    let view = store.snapshot().unwrap();
+    let options = ReadOptions {
+        timeout: Duration::from_secs(60),
+        ..ReadOptions::default()
+    };
     let range = view.token_ranges(&table, 1).await.unwrap().remove(0);
     let before = view.scan(&table, &range, None, 1_000, &options).await.unwrap();
     assert_eq!(before.rows.len(), 3);

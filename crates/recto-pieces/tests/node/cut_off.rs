@@ -40,7 +40,7 @@ const LANES: usize = 6;
 /// How long a process may take until it comes to its point, and says that it is over.
 const HEARD: Duration = Duration::from_secs(60);
 /// How long all that is to be cut and cleared may take.
-const SETTLED: Duration = Duration::from_secs(120);
+const SETTLED: Duration = Duration::from_secs(600);
 /// How long whoever stands still meanwhile has for what it is at.
 const LONG: Duration = Duration::from_secs(300);
 /// For how long who stood still goes on with what it was at.

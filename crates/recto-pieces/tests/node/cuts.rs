@@ -10,7 +10,7 @@ use recto_pieces::Change;
 use crate::process::{Process, Setting, TIME, patch, put, short_protocol};
 
 /// How long all that is to be cut may take, and to be cleared.
-const SETTLED: Duration = Duration::from_secs(120);
+const SETTLED: Duration = Duration::from_secs(600);
 
 fn setting(direction: Direction, stream: &str, samples: u32) -> Setting {
     Setting {

@@ -26,7 +26,7 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 /// For how long it goes at full speed.
 const STORM: Duration = Duration::from_secs(15);
 /// How long it may take until all is cut.
-const SETTLED: Duration = Duration::from_secs(120);
+const SETTLED: Duration = Duration::from_secs(600);
 /// Keys that are written in no order.
 const SPREAD: i64 = 1 << 40;
 

@@ -32,7 +32,7 @@ const CALLS: usize = 8;
 /// Each of so many rows is said before.
 const EACH: u32 = 16;
 const ROOM_TIME: Duration = Duration::from_secs(60);
-const SETTLED: Duration = Duration::from_secs(180);
+const SETTLED: Duration = Duration::from_secs(600);
 
 /// A flight: where from, when, which, and all else.
 struct Flight {

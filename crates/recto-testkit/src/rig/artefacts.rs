@@ -16,6 +16,7 @@ const COPY_GOAL: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:
 /// The version that `pom.xml` names; the jars are kept under it.
 const CASSANDRA_VERSION: &str = "5.0.8";
 const JAVA_MAJOR: &str = "17";
+const NODE_NICENESS: &str = "-10";
 const FETCH_TIMEOUT: Duration = Duration::from_secs(300);
 const JAVA_VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -74,11 +75,22 @@ impl Artefacts {
 
     /// `java` with the modules opened and the class path set; the caller adds options, class and arguments.
     pub(super) fn java(&self) -> Command {
-        let mut command = Command::new(&self.java);
+        Self::configure(&self.lib, Command::new(&self.java))
+    }
+
+    /// Returns the same with a higher priority, which only root gets: if busy tests stop a node for some seconds, drivers
+    /// hold it for dead.
+    pub(super) fn urgent_java(&self) -> Command {
+        let mut command = Command::new("nice");
+        command.args(["-n", NODE_NICENESS]).arg(&self.java);
+        Self::configure(&self.lib, command)
+    }
+
+    fn configure(lib: &Path, mut command: Command) -> Command {
         command.arg("-Djdk.attach.allowAttachSelf=true");
         command.args(EXPORTS.map(|name| format!("--add-exports={name}=ALL-UNNAMED")));
         command.args(OPENS.map(|name| format!("--add-opens={name}=ALL-UNNAMED")));
-        command.arg("-cp").arg(self.lib.join("*"));
+        command.arg("-cp").arg(lib.join("*"));
         // Options of the surroundings would print themselves, and may not fit.
         command
             .env_remove("JAVA_TOOL_OPTIONS")

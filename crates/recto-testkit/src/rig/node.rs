@@ -268,7 +268,7 @@ impl Node {
         let out = File::create(&printed).map_err(RigError::io("make", &printed))?;
         let err = out.try_clone().map_err(RigError::io("share", &printed))?;
 
-        let mut command = self.artefacts.java();
+        let mut command = self.artefacts.urgent_java();
         self.add_options(&mut command, &config, &logback, &scratch);
         command.arg("org.apache.cassandra.service.CassandraDaemon");
         command
