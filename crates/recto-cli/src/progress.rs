@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(bar, "━━━━━━━━━━━━━━──────────────  50%  120,000 rows");
         assert_eq!(
             bar_text(1, Some(2), "120,000 rows", 41, false),
-            "━━━━━━━━━━━━━━──────────────  50%  120,0…"
+            "━━━━━━━━━━━━━━──────────────  50%  120,…"
         );
         assert_eq!(bar_text(9, Some(2), "", 9, true), "━━━━━━━…");
         let painted = bar_text(u64::MAX, Some(u64::MAX), "x", 80, true);

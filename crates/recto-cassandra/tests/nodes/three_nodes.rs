@@ -29,7 +29,7 @@ const COVERED: i32 = 1_500;
 /// Partitions of the table that conditional writes fill.
 const DECIDED: i32 = 50;
 /// How long nodes may take to hold a killed one for dead, and the driver to find one that came back.
-const NOTICED: Duration = Duration::from_secs(60);
+const NOTICED: Duration = Duration::from_secs(300);
 /// How long a frozen node may take to empty a table when it goes on, and how often it is tried.
 const LATE: Duration = Duration::from_secs(15);
 const LATE_ATTEMPTS: u32 = 4;

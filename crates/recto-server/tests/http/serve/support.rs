@@ -32,7 +32,7 @@ writes = "overwrite"
 "#;
 
 /// The longest a test waits for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Orders of each tenant.
 pub(crate) const ORDERS: i32 = 10;
 
