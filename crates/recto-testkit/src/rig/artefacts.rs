@@ -78,8 +78,8 @@ impl Artefacts {
         Self::configure(&self.lib, Command::new(&self.java))
     }
 
-    /// Returns the same with a higher priority, which only root gets: if busy tests stop a node for some seconds, drivers
-    /// hold it for dead.
+    /// Returns the same with a higher priority, which only root gets. Drivers hold a node for dead that busy tests stop for
+    /// some seconds.
     pub(super) fn urgent_java(&self) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", NODE_NICENESS]).arg(&self.java);

@@ -59,6 +59,8 @@ pub struct Member {
 pub(super) struct Peculiarities {
     /// Its heap, in the words of `-Xmx`.
     pub(super) heap: Option<String>,
+    /// Whether it has priority over other processes, where the user may give it.
+    pub(super) is_urgent: bool,
     /// More options of its Java.
     pub(super) java_options: &'static [&'static str],
     /// Its data centre; none: that of `SimpleSnitch`.
@@ -268,7 +270,11 @@ impl Node {
         let out = File::create(&printed).map_err(RigError::io("make", &printed))?;
         let err = out.try_clone().map_err(RigError::io("share", &printed))?;
 
-        let mut command = self.artefacts.urgent_java();
+        let mut command = if self.peculiarities.is_urgent {
+            self.artefacts.urgent_java()
+        } else {
+            self.artefacts.java()
+        };
         self.add_options(&mut command, &config, &logback, &scratch);
         command.arg("org.apache.cassandra.service.CassandraDaemon");
         command

@@ -326,6 +326,7 @@ impl Rig {
         (1..=count)
             .map(|number| {
                 let usual = Peculiarities {
+                    is_urgent: true,
                     java_options: if count == 1 { OPTIONS_OF_SHARED_NODE } else { &[] },
                     ..Peculiarities::default()
                 };
