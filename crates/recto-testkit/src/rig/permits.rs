@@ -98,6 +98,8 @@ fn memory_gib() -> usize {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(50);
