@@ -17,21 +17,22 @@ pub(crate) async fn serve_console(
 ) -> Result<Exit> {
     let mut config = Config::default();
     keep_loads_in(address, &mut config);
-    let server = match Server::bind(session.clone(), &config).await {
+    let mut listen = config.listen;
+    let (server, remark) = match Server::bind(session.clone(), &config).await {
         Err(ServeError::Listen { .. }) => {
-            let mut listen = config.listen;
+            let remark = format!(" (port {} is taken)", listen.port());
             listen.set_port(0);
-            Server::bind(session, &Config { listen, ..config }).await?
+            (Server::bind(session, &Config { listen, ..config }).await?, remark)
         }
-        bound => bound?,
+        bound => (bound?, String::new()),
     };
     let mut stop = Stop::listen();
     let url = server.url();
     console.line("")?;
-    console.line(console.paint(Tone::Strong, &format!("The console: {url}")))?;
+    console.line(console.paint(Tone::Strong, &format!("The console: {url}{remark}")))?;
     console.line(console.paint(
         Tone::Dim,
-        &format!("Ctrl-C ends it. Until then the store is reached by --store {url}"),
+        &format!("Ctrl-C ends it. While it runs, commands reach the store by --store {url}"),
     ))?;
     console.flush()?;
     server.run(stop.requested()).await?;

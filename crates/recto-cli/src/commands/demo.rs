@@ -409,7 +409,12 @@ fn say_what_next(address: &str, console: &mut Console) -> Result<()> {
         ),
         ("a schema of your own", "recto init".to_owned()),
     ];
-    console.line(console.paint(Tone::Strong, "Try next"))?;
+    let heading = if cfg!(feature = "full") {
+        "Try next"
+    } else {
+        "Try next, after `cargo install --path crates/recto-cli`"
+    };
+    console.line(console.paint(Tone::Strong, heading))?;
     for (remark, command) in commands {
         console.line(console.paint(Tone::Dim, &format!("# {remark}")))?;
         console.line(command)?;
