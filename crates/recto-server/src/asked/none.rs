@@ -2,4 +2,4 @@
 
 /// Counts no queries.
 #[derive(Debug, Default)]
-pub(crate) struct AskedQueries;
+pub(crate) struct AskedQueries {}
