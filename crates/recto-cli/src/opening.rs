@@ -17,7 +17,7 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The store of this process, where others know of those who write to it.
 static OPENED: OnceLock<Recto> = OnceLock::new();
 
-/// What to do about an embedded store that another process holds, in commands.
+/// Hint for an embedded store that another process has open.
 const IS_HELD: &str = "several processes may read an embedded store, or one may write it; if that is `recto serve`, ask \
                        it: recto … --store http://127.0.0.1:8080, with the address it printed; else wait for it (--wait \
                        SECONDS), or stop it first";
@@ -31,14 +31,14 @@ pub(crate) async fn session(address: &StoreAddress, options: OpenOptions) -> rec
     }
 }
 
-/// Opens a store of this process; whoever waits for it is told.
+/// Opens a store in this process. Reports on standard error that it waits for the store.
 pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto::Result<Recto> {
     let writes = !options.read_only;
     let options = with_environment(options);
     let (at_once, seconds) = (options.clone().wait(Duration::ZERO), options.wait.as_secs());
     let opened = match Recto::open_with(address, at_once).await {
         Err(error) if seconds > 0 && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Timeout) => {
-            // Where standard error cannot be written to, nobody is left to tell.
+            // Without standard error, the message has no reader.
             let _ = writeln!(
                 std::io::stderr(),
                 "waiting up to {seconds} s for the store: {}",
@@ -82,7 +82,7 @@ pub(crate) async fn leave() {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) address: StoreAddress,
-    /// How it is opened, whatever for.
+    /// Options for every opening.
     pub(crate) options: OpenOptions,
     pub(crate) wait: Duration,
 }

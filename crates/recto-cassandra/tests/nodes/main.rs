@@ -1,5 +1,5 @@
 //! The store on nodes of the tests' own, and at hosts that do not answer: they wait for both.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

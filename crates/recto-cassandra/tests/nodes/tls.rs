@@ -1,6 +1,6 @@
 //! Handshakes with a real node that speaks TLS only: what is taken, what is refused, and in which words.
 
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

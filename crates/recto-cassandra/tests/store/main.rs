@@ -1,5 +1,5 @@
 //! The store on the Cassandra that all tests share.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod additions;

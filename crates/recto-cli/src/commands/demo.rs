@@ -29,7 +29,7 @@ const FILE: &str = "flights.csv.gz";
 const MAX_REJECT_FILES: u32 = 1_000;
 /// The flights; see `data/README.md` for where they are from.
 const FLIGHTS: &[u8] = include_bytes!("../../data/flights.csv.zip");
-/// Where the deflated text of that archive's one file is.
+/// Position of the deflated text of the one file in that archive.
 const DEFLATED: Range<usize> = 57..8_258_798;
 /// The CRC-32 of that text.
 const TEXT_CRC: u32 = 0x78bc_fcdd;

@@ -29,7 +29,7 @@ pub(crate) struct DemoArgs {
     /// Serve the console in the end, as on a terminal
     #[arg(long)]
     pub(crate) serve: bool,
-    // Not from the environment: the demo goes into a store only where it is told to.
+    // The environment does not name the store, so that the demo writes only where the user says.
     #[arg(help = "The store: a folder, or cassandra://host/keyspace [default: recto-demo]")]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub(crate) store: Option<String>,

@@ -87,7 +87,7 @@ pub(crate) fn draw_collections(report: &LoadReport, console: &mut Console) -> Re
     Ok(())
 }
 
-/// What views have of the rows, a view a line.
+/// Prints a line for each view with the number of its entries.
 fn draw_views(views: &[LoadedView], console: &mut Console) -> Result<()> {
     for view in views {
         let mut line = format!("    {:>8}  in {}", grouped(view.entries), view.name);

@@ -78,7 +78,7 @@ impl View<'_> {
     /// The table's lines, and the fields that did not fit.
     pub(crate) fn table(&self, console: &Console) -> (Vec<String>, Vec<String>) {
         if self.reply.records.is_empty() {
-            // Where a budget ended it there may be more, whichever way it was read.
+            // A page that a budget ended may have more rows after it, in either direction.
             let at_end = self.reply.next_page_token.is_empty() && self.reply.stop.is_none();
             return (
                 vec![console.paint(Tone::Dim, if at_end { "no rows" } else { "no rows yet" })],

@@ -1,5 +1,5 @@
 //! Output and effect of each command, on stores in folders, on Cassandra, and through a server.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod cursor_keys;

@@ -1,5 +1,5 @@
 //! Servers, workers and clients that run at the same time. The tests mostly wait for them.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod attaching;

@@ -1,5 +1,5 @@
 //! The store in files of its own: all that a store does, and that it survives kills, failing disks and damage.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod conformance;

@@ -1,5 +1,5 @@
 //! Behavior of queues on each kind of store, random histories of a queue, and the engine in virtual time.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod buried;

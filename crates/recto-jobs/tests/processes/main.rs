@@ -1,5 +1,5 @@
 //! Processes that are killed or paused while others continue. The tests mostly wait for leases to expire.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../../../recto/tests/common/children.rs"]

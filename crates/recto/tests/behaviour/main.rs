@@ -1,5 +1,5 @@
 //! Behavior of Recto for programs and tools, most of it on both stores. These tests wait for the shared Cassandra.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod articles;

@@ -1,5 +1,5 @@
 //! Loading files, through the session that tools speak to, and copying stores.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::format_push_string, clippy::print_stdout)]
 
 mod buckets;

@@ -1,6 +1,6 @@
 //! Comparison of Recto with an oracle, with Cassandra itself, and with the possible outcomes of faults; attacks on
 //! cursors; the engine in virtual time.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[path = "../common/mod.rs"]

@@ -1,5 +1,5 @@
 //! Tests that start nodes and processes of their own, and mostly wait for them.
-// What tests print is shown when they fail.
+// The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod added_beside;
