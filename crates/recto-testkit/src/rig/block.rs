@@ -3,6 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 
 use rustix::process::getuid;
 
@@ -23,8 +24,7 @@ pub(super) struct Block {
 impl Block {
     /// The first block from `first` on which nobody has claimed and on whose ports nobody listens.
     pub(super) fn claim(first: u8, nodes: usize) -> Result<Self, RigError> {
-        let dir = env::temp_dir().join(format!("recto-rig-{}", getuid().as_raw()));
-        fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
+        let dir = lock_dir()?;
         for number in first..=LAST_BLOCK {
             let path = dir.join(format!("block-{number}.lock"));
             let lock = File::create(&path).map_err(RigError::io("make", &path))?;
@@ -37,6 +37,13 @@ impl Block {
             last_block: LAST_BLOCK,
         })
     }
+}
+
+/// Returns the folder of the locks that all rigs of this user share.
+pub(super) fn lock_dir() -> Result<PathBuf, RigError> {
+    let dir = env::temp_dir().join(format!("recto-rig-{}", getuid().as_raw()));
+    fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
+    Ok(dir)
 }
 
 /// Where a node listens, for clients and for the others.

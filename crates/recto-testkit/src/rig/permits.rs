@@ -1,15 +1,13 @@
 //! A limit on the Cassandra nodes that all test programs of a user run at once, so that tests which mostly
 //! wait can run side by side without exhausting the memory.
 
-use std::env;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::getuid;
-
 use super::RigError;
+use super::block::lock_dir;
 
 /// Memory per node, in GiB: a node takes 0.8, and the programs that use it and a build need the rest.
 const GIB_PER_NODE: usize = 3;
@@ -32,9 +30,7 @@ impl Permits {
     ///
     /// Callers are served one after another, so that clusters of three nodes are not starved by single nodes.
     pub(super) fn acquire(count: usize) -> Result<Self, RigError> {
-        let dir = env::temp_dir().join(format!("recto-rig-{}", getuid().as_raw()));
-        fs::create_dir_all(&dir).map_err(RigError::io("make", &dir))?;
-        acquire_in(&dir, count, permits_of(memory_gib()), ACQUIRE_TIMEOUT)
+        acquire_in(&lock_dir()?, count, permits_of(memory_gib()), ACQUIRE_TIMEOUT)
     }
 }
 
@@ -55,10 +51,9 @@ fn acquire_in(dir: &Path, count: usize, permits: usize, timeout: Duration) -> Re
     let mut locks = Vec::with_capacity(count);
     loop {
         for number in 0..permits {
-            if locks.len() == count {
-                return Ok(Permits { _locks: locks });
+            if locks.len() < count {
+                locks.extend(try_lock(&permit_path(dir, number))?);
             }
-            locks.extend(try_lock(&permit_path(dir, number))?);
         }
         if locks.len() == count {
             return Ok(Permits { _locks: locks });
