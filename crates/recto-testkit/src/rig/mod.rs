@@ -46,6 +46,7 @@ mod block;
 pub mod certificates;
 mod container;
 mod error;
+mod membership;
 mod node;
 mod options;
 mod permits;
@@ -66,11 +67,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use artefacts::Artefacts;
 use block::Block;
+use node::MEMBERS_INTERVAL;
 use permits::Permits;
 use process::wait_until;
 
 pub use error::RigError;
-pub use node::{ANSWER_TIMEOUT, KILL_TIMEOUT, Member, NODETOOL_TIMEOUT, Node, START_TIMEOUT, STOP_TIMEOUT};
+pub use membership::Member;
+pub use node::{ANSWER_TIMEOUT, KILL_TIMEOUT, NODETOOL_TIMEOUT, Node, START_TIMEOUT, STOP_TIMEOUT};
 pub use options::ClusterOptions;
 pub use process::{Output, freeze, let_go};
 pub use scratch::Scratch;
@@ -258,8 +261,8 @@ fn wait_until_all_up(nodes: &[Node]) -> Result<(), RigError> {
         Ok(members.len() == nodes.len() && members.iter().all(|member| member.up && member.normal))
     };
     let settles = |node: &Node| {
-        // nodetool paces this: a call takes half a second.
         while !sees_all(node)? {
+            thread::sleep(MEMBERS_INTERVAL);
             if Instant::now() >= deadline {
                 let what = format!("node {} seeing all nodes up", node.number());
                 return Err(RigError::TookTooLong {

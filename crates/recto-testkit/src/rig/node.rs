@@ -3,16 +3,18 @@
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use super::artefacts::Artefacts;
+use super::membership::{self, Member};
 use super::process::{Output, is_alive, is_gone, is_stopped, run, signal, tail, wait_until};
 use super::{HEAP_VARIABLE, RigError, block};
 
@@ -22,6 +24,8 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(300);
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a process may take to be gone after SIGKILL.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause before looking at the members of a cluster again.
+pub(super) const MEMBERS_INTERVAL: Duration = Duration::from_millis(200);
 /// How long a call of nodetool may take. Repair and compaction of test data are well below.
 pub const NODETOOL_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a node may take to answer one small request.
@@ -39,20 +43,10 @@ const LOGBACK: &str = r#"<configuration>
     <file>${cassandra.storagedir}/system.log</file>
     <encoder><pattern>%-5level %date{ISO8601} [%thread] %logger{0} - %msg%n</pattern></encoder>
   </appender>
+  <logger name="org.apache.cassandra.service.StorageService" level="DEBUG"/>
   <root level="INFO"><appender-ref ref="file"/></root>
 </configuration>
 "#;
-
-/// A node as another node sees it, in `nodetool status`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Where it listens.
-    pub ip: IpAddr,
-    /// Whether gossip holds it for alive.
-    pub up: bool,
-    /// Whether it is a settled member: not joining, leaving or moving.
-    pub normal: bool,
-}
 
 /// What is not as usual about a node.
 #[derive(Clone, Debug, Default)]
@@ -215,14 +209,12 @@ impl Node {
         Ok(command)
     }
 
-    /// The cluster as this node sees it.
+    /// Returns the members of the cluster as this node sees them.
     pub fn members(&self) -> Result<Vec<Member>, RigError> {
-        Ok(self
-            .nodetool(&["status"])?
-            .stdout
-            .lines()
-            .filter_map(member)
-            .collect())
+        let path = self.log();
+        let log = fs::read(&path).map_err(RigError::io("read", &path))?;
+        let log = String::from_utf8_lossy(&log);
+        Ok(membership::members(&log, self.address().ip()))
     }
 
     /// Waits until this node holds `other` for alive (`up`) or for dead, and fails after `limit`.
@@ -235,11 +227,11 @@ impl Node {
             normal: true,
         };
         let deadline = Instant::now() + limit;
-        // nodetool paces this: a call takes half a second.
         while Instant::now() < deadline {
             if self.members()?.contains(&wanted) {
                 return Ok(());
             }
+            thread::sleep(MEMBERS_INTERVAL);
         }
         let state = if up { "up" } else { "down" };
         Err(RigError::TookTooLong {
@@ -505,20 +497,6 @@ fn refuses_plain_text(address: SocketAddr, limit: Duration) -> bool {
     }
 }
 
-/// `UN  127.0.0.1  100 KiB …`, a line of `nodetool status`.
-fn member(line: &str) -> Option<Member> {
-    let mut words = line.split_whitespace();
-    let (up, normal) = match words.next()? {
-        "UN" => (true, true),
-        "DN" => (false, true),
-        "UJ" | "UL" | "UM" => (true, false),
-        "DJ" | "DL" | "DM" => (false, false),
-        _ => return None,
-    };
-    let ip = words.next()?.parse().ok()?;
-    Some(Member { ip, up, normal })
-}
-
 /// A path as YAML's double quotes hold it.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
@@ -542,33 +520,7 @@ fn file_url(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use super::*;
-
-    #[test]
-    fn reads_the_lines_of_nodetool_status() {
-        let up = member("UN  127.0.1.2  100.1 KiB  1  66.7%  0c2e  rack1");
-        assert_eq!(
-            up,
-            Some(Member {
-                ip: Ipv4Addr::new(127, 0, 1, 2).into(),
-                up: true,
-                normal: true
-            })
-        );
-        let down = member("DN  127.0.1.3  ?  1  66.7%  0c2e  rack1");
-        assert_eq!(down.map(|member| member.up), Some(false));
-        for other in [
-            "",
-            "Datacenter: datacenter1",
-            "|/ State=Normal/Leaving/Joining/Moving",
-            "--  Address  Load",
-            "UN",
-        ] {
-            assert_eq!(member(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn escapes_paths() {
