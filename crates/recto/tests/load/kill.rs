@@ -156,6 +156,8 @@ const BATCHED: std::ops::Range<i32> = 100..105;
 const SLOTS_OF_A_PART: i64 = 20;
 /// More rounds than a life has.
 const ROUNDS_OF_A_LIFE: i64 = 1_000_000;
+/// The fewest rounds that a child must write before it is killed, on average.
+const MIN_ROUNDS_OF_A_LIFE: i64 = 3;
 /// In a round that leaves this remainder a slot is emptied.
 const DELETES: (i64, i64) = (7, 3);
 
@@ -329,5 +331,7 @@ async fn puts_and_batches_that_were_acknowledged_survive_a_kill() {
         assert!(check.problems.is_empty(), "life {life}: {:?}", check.problems);
     }
     println!("{rounds} rounds acknowledged");
-    assert!(rounds > 500, "the children wrote {rounds} rounds");
+    // A child lives for a fixed time: on a slow machine it writes less.
+    let least = MIN_ROUNDS_OF_A_LIFE * i64::try_from(LIVES_OF_A_WRITER * scale()).unwrap();
+    assert!(rounds >= least, "the children wrote {rounds} rounds");
 }
