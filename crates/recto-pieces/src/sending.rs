@@ -435,6 +435,10 @@ impl<'g> Way<'g> {
     async fn send(&self, sending: Sending) -> std::result::Result<(), Undone> {
         let write = |write| self.pieces.write(write, self.deadline);
         let now_ms = self.pieces.clock().boot_ms;
+        let together = sending.first.into_values();
+        let together: Vec<PartitionWrite> = together.chain(self.group.others.iter().cloned()).collect();
+        let further: Vec<PartitionWrite> = sending.further.into_values().collect();
+        self.check(&together, &further)?;
         let before = sending
             .samples
             .into_values()
@@ -446,11 +450,8 @@ impl<'g> Way<'g> {
             let place = &row.partition.place;
             self.pieces.notices.add(place, Notice::Grown(bucket), &row.key);
         }
-        let together = sending.first.into_values();
-        let together = together.chain(self.group.others.iter().cloned()).collect();
         let how = (self.group.atomicity, self.group.options);
         let together = self.pieces.write_together(together, how, self.deadline);
-        let further: Vec<_> = sending.further.into_values().collect();
         let has_further = !further.is_empty();
         let further =
             self.pieces
@@ -460,6 +461,26 @@ impl<'g> Way<'g> {
         // What fails leaves a sample without a row: its bucket is cut a little sooner.
         drop(join_all(sending.gone.into_values().map(write)).await);
         Ok(())
+    }
+
+    /// Checks rows against the limits of the store as they will be sent. Their bucket makes them
+    /// larger than they were when the caller's write was checked, and a rejected write must not leave samples behind.
+    fn check(
+        &self,
+        together: &[PartitionWrite],
+        further: &[PartitionWrite],
+    ) -> std::result::Result<(), Undone> {
+        let store = &self.pieces.store;
+        let limits = store.limits();
+        let is_logged = together.len() > 1 && self.group.atomicity == Atomicity::Logged;
+        let mut all = together.iter().chain(further);
+        all.try_for_each(|write| store.check_partition(&write.table, &write.partition))
+            .and_then(|()| limits.check_writes(together, is_logged))
+            .and_then(|()| limits.check_writes(further, false))
+            .map_err(|error| Undone {
+                error: error.into(),
+                may_be_done: false,
+            })
     }
 
     /// A row lies where it does not belong.

@@ -269,6 +269,49 @@ pub(super) async fn what_ordinary_writes_leave_is_well(shown: Shown) {
     shown.is_well().await;
 }
 
+/// A batch that is within the limits as it was written, and over them with the buckets of its rows.
+#[tokio::test(start_paused = true)]
+async fn rejected_batch_leaves_no_sample() {
+    for shown in [Shown::sampled().await, Shown::sharded().await] {
+        let limits = shown.store.limits();
+        let put = |at: i64, text: &[u8]| Operation::Put {
+            clustering: cells(&[Some(&at.to_be_bytes())]),
+            cells: cells(&[Some(text), None]),
+            replace: true,
+        };
+        let batch = || {
+            let (mut writes, mut bytes) = (Vec::new(), 0);
+            for (at, stream) in (0..).zip(["s", "t"].into_iter().cycle()) {
+                let write = shown.write(stream, put(at, &[b'x'; 900]));
+                if bytes + 2 * write.byte_len() > limits.batch_bytes {
+                    break;
+                }
+                bytes += write.byte_len();
+                writes.push(write);
+            }
+            let empty = shown.write("s", put(-1, b"")).byte_len();
+            let text = vec![b'x'; limits.batch_bytes - bytes - empty];
+            writes.push(shown.write("s", put(-1, &text)));
+            limits
+                .check_writes(&writes, true)
+                .expect("it is just within the limit");
+            writes
+        };
+        let send = || {
+            shown
+                .store
+                .write_many(batch(), Atomicity::Logged, WriteOptions::default())
+        };
+        let mut sent = send().await;
+        while matches!(&sent, Err(error) if error.kind() == StoreErrorKind::Moved) {
+            sent = send().await;
+        }
+        assert!(matches!(sent, Ok(WriteOutcome::Refused(_))), "{sent:?}");
+        shown.is_well().await;
+        assert_eq!(shown.scan(10).await, []);
+    }
+}
+
 pub(super) async fn rows_that_lie_astray_are_taken_home(shown: Shown) {
     shown.cut().await;
     let mut all: BTreeSet<i64> = (0..ROWS).collect();
