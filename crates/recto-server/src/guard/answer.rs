@@ -15,6 +15,7 @@ use recto::queues::MAX_WAIT;
 use super::body::{Held, Streaming};
 use super::places::Class;
 use super::route::RoutePattern;
+use super::unread::Unread;
 use super::{Admitted, Guard, Turned, client, is_file, is_own};
 use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestLabels, Who};
 use crate::problem::{Problem, ProblemKind};
@@ -70,13 +71,14 @@ impl Guard {
     /// Answers a request.
     pub(crate) async fn answer<B>(&self, request: Request<B>, peer: IpAddr) -> Response
     where
-        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let started = self.observer.environment.monotonic_nanos();
         let in_flight = Counted::enter(&self.observer, |metrics| &metrics.in_flight);
         let span = self.observer.traces.request(&request);
         let method = request.method().clone();
+        let (request, unread) = Unread::lend(request);
         let mut who = Who {
             request_id: self.ids.of(request.headers()),
             token: None,
@@ -88,6 +90,7 @@ impl Guard {
             self.observer.metrics.refused(turned.refusal);
             Passed::without_handler(*turned.answer)
         });
+        unread.settle(&mut passed.response).await;
         self.add_headers(&mut passed.response, &who.request_id);
         self.record(&passed, &method, &who, started);
         let route = passed.response.extensions().get::<RoutePattern>().cloned();

@@ -19,6 +19,7 @@ mod rate;
 mod route;
 mod shares;
 mod sign_in;
+mod unread;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -391,3 +391,41 @@ async fn more_connections_than_may_be_wait_their_turn() {
     drop(one);
     assert_eq!(read_reply(&mut three).await.status, 200);
 }
+
+const HEAD: &str = "POST /v1/collections/orders/records:batchWrite HTTP/1.1\r\nHost: localhost\r\n\
+                    Content-Type: application/json\r\n";
+
+/// A request without a token is rejected before its body is read. Its connection either stays usable, or the answer
+/// says that it ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejects_before_the_body_without_breaking_the_connection() {
+    let (served, _) = serve_with_tokens(&["orders:read"]).await;
+    let mut stream = served.connect().await;
+    for _ in 0..2 {
+        // As Python's http.client sends it: the head first, then the body.
+        stream
+            .write_all(format!("{HEAD}Content-Length: 2000\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stream.write_all(&[b' '; 2_000]).await.unwrap();
+        let reply = read_reply(&mut stream).await;
+        assert_eq!((reply.status, reply.header("connection")), (401, None));
+    }
+    for (headers, what) in [
+        ("Content-Length: 2000000\r\n\r\n[", "a large body"),
+        ("Content-Length: 2000\r\n\r\n[", "a body that stops"),
+        (
+            "Content-Length: 2000\r\nExpect: 100-continue\r\n\r\n",
+            "a client that waits to be asked for its body",
+        ),
+    ] {
+        // Read to its end: the connection is closed.
+        let reply = served.send(format!("{HEAD}{headers}").as_bytes()).await;
+        assert_eq!(
+            (reply.status, reply.header("connection")),
+            (401, Some("close")),
+            "{what}"
+        );
+    }
+}
