@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use recto_model::schema::{Field, OrderColumn};
 use recto_model::table::Bound;
-use recto_model::{Cells, Column, Type, cell, json};
+use recto_model::{Cells, Column, Slice, Type, cell, json};
 use recto_plan::plan::{Intersected, OrderTerm};
 use recto_plan::query::{Constraint, RangeEnd};
 use recto_plan::residual::Residual;
@@ -54,6 +54,14 @@ pub(crate) fn explain(
         let of_source = asked.iter().filter(|bucket| bucket.source == source);
         of_source.map(|bucket| bucket.number).collect()
     };
+    // Bounds of buckets are keys of rows, which may be hidden from this session.
+    let requests_of = |slice: &Slice| {
+        if planned.hides && slice.table.options().buckets.is_some() {
+            Vec::new()
+        } else {
+            store.describe_slice(slice, &options)
+        }
+    };
     let sources = (0..plan.sources.len()).filter_map(|index| {
         let slice = plan.slice(index, edge, travel, limits[index])?;
         round_trips.push(store.expected_round_trips(&slice, &options));
@@ -62,7 +70,7 @@ pub(crate) fn explain(
             view: view.map(|view| view.name.clone()).unwrap_or_default(),
             partition: equalities(slice.table.partition(), &slice.partition),
             bounds: bounds(slice.table.clustering(), &slice.from, &slice.to),
-            requests: store.describe_slice(&slice, &options),
+            requests: requests_of(&slice),
             buckets: buckets_of(index),
         })
     });

@@ -361,10 +361,11 @@ fn explanation() -> Json {
     let texts = json!({ "type": "array", "items": text });
     let count = json!({ "type": "integer", "minimum": 0 });
     let buckets = json!({ "type": "array", "items": count, "description": "If `run` asked for that, the numbers of the buckets that were asked for rows, the first 1,024 of them; absent if the partition is kept in none." });
+    let requests = json!({ "type": "array", "items": text, "description": "Requests to the store: CQL statements, or key ranges. Empty for a table in buckets if the token's row filter hides rows of it, because requests name the keys where buckets begin and end." });
     let of_view = json!({ "type": "string", "description": "The view that it is of, where several are intersected; else absent." });
     let source = object(
         members(
-            json!({ "view": of_view, "partition": text, "bounds": text, "requests": texts, "buckets": buckets }),
+            json!({ "view": of_view, "partition": text, "bounds": text, "requests": requests, "buckets": buckets }),
         ),
         &["partition", "bounds", "requests"],
     );

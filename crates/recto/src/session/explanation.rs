@@ -108,7 +108,8 @@ pub struct ExplainedSource {
     pub partition: String,
     /// The bounds in clustering order: `time_hour > …`.
     pub bounds: String,
-    /// What the store would be asked: CQL statements, or a key range.
+    /// Requests to the store: CQL statements, or a key range. Empty for a table in buckets if the session's row
+    /// filter hides rows of it, because requests name the keys where buckets begin and end.
     pub requests: Vec<String>,
     /// Of what is kept in buckets, where the page was run: the numbers of those that were asked for rows, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -88,7 +88,7 @@ async fn mend(recto: &Recto) {
     mend_all(recto, "lines").await;
 }
 
-async fn mend_all(recto: &Recto, collection: &str) {
+pub(super) async fn mend_all(recto: &Recto, collection: &str) {
     let session = LocalSession::new(recto.clone());
     for _ in 0..MAX_MENDS {
         let tools = session.tools().unwrap();
