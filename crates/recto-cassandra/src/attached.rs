@@ -10,7 +10,7 @@ use recto_store::{StoreError, TableState};
 
 use crate::client::{Client, Deadline};
 use crate::cql::{name_in_keyspace, string_literal, table_name};
-use crate::ddl::{SchemaColumn, parse_type};
+use crate::ddl::{SchemaColumn, is_comment_of_recto, parse_type};
 use crate::schema::typed_rows;
 use crate::store::CassandraStore;
 
@@ -22,6 +22,8 @@ pub struct TableThere {
     /// Its columns: those of the partition and of the clustering in the order of the key, then the static ones and the regular
     /// ones, each by name.
     pub columns: Vec<ColumnThere>,
+    /// Whether Recto created it.
+    pub is_of_recto: bool,
 }
 
 /// A column of it.
@@ -124,6 +126,7 @@ impl Client {
             };
             key(left).cmp(&key(right))
         });
+        let of_recto = self.tables_of_recto(&literals, deadline).await?;
         let mut tables: Vec<TableThere> = Vec::new();
         for (table, name, kind, clustering_order, _, ty) in rows {
             let column = SchemaColumn {
@@ -144,12 +147,31 @@ impl Client {
             match tables.last_mut().filter(|last| last.name == table) {
                 Some(last) => last.columns.push(column),
                 None => tables.push(TableThere {
+                    is_of_recto: of_recto.contains(&table),
                     name: table,
                     columns: vec![column],
                 }),
             }
         }
         Ok(tables)
+    }
+
+    /// The names of those of these tables of the keyspace that Recto created.
+    async fn tables_of_recto(
+        &self,
+        literals: &[String],
+        deadline: &Deadline,
+    ) -> Result<Vec<String>, StoreError> {
+        let text = format!(
+            "SELECT table_name, comment FROM system_schema.tables WHERE keyspace_name = {} AND table_name IN ({})",
+            string_literal(&self.config.keyspace),
+            literals.join(", ")
+        );
+        let rows: Vec<(String, Option<String>)> = typed_rows(self.ask(&text, (), deadline).await?)?;
+        let of_recto = rows
+            .into_iter()
+            .filter(|(_, comment)| comment.as_deref().is_some_and(is_comment_of_recto));
+        Ok(of_recto.map(|(name, _)| name).collect())
     }
 
     /// How tables that other programs made compare with those asked for: further columns outside the key are no matter.
@@ -173,6 +195,12 @@ impl Client {
 impl TableThere {
     /// In what its columns differ from those of `asked`, for people.
     fn difference(&self, asked: &Table) -> Option<String> {
+        if self.is_of_recto {
+            return Some(
+                "a table of Recto, which also holds deleted and expired records; open its keyspace as a store"
+                    .to_owned(),
+            );
+        }
         let mut there = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
             let wanted = asked.columns().iter().find(|one| one.name == column.name);

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use recto_model::schema::AttachedTable;
-use recto_model::table::Direction;
+use recto_model::table::{ColumnKind, Direction};
 use recto_model::{Cells, Column, Table, Type};
 use recto_store::{ColumnSet, ReadOptions};
 
@@ -23,6 +23,28 @@ static BIGINT: Type = Type::BigInt;
 /// Room for the text of most statements that read.
 const SELECT_CHARS: usize = 512;
 
+/// Meaning of a cell without bytes in a table that another program created.
+///
+/// Cassandra has such cells of every type: `blobAsInt(0x)` and old Thrift clients write them. Its drivers show null.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum EmptyCell<'t> {
+    /// A value of the type, as an empty text is.
+    Value,
+    Null,
+    /// In this column of the key it has a place before all values, which the type has no name for.
+    Unordered(&'t Column),
+}
+
+impl<'t> EmptyCell<'t> {
+    pub(crate) fn of(column: &'t Column) -> Self {
+        match (&column.ty, column.kind) {
+            (Type::Text | Type::Ascii | Type::Blob | Type::Tuple(_) | Type::Udt(_), _) => Self::Value,
+            (_, ColumnKind::Partition | ColumnKind::Clustering(_)) => Self::Unordered(column),
+            _ => Self::Null,
+        }
+    }
+}
+
 /// One statement: its text, what its bind markers are, their values, and what its result holds.
 #[derive(Debug, Clone)]
 pub(crate) struct Request<'t> {
@@ -30,6 +52,9 @@ pub(crate) struct Request<'t> {
     pub(crate) marker_types: Vec<Cow<'t, Type>>,
     pub(crate) values: Values,
     pub(crate) result_types: Vec<&'t Type>,
+    /// Meaning of an empty cell in each of the first result columns. It has as many entries as there are columns of an
+    /// attached table, and none for a table of Recto.
+    pub(crate) empty_cells: Vec<EmptyCell<'t>>,
 }
 
 impl<'t> Request<'t> {
@@ -39,6 +64,15 @@ impl<'t> Request<'t> {
             marker_types: Vec::new(),
             values: Values::default(),
             result_types: Vec::new(),
+            empty_cells: Vec::new(),
+        }
+    }
+
+    /// The answer holds these columns next.
+    fn expect_columns(&mut self, table: &Table, columns: &'t [Column]) {
+        self.result_types.extend(columns.iter().map(|column| &column.ty));
+        if AttachedTable::keyspace_of(table.name()).is_some() {
+            self.empty_cells.extend(columns.iter().map(EmptyCell::of));
         }
     }
 
@@ -263,7 +297,7 @@ impl<'t> Statements<'t> {
         push_columns(&mut request, self.table.columns());
         request.push(", ");
         request.push(&token);
-        request.result_types = types(self.table.columns());
+        request.expect_columns(self.table, self.table.columns());
         request.result_types.push(&BIGINT);
         if stamps {
             self.push_lives(&mut request);
@@ -324,16 +358,16 @@ impl<'t> Statements<'t> {
         };
         let mut request = Request::new(format!("SELECT {distinct}"));
         push_columns(&mut request, self.table.partition());
-        request.result_types = types(self.table.partition());
+        request.expect_columns(self.table, self.table.partition());
         if !self.table.statics().is_empty() {
             request.push(", ");
             push_columns(&mut request, self.table.statics());
-            request.result_types.extend(types(self.table.statics()));
+            request.expect_columns(self.table, self.table.statics());
         }
         if let Some(column) = self.row_column() {
             request.push(", ");
             request.push_name(&column.name);
-            request.result_types.push(&column.ty);
+            request.expect_columns(self.table, std::slice::from_ref(column));
         }
         request
     }
@@ -368,7 +402,7 @@ impl<'t> Statements<'t> {
         push_columns(&mut request, self.table.statics());
         request.push(" FROM ");
         request.push(&table_name(self.keyspace, self.table.name()));
-        request.result_types = types(self.table.statics());
+        request.expect_columns(self.table, self.table.statics());
         self.push_where_partition(&mut request, partition);
         request
     }
@@ -498,7 +532,7 @@ impl<'t> Statements<'t> {
             if selected.has(self.table, index) {
                 request.push(if request.result_types.is_empty() { "" } else { ", " });
                 request.push_name(&column.name);
-                request.result_types.push(&column.ty);
+                request.expect_columns(self.table, std::slice::from_ref(column));
             }
         }
         if selected.stamps {
@@ -653,8 +687,4 @@ fn push_using(request: &mut Request<'_>, stamp: Option<i64>, ttl_seconds: Option
         request.push("TTL ?");
         request.bind_int(i32::try_from(seconds).unwrap_or(i32::MAX));
     }
-}
-
-fn types(columns: &[Column]) -> Vec<&Type> {
-    columns.iter().map(|column| &column.ty).collect()
 }

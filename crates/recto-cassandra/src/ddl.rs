@@ -247,9 +247,17 @@ pub(crate) fn push_type(text: &mut String, ty: &Type) {
     written.expect("a text takes all that is written to it");
 }
 
-/// What the comment of a table of Recto begins with.
+/// First words of the comment of every table that Recto creates, in each version of the comment.
+const COMMENT_WORDS: &str = "recto table ";
+
+/// Start of the comments of this version.
 fn comment_mark() -> String {
-    format!("recto table {COMMENT_VERSION} ")
+    format!("{COMMENT_WORDS}{COMMENT_VERSION} ")
+}
+
+/// Whether a table with this comment was created by Recto, this version of it or another.
+pub(crate) fn is_comment_of_recto(comment: &str) -> bool {
+    comment.starts_with(COMMENT_WORDS)
 }
 
 /// What the comment of `table` says.

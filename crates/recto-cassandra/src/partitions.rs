@@ -55,7 +55,7 @@ pub(crate) async fn following(
         .map_err(|failure| failure.error)?;
     let done = serialized_key(position.partition.as_row());
     let mut following = Vec::new();
-    each_row(&rows_of(answer)?, &request.result_types, |row| {
+    each_row(&rows_of(answer)?, &request, |row| {
         let partition = Partition::read(statements, table, row);
         // Cassandra orders partitions of one token by the bytes of their keys.
         if serialized_key(partition.key.as_row()) > done {
@@ -162,7 +162,7 @@ impl Listing<'_> {
                 .await?;
             let more = answer.more.clone();
             let before = (self.seen, self.rows.byte_len());
-            each_row(&rows_of(answer)?, &request.result_types, |row| {
+            each_row(&rows_of(answer)?, &request, |row| {
                 let token = row.get(token_column).map_or(Ok(None), token_of)?;
                 let partition = Partition::read(statements, table, row);
                 self.push(token.unwrap_or_default(), partition);

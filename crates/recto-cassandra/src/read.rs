@@ -97,7 +97,7 @@ impl Snapshot for CassandraSnapshot {
         read.round_trips = answer.attempts;
         read.statements = answer.attempts;
         read.tombstones = answer.tombstones;
-        each_row(&rows_of(answer)?, &request.result_types, |row| {
+        each_row(&rows_of(answer)?, &request, |row| {
             if row.iter().any(|cell| cell.is_some()) {
                 row.push_to(&mut read.rows, table.statics().len());
             }
@@ -317,7 +317,7 @@ impl<'a> Rows<'a> {
         let bytes = (result.rows_bytes_size() as u64).min(self.wanted_bytes());
         let rows = result.rows_num().min(self.wanted() as usize);
         self.read.rows.reserve(rows, bytes as usize);
-        each_row(&result, &request.result_types, |row| {
+        each_row(&result, request, |row| {
             // A partition with static cells and no rows comes as one row without a clustering key.
             let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {

@@ -7,11 +7,12 @@
 
 use std::borrow::Cow;
 
-use recto_model::{RowSet, Type};
-use recto_store::StoreError;
+use recto_model::{Column, RowSet};
+use recto_store::{StoreError, StoreErrorKind};
 use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::QueryRowsResult;
 
+use crate::cql::{EmptyCell, Request};
 use crate::values::{ReadValuesError, check_columns};
 
 /// The bytes of a cell's length.
@@ -94,12 +95,16 @@ impl<'a> AnswerRow<'a> {
     }
 }
 
-/// Calls `each` with every row of `result`, having checked that the columns are of `types`.
+/// Calls `each` with every row of `result`, having checked that the columns are those that `request` asked for.
+///
+/// # Errors
+/// The columns are others, a row of an attached table has an empty cell in its key, or `each` fails.
 pub(crate) fn each_row(
     result: &QueryRowsResult,
-    types: &[&Type],
+    request: &Request<'_>,
     mut each: impl FnMut(&AnswerRow<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
+    let types = &request.result_types;
     check_columns(result.column_specs().as_slice(), types)?;
     let bytes = bytes_of(result, types.len())?;
     let mut rest = &*bytes;
@@ -107,6 +112,15 @@ pub(crate) fn each_row(
     for _ in 0..result.rows_num() {
         places.clear();
         let length = measure(rest, types.len(), &mut places).ok_or(ReadValuesError::Truncated)?;
+        for (place, empty) in places.iter_mut().zip(&request.empty_cells) {
+            if place.is_some_and(|place| place.length == 0) {
+                match empty {
+                    EmptyCell::Value => {}
+                    EmptyCell::Null => *place = None,
+                    EmptyCell::Unordered(column) => return Err(empty_in_key(column)),
+                }
+            }
+        }
         let (row, following) = rest.split_at(length);
         rest = following;
         each(&AnswerRow {
@@ -115,6 +129,21 @@ pub(crate) fn each_row(
         })?;
     }
     Ok(())
+}
+
+#[cold]
+fn empty_in_key(column: &Column) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Invalid,
+        format!(
+            "a row has an empty value, one of no bytes, in column {} of its key, and Recto has no such {}",
+            column.name, column.ty
+        ),
+    )
+    .with_hint(format!(
+        "leave such rows out with a condition on {}, for example `{} >= ` the lowest value; or delete them",
+        column.name, column.name
+    ))
 }
 
 /// Finds the cells of the row that `bytes` begin with, and returns how many bytes it has; `None` if they end

@@ -229,9 +229,7 @@ impl Scan<'_> {
             let more = answer.more.clone();
             let before = (self.read.rows.len(), self.read.rows.byte_len());
             let result = rows_of(answer)?;
-            each_row(&result, &request.result_types, |row| {
-                self.append(row, token, begun)
-            })?;
+            each_row(&result, request, |row| self.append(row, token, begun))?;
             prepared.note_rows(
                 (self.read.rows.len() - before.0) as u64,
                 (self.read.rows.byte_len() - before.1) as u64,

@@ -269,6 +269,7 @@ mod tests {
         TableThere {
             name: "orders".to_owned(),
             columns,
+            is_of_recto: false,
         }
     }
 
@@ -277,6 +278,7 @@ mod tests {
             table: TableThere {
                 name: name.to_owned(),
                 columns,
+                is_of_recto: false,
             },
             is_partial: false,
             is_named,

@@ -27,7 +27,7 @@ impl Recto {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: there is no such table; [`ErrorKind::Unauthorized`]: it may not be read;
-    /// [`ErrorKind::Unsupported`]: its key has what Recto has not, by name; [`ErrorKind::SchemaMismatch`]: the store has
+    /// [`ErrorKind::Unsupported`]: its key has what Recto has not, by name, or Recto created the table; [`ErrorKind::SchemaMismatch`]: the store has
     /// another collection of the name. The keyspace cannot be reached, or the store not be written. Nothing is changed then.
     pub async fn attach(&self, request: &AttachRequest) -> Result<AttachReport> {
         let AttachRequest { table, from, .. } = request;
@@ -99,6 +99,9 @@ async fn find(there: &CassandraStore, table: &AttachedTable) -> Result<TableTher
                 .with_hint("name a table, or a materialized view, as keyspace.table"),
         );
     };
+    if found.is_of_recto {
+        return Err(of_recto(table));
+    }
     let readable = there.check_readable(&table.table).await;
     readable.map_err(|error| may_not_read(table, error))?;
     Ok(found)
@@ -128,6 +131,20 @@ async fn candidates(there: &CassandraStore, request: &AttachRequest) -> Result<V
         });
     }
     Ok(candidates)
+}
+
+/// Tables of Recto keep deleted and expired records for some days, marked as such in columns that attached
+/// collections do not read.
+#[cold]
+fn of_recto(table: &AttachedTable) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("table {table} cannot be attached: it belongs to a collection of Recto"),
+    )
+    .with_hint(format!(
+        "open its keyspace as a store: --store cassandra://HOST/{}",
+        table.keyspace
+    ))
 }
 
 #[cold]

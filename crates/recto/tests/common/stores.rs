@@ -63,14 +63,19 @@ pub(crate) struct Fresh {
 
 impl Fresh {
     pub(crate) fn new(kind: Kind) -> Self {
+        Self::named(kind, "recto_suite")
+    }
+
+    /// A store whose folder or keyspace has this prefix. Keyspaces that begin with `recto_` cannot be attached.
+    pub(crate) fn named(kind: Kind, prefix: &str) -> Self {
         let address = match kind {
             Kind::Embedded => {
-                let name = unique_keyspace("recto_suite");
+                let name = unique_keyspace(prefix);
                 StoreAddress::Embedded(scratch().folder().unwrap().join(name))
             }
             Kind::Cassandra => {
                 let cassandra = Cluster::shared().expect("tests need a Cassandra");
-                let name = scratch().keyspace("recto_suite").unwrap();
+                let name = scratch().keyspace(prefix).unwrap();
                 let hosts = vec![cassandra.address().to_owned()];
                 let mut address = CassandraAddress::new(hosts, name);
                 address.connect_timeout = Some(PATIENCE);

@@ -4,6 +4,7 @@
 //! schema or need stores of their own open fresh ones.
 #![allow(clippy::cast_possible_wrap)]
 
+mod attaching;
 mod bucket_cuts;
 mod buckets;
 mod budgets;
@@ -15,6 +16,7 @@ mod collation;
 mod cursors;
 mod edges;
 mod grain;
+mod hidden_rows;
 mod intersect;
 mod kept;
 mod kept_views;
@@ -125,6 +127,13 @@ crate::on_both_stores! { super::super::SCHEMA;
         a_sort_that_stops_early,
         filters_built_in_rust_are_the_filters_written,
         several_filters_all_hold,
+    }
+    attaching {
+        reads_empty_values_as_null,
+        rejects_tables_of_recto,
+    }
+    hidden_rows {
+        plans_show_no_key_of_one,
     }
     refusals {
         name_the_view_that_would_serve,
