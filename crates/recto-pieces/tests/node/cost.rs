@@ -94,6 +94,7 @@ async fn a_write_is_about_one_request() {
 
 /// A flow of keys that run with arrival, of as many rows to a bucket as rows of 600 bytes are to one of 10 MB.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: a flow of 30,000 rows, minutes in all"]
 async fn a_flow_costs_few_conditional_writes() {
     let setting = Setting {
         direction: Direction::Descending,

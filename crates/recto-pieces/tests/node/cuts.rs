@@ -122,6 +122,7 @@ async fn all_stamps(process: &Process) -> Vec<(i64, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: more than 256 cuts, minutes in all"]
 async fn a_directory_of_more_than_a_window_is_gone_by() {
     let process = Process::start(&setting(Direction::Ascending, "windows", 4), 0).await;
     let (process, rows) = (std::sync::Arc::new(process), 12_000);

@@ -15,8 +15,8 @@ mod ring;
 mod said;
 mod tombstones;
 
-/// The tests that use the nodes that are shared.
-pub(crate) const TESTS: usize = 3;
+/// Number of tests of the push set that use the shared nodes.
+pub(crate) const TESTS: usize = 1;
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
 #[test]

@@ -25,6 +25,7 @@ const FIRST: BodyTable = BodyTable(1);
 const EMPTIED: Duration = Duration::from_secs(60);
 
 #[test]
+#[ignore = "slow: thousands of messages on three nodes, minutes in all"]
 fn a_receive_crosses_tombstones_where_rows_are_deleted_and_recto_writes_none() {
     let lease = Lease::new();
     let cluster = lease.cluster();
