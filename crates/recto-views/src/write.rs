@@ -75,6 +75,18 @@ pub enum Event<R, K> {
     Deadline,
 }
 
+impl<R, K> Event<R, K> {
+    /// Whether it ends a step of the taking of the claim that gets this token.
+    pub(super) fn answers_claim(&self, own: Token) -> bool {
+        match self {
+            Self::Claimed(token, _) | Self::HolderLooked(token, _) | Self::HolderFenced(token, _) => {
+                *token == own
+            }
+            _ => false,
+        }
+    }
+}
+
 /// How a conditional write ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Decision {
@@ -273,7 +285,7 @@ impl<A: Arranged> Write<A> {
                 self.noted = true;
                 self.act_if_ready(here)
             }
-            (Event::Failed, State::Waiting | State::Looking { .. }) => self.give_up(NotWritten::Failed),
+            (Event::Failed, State::Waiting | State::Looking { .. }) => self.give_up(NotWritten::Failed, here),
             (Event::Read(read), State::Deciding { .. }) if !self.rules.keeps(Rule::ReadDecidesNothing) => {
                 let tokens = read.row.map(|row| row.tokens);
                 self.decided(Decision::NotApplied(tokens), here)
@@ -288,7 +300,7 @@ impl<A: Arranged> Write<A> {
                 State::Claiming(_),
             ) => self.go_on_claiming(event, here),
             (Event::NotClaimed(token), State::Claiming(claiming)) if claiming.token() == token => {
-                self.give_up(NotWritten::Failed)
+                self.give_up(NotWritten::Failed, here)
             }
             (Event::Written, State::Writing(_)) => self.written(here),
             (Event::Moved, State::Writing(_)) => self.moved(here),
@@ -347,7 +359,7 @@ impl<A: Arranged> Write<A> {
         match self.request.clone() {
             None => self.resolve_found(found, here),
             Some(_) if !here.has_lease && self.rules.keeps(Rule::LeaseHolds) => {
-                self.give_up(NotWritten::NoLease)
+                self.give_up(NotWritten::NoLease, here)
             }
             Some(_) if must_resolve_first(&found, here.schema) => self.fence(found, here),
             Some(request) => self.change_found(&request, found, here),
@@ -446,7 +458,7 @@ impl<A: Arranged> Write<A> {
                 }
             }
             Decision::NotSent if !*in_doubt || !self.rules.keeps(Rule::DoubtStays) => {
-                return self.give_up(NotWritten::Failed);
+                return self.give_up(NotWritten::Failed, here);
             }
             Decision::Unknown | Decision::NotSent if !self.rules.keeps(Rule::ReadDecidesNothing) => {
                 let attempt = self.attempt;
@@ -542,10 +554,11 @@ impl<A: Arranged> Write<A> {
         }
         match &self.state {
             _ if !self.is_awaited => Vec::new(),
-            State::Waiting | State::Looking { .. } | State::Claiming(_) => self.give_up(NotWritten::Deadline),
+            State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline, here),
             State::Deciding { is_change: true, .. } => self.doubt(here),
-            // What resolves the row before the change: the change itself was not sent.
-            State::Deciding { .. } | State::Writing(_) => {
+            // The change itself was not sent: what is on its way resolves the row before it, or puts a claim. A claim that
+            // came after its release would stay, so that it is waited for.
+            State::Claiming(_) | State::Deciding { .. } | State::Writing(_) => {
                 self.request = None;
                 self.answer(Answer::NotWritten(NotWritten::Deadline))
             }
@@ -562,13 +575,25 @@ impl<A: Arranged> Write<A> {
         actions
     }
 
-    fn give_up(&mut self, why: NotWritten) -> Actions<A> {
+    fn give_up(&mut self, why: NotWritten, here: &Here<'_, A>) -> Actions<A> {
         if self.request.is_none() {
             // An intent is not settled by giving up: whoever resolves it begins anew.
             self.state = State::Waiting;
             return Vec::new();
         }
-        self.end(Answer::NotWritten(why))
+        self.end_unclaimed(Answer::NotWritten(why), here)
+    }
+
+    /// Ends a change that is not written. Another change of the record may have relied on the claims of this one: the record
+    /// is fenced before they are released. Without a lease they stay, until another record needs the values.
+    fn end_unclaimed(&mut self, answer: Answer, here: &Here<'_, A>) -> Actions<A> {
+        if self.claimed.is_empty() || !here.has_lease {
+            return self.end(answer);
+        }
+        let mut actions = self.answer(answer);
+        self.request = None;
+        actions.extend(self.look(here));
+        actions
     }
 
     fn end(&mut self, answer: Answer) -> Actions<A> {

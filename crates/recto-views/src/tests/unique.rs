@@ -17,6 +17,7 @@ use crate::write::{Action, Answer, Conditional, Decision, Event, Here, Write};
 const I8: &str = "I8: no two live records have one value";
 const CLAIMED: &str = "who has the value has its claim";
 const FREED: &str = "what nobody has is claimed by nobody, where nobody crashed";
+const GAVE_UP: &str = "the time of a change was over, if that may happen";
 const NEVER_STUCK: &str = "whatever is begun comes to an end";
 
 const UNIQUE: ViewNumber = ViewNumber(1);
@@ -86,6 +87,8 @@ struct Config {
     scripts: Vec<(Record, Vec<bool>)>,
     losses: u8,
     crashes: u8,
+    /// How often the time of a change is over before it has ended.
+    deadlines: u8,
     /// How often a record is fenced for its claim. Two who fence one another might do so for ever.
     fences: u8,
 }
@@ -110,8 +113,10 @@ struct World {
     left: BTreeSet<Record>,
     losses: u8,
     crashes: u8,
+    deadlines: u8,
     fences: u8,
     has_refused: bool,
+    has_given_up: bool,
     has_crashed: bool,
 }
 
@@ -146,6 +151,8 @@ enum Happening {
     /// Nobody hears of a request that may still come; who waits for it is told that it is unknown.
     Lost(usize),
     Crashes(u8),
+    /// The time of a change is over.
+    Deadline(u8),
     /// What a dead process left of a record is resolved.
     Sweeps(Record),
 }
@@ -186,8 +193,10 @@ impl World {
             left: BTreeSet::new(),
             losses: config.losses,
             crashes: config.crashes,
+            deadlines: config.deadlines,
             fences: config.fences,
             has_refused: false,
+            has_given_up: false,
             has_crashed: false,
         }
     }
@@ -221,6 +230,10 @@ impl World {
                 if let Some(p) = from {
                     self.is_unknown(config, p, request);
                 }
+            }
+            Happening::Deadline(p) => {
+                self.deadlines -= 1;
+                self.tell(config, p, Event::Deadline);
             }
             Happening::Crashes(p) => {
                 self.crashes -= 1;
@@ -364,6 +377,7 @@ impl World {
             }
             Action::Answer(answer) => {
                 self.has_refused |= matches!(answer, Answer::Refused(Refusal::Taken(_)));
+                self.has_given_up |= matches!(answer, Answer::NotWritten(_));
             }
             Action::Settled => process.write = None,
             Action::Reload => unreachable!("there is one schema"),
@@ -491,7 +505,7 @@ impl Config {
                 panic!("{name}\n{:#?}", path.into_actions());
             }
         }
-        for name in ["quiet", "refused"] {
+        for name in ["quiet", "refused", GAVE_UP] {
             assert!(checker.discovery(name).is_some(), "never seen: {name}");
         }
     }
@@ -532,6 +546,9 @@ impl Model for Config {
             }
             if world.crashes > 0 && process.write.is_some() {
                 happenings.push(Happening::Crashes(p));
+            }
+            if world.deadlines > 0 && process.write.is_some() {
+                happenings.push(Happening::Deadline(p));
             }
         }
         for (index, (from, _)) in world.sent.iter().enumerate() {
@@ -585,6 +602,9 @@ impl Model for Config {
             }),
             Property::sometimes("quiet", |config, world: &World| world.is_quiet(config)),
             Property::sometimes("refused", |_, world: &World| world.has_refused),
+            Property::sometimes(GAVE_UP, |config, world: &World| {
+                world.has_given_up || config.deadlines == 0
+            }),
         ]
     }
 }
@@ -606,6 +626,21 @@ fn beside(one: bool, other: bool) -> Config {
         fences: usually(2, 3),
         ..Config::default()
     }
+}
+
+/// A claim whose change ran out of time is released, whether or not it had come when the time was over.
+#[test]
+fn releases_claims_of_late_changes() {
+    let config = Config {
+        deadlines: usually(1, 2),
+        ..two(None, &[true], &[true])
+    };
+    config.holds("two want it, and run out of time");
+    let config = Config {
+        deadlines: 1,
+        ..two(Some(0), &[false, true], &[true])
+    };
+    config.holds("one gives it up, and both run out of time");
 }
 
 #[test]

@@ -83,6 +83,10 @@ impl<A: Arranged> Write<A> {
             return Vec::new();
         };
         let own = claiming.token();
+        if self.request.is_none() && event.answers_claim(own) {
+            // The time of the change is over: its claims are released.
+            return self.look(here);
+        }
         let step = match event {
             Event::Claimed(token, decision) if token == own => claiming.taking.decided(decision),
             Event::HolderLooked(token, has_values) if token == own => claiming.taking.looked(has_values),
@@ -127,21 +131,14 @@ impl<A: Arranged> Write<A> {
             return self.look(here);
         }
         if !here.has_lease && self.rules.keeps(Rule::LeaseHolds) {
-            return self.give_up(NotWritten::NoLease);
+            return self.give_up(NotWritten::NoLease, here);
         }
         self.send(found, row, true, here)
     }
 
-    /// Refuses the change. What it claimed on the way another change of the record may have relied on since: the record is fenced
-    /// before that is released.
+    /// Rejects the change, and releases what it claimed.
     pub(super) fn refuse(&mut self, refusal: Refusal, here: &Here<'_, A>) -> Actions<A> {
-        if self.claimed.is_empty() || !here.has_lease {
-            return self.end(Answer::Refused(refusal));
-        }
-        let mut actions = self.answer(Answer::Refused(refusal));
-        self.request = None;
-        actions.extend(self.look(here));
-        actions
+        self.end_unclaimed(Answer::Refused(refusal), here)
     }
 
     /// What it claimed on the way, and its record has not by this row, which it has put itself: nothing that was begun before it

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use recto_model::Cells;
 use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, RowAddress, StoreError, StoreErrorKind,
@@ -169,12 +169,13 @@ impl Record {
         Ok(true)
     }
 
-    /// Releases what was claimed and is not needed. Where it cannot be, who wants the values takes them over.
+    /// Releases what was claimed and is not needed, unless this process is found dead meanwhile. Then the claims stay, and
+    /// whoever wants the values takes them over.
     pub(super) async fn release_unneeded(&self, claims: &[(EntryKey<KeyCells>, Token)]) {
-        for (key, token) in claims {
-            if let Some(cas) = self.known().and_then(|known| release(&known, key, *token)) {
-                drop(self.common.store.cas(cas, self.common.write_options()).await);
-            }
+        let releases = claims.iter().map(|(key, token)| self.release(key, *token));
+        tokio::select! {
+            () = self.process.lost() => {}
+            _ = join_all(releases) => {}
         }
     }
 
