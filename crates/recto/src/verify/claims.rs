@@ -21,8 +21,10 @@ use crate::writes::{claim_as_it_is, claims_of, get, release_unheld};
 /// Rows read at a time.
 const STEP_ROWS: u32 = 1_000;
 /// Rows that are looked up at a time.
-const READS_AT_ONCE: usize = 16;
-/// How long what seems wrong is left to whoever may be about to make it right.
+const READS_AT_ONCE: usize = 64;
+/// Number of suspects that are looked at together, after one pause.
+const MAX_SUSPECTS: usize = 8_192;
+/// Pause before suspects are looked at: a write that is under way may put them right.
 const DOUBT_PAUSE: Duration = Duration::from_millis(500);
 /// The most examples of what is wrong with the claims of a constraint.
 const MAX_EXAMPLES: usize = 20;
@@ -107,6 +109,7 @@ impl<'a> Claims<'a> {
             is_remote: shared.store.limits().remote,
         };
         let mut steps = steps.all().await?;
+        let mut suspects = Vec::new();
         while let Some((_, read)) = steps.try_next().await? {
             let pairs = read.rows.iter().map(|row| self.pair(claims, side, row));
             let pairs: Vec<Pair> = pairs.filter_map(Result::transpose).collect::<Result<_>>()?;
@@ -114,7 +117,11 @@ impl<'a> Claims<'a> {
                 Side::Records => found.records += pairs.len() as u64,
                 Side::Claims => found.entries += pairs.len() as u64,
             }
-            self.judge(claims, side, pairs, found).await?;
+            suspects.extend(self.suspects_among(claims, side, pairs).await?);
+            if suspects.len() >= MAX_SUSPECTS {
+                self.judge(claims, side, std::mem::take(&mut suspects), found)
+                    .await?;
+            }
             rows += read.rows.len() as u64;
             (self.progress)(ViewProgress {
                 collection: found.collection.clone(),
@@ -125,7 +132,7 @@ impl<'a> Claims<'a> {
             });
             tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
         }
-        Ok(())
+        self.judge(claims, side, suspects, found).await
     }
 
     /// What a row says, of either table; none if it claims nothing.
@@ -156,39 +163,54 @@ impl<'a> Claims<'a> {
             }))
     }
 
-    /// Finds what is wrong, tells of it and mends it.
+    async fn suspects_among(&self, claims: &ClaimsTable, side: Side, pairs: Vec<Pair>) -> Result<Vec<Pair>> {
+        let looks = pairs
+            .into_iter()
+            .map(|pair| self.seems_wrong(claims, side, pair).boxed());
+        let looks: Vec<_> = looks.collect();
+        let seems = stream::iter(looks).buffer_unordered(READS_AT_ONCE);
+        seems
+            .try_filter_map(|pair| async { Ok(pair) })
+            .try_collect()
+            .await
+    }
+
+    /// Looks at suspects again, reports those that are wrong, and repairs them if that was asked for.
     async fn judge(
         &self,
         claims: &ClaimsTable,
         side: Side,
-        pairs: Vec<Pair>,
+        suspects: Vec<Pair>,
         found: &mut VerifiedView,
     ) -> Result<()> {
-        let seems = pairs
-            .into_iter()
-            .map(|pair| self.seems_wrong(claims, side, pair).boxed());
-        let seems: Vec<_> = seems.collect();
-        let seems = stream::iter(seems).buffer_unordered(READS_AT_ONCE);
-        let suspects: Vec<Option<Pair>> = seems.try_collect().await?;
-        let suspects: Vec<Pair> = suspects.into_iter().flatten().collect();
-        if !suspects.is_empty() {
-            tokio::time::sleep(DOUBT_PAUSE).await;
+        if suspects.is_empty() {
+            return Ok(());
         }
-        for pair in suspects {
-            // What has to have the other is read first.
-            let is_wrong = match side {
-                Side::Records => {
-                    self.has_values(claims, side, &pair).await? && !self.is_claimed(claims, &pair).await?
-                }
-                Side::Claims => {
-                    self.is_claimed(claims, &pair).await? && !self.has_values(claims, side, &pair).await?
-                }
-            };
-            if is_wrong {
+        tokio::time::sleep(DOUBT_PAUSE).await;
+        let looks = suspects
+            .into_iter()
+            .map(|pair| self.stays_wrong(claims, side, pair).boxed());
+        let looks: Vec<_> = looks.collect();
+        let mut wrong = stream::iter(looks).buffer_unordered(READS_AT_ONCE);
+        while let Some(pair) = wrong.try_next().await? {
+            if let Some(pair) = pair {
                 self.note(side, &pair, found).await?;
             }
         }
         Ok(())
+    }
+
+    /// Returns the pair if it is wrong still. The side that must have the other is read first.
+    async fn stays_wrong(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<Pair>> {
+        let is_wrong = match side {
+            Side::Records => {
+                self.has_values(claims, side, &pair).await? && !self.is_claimed(claims, &pair).await?
+            }
+            Side::Claims => {
+                self.is_claimed(claims, &pair).await? && !self.has_values(claims, side, &pair).await?
+            }
+        };
+        Ok(is_wrong.then_some(pair))
     }
 
     async fn seems_wrong(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<Pair>> {

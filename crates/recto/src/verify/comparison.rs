@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::TryStreamExt;
 use recto_model::Table;
 use recto_store::{ReadOptions, ScanRead, Snapshot};
 use recto_views::Difference;
@@ -25,10 +25,8 @@ const STEP_ROWS: u32 = 1_000;
 const FURTHER: usize = 2;
 /// Bytes of rows read of a range at a time.
 const STEP_BYTES: u64 = 1 << 20;
-/// What seems wrong is looked at as soon as it is so much.
-const MAX_SUSPECTS: usize = 256;
-/// How much of it is looked at side by side in a remote store.
-const PARALLEL_LOOKS: usize = 16;
+/// Number of suspects that are looked at together. They share the pauses before each look.
+const MAX_SUSPECTS: usize = 8_192;
 /// The most examples of what is wrong with a view.
 const MAX_EXAMPLES: usize = 20;
 /// One of so many parts of the memory is for where records were met, the others for fingerprints.
@@ -236,12 +234,7 @@ impl Comparison {
         } else {
             None
         };
-        let at_once = if beside.is_remote() { PARALLEL_LOOKS } else { 1 };
-        let looks = suspects
-            .into_iter()
-            .map(|suspect| suspects::settle(beside.clone(), suspect, mends));
-        let wrong: Vec<Option<Wrong>> = stream::iter(looks).buffered(at_once).try_collect().await?;
-        for wrong in wrong.iter().flatten() {
+        for wrong in &suspects::settle_all(&beside, suspects, mends).await? {
             note(&mut self.reached.found, wrong, &self.beside);
         }
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use recto_store::PartitionWrite;
 use recto_views::collection::KeyCells;
 use recto_views::row::CLOCKS_APART_MICROS;
@@ -11,11 +13,13 @@ use crate::beside::{Beside, RecordKey, RecordRow, Sent, There, send};
 use crate::catalog::Catalog;
 use crate::error::Result;
 
-/// How often what seems wrong in a remote store is looked at: a write that is under way may still put it right.
-const MAX_LOOKS: u32 = 3;
+/// Number of looks at a suspect of a remote store: a write that is under way may still put it right.
+const REMOTE_LOOKS: u32 = 2;
+/// Suspects of a remote store that are looked at side by side.
+const PARALLEL_LOOKS: usize = 64;
 /// How often something is mended anew, because rows came to lie in other buckets meanwhile.
 const MAX_MENDINGS: u32 = 16;
-/// How long is waited in between.
+/// Pause before each look. It is one pause for all suspects.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// What seems wrong.
@@ -57,8 +61,44 @@ const WITHOUT_A_STAMP: &str = "the store does not tell when it was written, and 
 
 const MOVES: &str = "its rows come to lie elsewhere, again and again: repair again later";
 
+/// Returns the suspects that are wrong, in their order, and repairs them if `mends` says so.
+pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: bool) -> Result<Vec<Wrong>> {
+    let is_remote = beside.is_remote();
+    let at_once = if is_remote { PARALLEL_LOOKS } else { 1 };
+    let mut left = suspects;
+    if is_remote {
+        for _ in 1..REMOTE_LOOKS {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            let looks = left
+                .into_iter()
+                .map(|suspect| stays(beside.clone(), suspect).boxed());
+            let stays = stream::iter(looks).buffered(at_once);
+            left = stays
+                .try_filter_map(|stays| async { Ok(stays) })
+                .try_collect()
+                .await?;
+        }
+        if !left.is_empty() {
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    }
+    let settled = left
+        .into_iter()
+        .map(|suspect| settle(beside.clone(), suspect, mends).boxed());
+    let settled = stream::iter(settled).buffered(at_once);
+    settled
+        .try_filter_map(|wrong| async { Ok(wrong) })
+        .try_collect()
+        .await
+}
+
+async fn stays(beside: Beside, suspect: Suspect) -> Result<Option<Suspect>> {
+    let wrong = look(&beside, &suspect).await?;
+    Ok(wrong.map(|_| suspect))
+}
+
 /// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.
-pub(super) async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
+async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
     let mut met = None;
     for _ in 0..MAX_MENDINGS {
         let Some(mut wrong) = look(&beside, &suspect).await? else {
@@ -84,21 +124,10 @@ pub(super) async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Res
 }
 
 async fn look(beside: &Beside, suspect: &Suspect) -> Result<Option<Wrong>> {
-    let looks = if beside.is_remote() { MAX_LOOKS } else { 1 };
-    let mut wrong = None;
-    for number in 1..=looks {
-        wrong = match suspect {
-            Suspect::Entry(key) => look_at_entry(beside, key).await?,
-            Suspect::Record(key) => look_at_record(beside, key).await?,
-        };
-        if wrong.is_none() {
-            break;
-        }
-        if number < looks {
-            tokio::time::sleep(LOOK_PAUSE).await;
-        }
+    match suspect {
+        Suspect::Entry(key) => look_at_entry(beside, key).await,
+        Suspect::Record(key) => look_at_record(beside, key).await,
     }
-    Ok(wrong)
 }
 
 /// The record is read after the entry, never beside it.
