@@ -35,7 +35,7 @@ const BUFFER_BYTES: u64 = 256 << 10;
 /// How long until a load that stopped is run again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a load that stopped is run again.
-const MAX_TIME: Duration = Duration::from_secs(180);
+const MAX_TIME: Duration = Duration::from_secs(600);
 
 fn note(number: u64) -> String {
     format!("note {number} {}", "x".repeat((number % 50) as usize))
