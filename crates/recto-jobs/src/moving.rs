@@ -3,7 +3,8 @@
 use std::sync::{Arc, PoisonError};
 
 use recto_queue::{
-    Chunk, ClaimId, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Reach, Segment, Seq, StateAnswer,
+    Chunk, ClaimId, Entry, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Reach, Segment, Seq,
+    StateAnswer,
 };
 
 use crate::bodies::Content;
@@ -138,10 +139,15 @@ impl Shard {
             seq,
         };
         let (chunk, protocol) = (Chunk(self.queues.random()), self.queues.protocol);
-        let (target, claim) = match goes {
-            Goes::To(to, claim) => (to.to_move(entry.group), claim),
-            Goes::On(_) => (self, None),
+        let (target, claim, arrived) = match goes {
+            // The other queue keeps it for its full retention, however old it is.
+            Goes::To(to, claim) => {
+                let now = self.queues.environment.now_micros();
+                (to.to_move(entry.group), claim, Some(now))
+            }
+            Goes::On(_) => (self, None, entry.arrived),
         };
+        let entry = Entry { arrived, ..entry };
         let address = (target.address, target.tenure);
         let mut moving = Moving::new(origin, claim, address, chunk, entry, protocol);
         if let Goes::On(reach) = goes {

@@ -211,6 +211,7 @@ fn entry(queues: &QueueStore, message: &NewMessage, sent: Micros, options: &Shar
         }),
         origin: None,
         received: None,
+        arrived: None,
     }
 }
 

@@ -30,12 +30,15 @@ pub struct Entry {
     pub origin: Option<Origin>,
     /// What became of it there, if it was moved within its shard, and somebody had received it.
     pub received: Option<Received>,
+    /// Time at which it was moved here from another queue, by the mover's clock. It keeps that in moves within its shard.
+    pub arrived: Option<Micros>,
 }
 
 impl Entry {
-    /// When it was due first: what it is kept for is counted from then.
+    /// Returns the time from which its queue counts how long it keeps the message: when it came to this queue, or when it was
+    /// due first, whichever is later.
     pub fn due(&self) -> Micros {
-        self.sent.max(self.not_before)
+        self.arrived.unwrap_or(self.sent).max(self.not_before)
     }
 
     /// From when on it may be received, if nobody here has received it.

@@ -105,6 +105,8 @@ behaviours! {
     settling::what_is_given_back_comes_again_when_it_is_due,
     settling::what_is_kept_for_longer_does_not_come_again,
     settling::what_is_acknowledged_is_so_for_whoever_opens_the_store,
+    expiring::what_is_redriven_is_kept_from_the_move,
+    expiring::a_dead_letter_is_kept_from_the_move,
     inspecting::messages_are_looked_at_and_counted,
     inspecting::one_message_is_taken_out,
     ordered::of_a_group_one_message_is_received_at_a_time,

@@ -33,6 +33,8 @@ pub(crate) struct Bed {
     environment: Environment,
     /// How many a queue has.
     shards: u16,
+    /// Microseconds by which the clocks are ahead of the machine's; none: time is virtual.
+    skipped: Option<Arc<AtomicU64>>,
     /// What fails, and what was read.
     pub(crate) watch: Arc<Watch>,
     _folder: Option<TempDir>,
@@ -53,6 +55,7 @@ impl Bed {
             store: Arc::new(store),
             environment,
             shards: 1,
+            skipped: None,
             watch,
             _folder: folder,
         }
@@ -212,6 +215,14 @@ impl Bed {
         !self.store.limits().transactions
     }
 
+    /// Moves the clocks on. If time is not virtual they jump, and no upkeep runs meanwhile.
+    pub(crate) async fn pass(&self, time: Duration) {
+        match &self.skipped {
+            Some(skipped) => drop(skipped.fetch_add(whole_micros(time), Ordering::Relaxed)),
+            None => tokio::time::sleep(time).await,
+        }
+    }
+
     /// How long registers rest.
     pub(crate) fn rest(&self) -> Duration {
         if self.store.limits().remote {
@@ -248,17 +259,60 @@ pub(crate) fn memory(is_remote: bool) -> Bed {
 
 pub(crate) fn embedded() -> Bed {
     let folder = tempfile::tempdir().unwrap();
-    let environment = Environment::system();
+    let (environment, skipped) = skipping();
     let path = folder.path().join("store");
     let store = EmbeddedStore::open(path, EmbeddedOptions::default(), environment.clone());
-    Bed::new(store.unwrap(), environment, Some(folder))
+    Bed {
+        skipped: Some(skipped),
+        ..Bed::new(store.unwrap(), environment, Some(folder))
+    }
+}
+
+/// The machine's clocks, and by how much they are ahead.
+fn skipping() -> (Environment, Arc<AtomicU64>) {
+    let skipped = Arc::<AtomicU64>::default();
+    let clocks = SkippingClocks {
+        machine: Environment::system(),
+        skipped: Arc::clone(&skipped),
+    };
+    (Environment::new(clocks), skipped)
+}
+
+fn whole_micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap()
 }
 
 /// In a keyspace of this process.
 pub(crate) async fn cassandra() -> Bed {
-    let (environment, keyspace) = (Environment::system(), keyspace::made().await);
+    let ((environment, skipped), keyspace) = (skipping(), keyspace::made().await);
     let store = keyspace::store(&keyspace, environment.clone()).await;
-    Bed::new(store, environment, None)
+    Bed {
+        skipped: Some(skipped),
+        ..Bed::new(store, environment, None)
+    }
+}
+
+struct SkippingClocks {
+    machine: Environment,
+    skipped: Arc<AtomicU64>,
+}
+
+impl Source for SkippingClocks {
+    fn now_micros(&self) -> i64 {
+        self.machine.now_micros() + i64::try_from(self.skipped.load(Ordering::Relaxed)).unwrap()
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.machine.monotonic_nanos() + 1_000 * self.skipped.load(Ordering::Relaxed)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        let mut drawn = self.machine.random::<32>();
+        for chunk in bytes.chunks_mut(drawn.len()) {
+            chunk.copy_from_slice(&drawn[..chunk.len()]);
+            drawn = self.machine.random();
+        }
+    }
 }
 
 struct Clocks {

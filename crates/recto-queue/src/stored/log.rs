@@ -6,8 +6,11 @@ use crate::log::{Entry, Log, LogRow, Origin, Received};
 use crate::names::{Chunk, Fingerprint, MessageId, Segment, Seq, Version};
 use crate::rows::Rows;
 
-/// The version of the form of a log and of its rows.
+/// Version of the form of a log, and of a row in which no message came from another queue.
 pub const LOG_FORMAT_VERSION: u8 = 1;
+/// Version of the form of a row in which a message came from another queue. Releases that count the retention of such a message
+/// from its first send would delete it, so they must not read the row.
+pub const ARRIVALS_FORMAT_VERSION: u8 = 2;
 
 const LOG: &str = "a log";
 const ROW: &str = "a log's row";
@@ -16,6 +19,7 @@ const GROUP: u8 = 1;
 const DEDUPLICATION: u8 = 2;
 const ORIGIN: u8 = 4;
 const RECEIVED: u8 = 8;
+const ARRIVED: u8 = 16;
 
 /// The static column, beside the version.
 pub fn encode_log_header(log: &Log) -> Vec<u8> {
@@ -30,7 +34,12 @@ pub fn encode_log_header(log: &Log) -> Vec<u8> {
 
 /// A row, of this segment.
 pub fn encode_log_row(segment: Segment, row: &LogRow) -> Vec<u8> {
-    let mut bytes = vec![LOG_FORMAT_VERSION];
+    let has_arrivals = row.entries.iter().any(|entry| entry.arrived.is_some());
+    let mut bytes = vec![if has_arrivals {
+        ARRIVALS_FORMAT_VERSION
+    } else {
+        LOG_FORMAT_VERSION
+    }];
     bytes.extend(segment.0.to_be_bytes());
     bytes.extend(row.chunk.0.to_be_bytes());
     bytes.extend((row.entries.len() as u16).to_be_bytes());
@@ -51,7 +60,8 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
         has(entry.group.is_some(), GROUP)
             | has(entry.deduplication.is_some(), DEDUPLICATION)
             | has(entry.origin.is_some(), ORIGIN)
-            | has(entry.received.is_some(), RECEIVED),
+            | has(entry.received.is_some(), RECEIVED)
+            | has(entry.arrived.is_some(), ARRIVED),
     );
     for fingerprint in [entry.group, entry.deduplication].into_iter().flatten() {
         bytes.extend(fingerprint.0.to_be_bytes());
@@ -66,6 +76,9 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
         bytes.extend(received.first.to_be_bytes());
         bytes.extend(received.until.to_be_bytes());
     }
+    if let Some(arrived) = entry.arrived {
+        bytes.extend(arrived.to_be_bytes());
+    }
 }
 
 /// What a row says, and of which segment it is.
@@ -73,7 +86,13 @@ fn push_entry(bytes: &mut Vec<u8>, entry: &Entry) {
 /// # Errors
 /// It is of another version, or damaged.
 pub fn decode_log_row(bytes: &[u8]) -> Result<(Segment, LogRow), StoredError> {
-    let mut reader = Reader::new(ROW, LOG_FORMAT_VERSION, bytes)?;
+    let has_arrivals = bytes.first() == Some(&ARRIVALS_FORMAT_VERSION);
+    let version = if has_arrivals {
+        ARRIVALS_FORMAT_VERSION
+    } else {
+        LOG_FORMAT_VERSION
+    };
+    let mut reader = Reader::new(ROW, version, bytes)?;
     let segment = Segment(reader.u64()?);
     let chunk = Chunk(reader.u128()?);
     let count = reader.u16()?;
@@ -81,14 +100,19 @@ pub fn decode_log_row(bytes: &[u8]) -> Result<(Segment, LogRow), StoredError> {
     reader.check(is_possible, "it has no messages, or more than a segment")?;
     let mut entries = Vec::new();
     for _ in 0..count {
-        entries.push(read_entry(&mut reader)?);
+        entries.push(read_entry(&mut reader, has_arrivals)?);
     }
+    let is_needed = !has_arrivals || entries.iter().any(|entry| entry.arrived.is_some());
+    reader.check(
+        is_needed,
+        "its version says that a message came from another queue, and none did",
+    )?;
     reader.end()?;
     let entries = entries.into();
     Ok((segment, LogRow { chunk, entries }))
 }
 
-fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, StoredError> {
+fn read_entry(reader: &mut Reader<'_>, may_have_arrived: bool) -> Result<Entry, StoredError> {
     let mut entry = Entry {
         id: MessageId(reader.u128()?),
         index: reader.u16()?,
@@ -99,9 +123,11 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, StoredError> {
         deduplication: None,
         origin: None,
         received: None,
+        arrived: None,
     };
     let flags = reader.u8()?;
-    let is_known = flags & !(GROUP | DEDUPLICATION | ORIGIN | RECEIVED) == 0;
+    let arrived = if may_have_arrived { ARRIVED } else { 0 };
+    let is_known = flags & !(GROUP | DEDUPLICATION | ORIGIN | RECEIVED | arrived) == 0;
     reader.check(is_known, "a message has what no message has")?;
     if flags & GROUP != 0 {
         entry.group = Some(Fingerprint(reader.u128()?));
@@ -124,6 +150,9 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<Entry, StoredError> {
         };
         reader.check(received.attempts > 0, "a message was received, and no time")?;
         entry.received = Some(received);
+    }
+    if flags & ARRIVED != 0 {
+        entry.arrived = Some(reader.i64()?);
     }
     Ok(entry)
 }

@@ -12,8 +12,8 @@ mod state;
 
 pub use head::{HEAD_FORMAT_VERSION, decode_head, encode_head};
 pub use log::{
-    LOG_FORMAT_VERSION, LogHeader, decode_log, decode_log_header, decode_log_row, encode_log_header,
-    encode_log_row,
+    ARRIVALS_FORMAT_VERSION, LOG_FORMAT_VERSION, LogHeader, decode_log, decode_log_header, decode_log_row,
+    encode_log_header, encode_log_row,
 };
 pub use receipt::{RECEIPT_FORMAT_VERSION, Receipt};
 pub use registry::{

@@ -93,6 +93,7 @@ fn entry(id: u128, size: u32) -> Entry {
         deduplication: None,
         origin: None,
         received: None,
+        arrived: None,
     }
 }
 
@@ -121,6 +122,7 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
         deduplication: now.config.deduplicates.then_some(Fingerprint(2)),
         origin: None,
         received: None,
+        arrived: None,
     }
 }
 

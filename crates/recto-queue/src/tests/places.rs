@@ -65,8 +65,8 @@ fn without_clearing_heads() {
     clearing().breaks(Rule::ClearedWhenEmpty, OTHERS);
 }
 
-/// A log of the first segment, with a message that was sent then and due then.
-fn log_of(sent: i64, not_before: i64) -> Log {
+/// Returns a log of the first segment, with one message that has these times.
+fn log_of(sent: i64, not_before: i64, arrived: Option<i64>) -> Log {
     let entry = Entry {
         id: MessageId(1),
         index: 0,
@@ -77,6 +77,7 @@ fn log_of(sent: i64, not_before: i64) -> Log {
         deduplication: None,
         origin: None,
         received: None,
+        arrived,
     };
     let mut log = Log::absent();
     log.segment = Segment(1);
@@ -89,8 +90,15 @@ fn log_of(sent: i64, not_before: i64) -> Log {
 #[test]
 fn a_segment_is_expired_when_its_newest_message_is() {
     let kept = 60_000_000 + LEASE_MARGIN_MICROS;
-    for (sent, due) in [(7, 7), (7, 0), (0, 7)] {
-        let log = log_of(sent, due);
+    for (sent, due, arrived) in [
+        (7, 7, None),
+        (7, 0, None),
+        (0, 7, None),
+        (0, 0, Some(7)),
+        (0, 7, Some(6)),
+        (9, 0, Some(7)),
+    ] {
+        let log = log_of(sent, due, arrived);
         let by = |now| expired_by(60, now);
         assert!(!is_expired(&log, Segment(1), by(6 + kept)));
         assert!(is_expired(&log, Segment(1), by(7 + kept)));
