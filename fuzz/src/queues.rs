@@ -97,6 +97,7 @@ fn claims(mut state: State, log: &Log) {
         segment,
         log,
         most_attempts: Some(3),
+        expired_by: None,
         order: None,
         leases: &Leases::default(),
         clock: Clock {

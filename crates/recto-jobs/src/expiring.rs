@@ -13,17 +13,16 @@ use crate::shard::Shard;
 pub(crate) type FirstDue = BTreeMap<Segment, Micros>;
 
 impl Shard {
-    /// Is done with what is older than the queue keeps it, whoever has it, unless it is on its way elsewhere. A segment that has
+    /// Resolves the messages that are older than the queue keeps them, unless somebody has them or they leave. A segment that has
     /// nothing else is sealed, and goes.
     ///
     /// # Errors
     /// The store cannot be reached: whoever does it again goes on.
     pub(crate) async fn expire(self: &Arc<Self>) -> Result<()> {
-        let Some(retention) = self.common.options.get().retention_seconds else {
+        let Some(by) = self.expired_by() else {
             return Ok(());
         };
         let head = self.serving().await?;
-        let by = expired_by(retention, self.queues.environment.now_micros());
         self.first_due()
             .retain(|number, _| head.live().contains_key(number));
         for (number, live) in head.live() {
@@ -40,23 +39,42 @@ impl Shard {
         Ok(())
     }
 
+    /// Returns the time by which a message was due if it is older than the queue keeps it now.
+    fn expired_by(&self) -> Option<Micros> {
+        let retention = self.common.options.get().retention_seconds?;
+        Some(expired_by(retention, self.queues.environment.now_micros()))
+    }
+
+    /// Resolves the expired messages of a segment that was read, before a receive. Single commands run no upkeep, and in an ordered
+    /// queue an expired message blocks its group.
+    pub(crate) async fn expire_read(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) -> Result<()> {
+        match self.expired_by() {
+            Some(by) if segment.may_have_expired(by) => self.expire_all(segment, live, by).await,
+            _ => Ok(()),
+        }
+    }
+
     async fn expire_in(self: &Arc<Self>, number: Segment, live: Live, by: Micros) -> Result<()> {
         let segment = self.segment(number, live);
         self.load(&segment).await?;
-        let time = self.queues.request_timeout;
+        self.expire_all(&segment, live, by).await
+    }
+
+    async fn expire_all(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live, by: Micros) -> Result<()> {
+        let (number, time) = (segment.number, self.queues.request_timeout);
         let may_go = segment.with_log(|log| is_expired(log, number, by));
         if live.count.is_none() && may_go == Some(true) {
-            self.seal(&segment).await?;
+            self.seal(segment).await?;
         }
-        let expired = segment.due_by(by);
+        let expired = segment.count_expired(by);
         if expired > 0 {
             segment.state.ask_one(StateWish::Expire { by }, time).await?;
             self.common.counters.expired.add(expired);
             // Others of its group may wait for that.
             self.tells();
         }
-        self.release_if_done(&segment).await;
-        self.learn_first_due(&segment);
+        self.release_if_done(segment).await;
+        self.learn_first_due(segment);
         Ok(())
     }
 

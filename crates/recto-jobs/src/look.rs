@@ -221,6 +221,7 @@ impl Shard {
     ) -> Result<()> {
         self.load(segment).await?;
         self.bury(segment, live);
+        self.expire_read(segment, live).await?;
         if live.count.is_none() && segment.has_no_room() {
             // What is sent from now on need not wait for those. If that fails, whoever looks next does it.
             let _ = self.seal(segment).await;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
 use recto_queue::{
     Action, Address, BodyTable, Chunk, Event, Head, HeadContext, Leases, Log, LogContext, Order, Recent,
-    Register, RegisterNumber, Round, Segment, Seq, State, StateContext, Version, stored,
+    Register, RegisterNumber, Round, Segment, Seq, State, StateContext, Version, expired_by, stored,
 };
 use recto_store::{Cas, CasCondition, Mutation, Operation, PointRead, RowAddress, Snapshot};
 
@@ -212,16 +212,21 @@ impl StateGround {
     pub(crate) fn with_context<T>(&self, work: impl FnOnce(&StateContext<'_>) -> T) -> T {
         let absent = Log::absent();
         let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let dead_letters = self.options.get().dead_letters;
+        let options = self.options.get();
+        let clock = self.queues.clock();
+        let expired_by = options
+            .retention_seconds
+            .map(|retention| expired_by(retention, clock.wall));
         self.log.with_copy(|log| {
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             work(&StateContext {
                 segment: self.segment,
                 log: log.unwrap_or(&absent),
-                most_attempts: dead_letters.map(|dead_letters| dead_letters.attempts),
+                most_attempts: options.dead_letters.map(|dead_letters| dead_letters.attempts),
+                expired_by,
                 order: order.as_deref(),
                 leases: &leases,
-                clock: self.queues.clock(),
+                clock,
                 protocol: self.queues.protocol,
             })
         })

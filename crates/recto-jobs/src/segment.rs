@@ -21,6 +21,8 @@ pub(crate) struct LiveSegment {
     /// Whether messages of it are being moved away.
     pub(crate) is_burying: AtomicBool,
     open_groups: Mutex<Option<KnownGroups>>,
+    /// Number of messages that were looked through, and the earliest time from which the retention of one of them counts.
+    first_due: Mutex<(Seq, Micros)>,
 }
 
 /// Groups that are open by these versions of log and state.
@@ -57,6 +59,7 @@ impl LiveSegment {
             state,
             is_burying: AtomicBool::new(false),
             open_groups: Mutex::default(),
+            first_due: Mutex::new((0, Micros::MAX)),
         }
     }
 
@@ -188,9 +191,29 @@ impl LiveSegment {
         })
     }
 
-    /// How many messages are not done with that were due by then.
-    pub(crate) fn due_by(&self, by: Micros) -> usize {
-        self.with_open(|open| open.filter(|(_, entry)| entry.due() <= by).count())
+    /// Returns how many messages are resolved if those that were due by then expire, as far as that is known.
+    pub(crate) fn count_expired(&self, by: Micros) -> usize {
+        let absent = State::absent();
+        self.state.with_copy(|state| {
+            let state = state.unwrap_or(&absent);
+            let ground = &self.state.ground;
+            ground.with_context(|context| state.expired(by, context).len())
+        })
+    }
+
+    /// Returns whether a message may have expired that was due by then. Messages are looked through again only when one of them
+    /// may have, or when some were sent.
+    pub(crate) fn may_have_expired(&self, by: Micros) -> bool {
+        let mut known = self.first_due.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = self.with_log(|log| (log.next(), log.first_due_from(known.0)));
+        let Some((next, first_new)) = sent else {
+            return false;
+        };
+        *known = (next, first_new.map_or(known.1, |first| first.min(known.1)));
+        if known.1 <= by {
+            known.1 = self.first_due().unwrap_or(Micros::MAX);
+        }
+        known.1 <= by
     }
 
     /// When the first message is due that is not done with.

@@ -19,6 +19,9 @@ impl State {
         let is_mine = self.segment() == context.segment;
         let mut first: Option<Micros> = None;
         for (seq, entry) in self.unresolved(context.segment, context.log) {
+            if context.is_expired(entry) {
+                continue;
+            }
             let pending = self.pending().get(&seq).filter(|_| is_mine);
             let due = pending.map_or(Some(entry.free_from()), |pending| {
                 pending.due(seq, entry, context)

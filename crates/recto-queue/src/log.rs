@@ -211,6 +211,13 @@ impl Log {
         })
     }
 
+    /// Returns the earliest time from which the retention of a message counts, of the messages at this place and behind it.
+    pub fn first_due_from(&self, seq: Seq) -> Option<Micros> {
+        let rows = self.rows.iter().rev();
+        let rows = rows.take_while(|(first, row)| usize::from(*first) + row.entries.len() > usize::from(seq));
+        rows.flat_map(|(_, row)| &*row.entries).map(Entry::due).min()
+    }
+
     /// The message at a place.
     pub fn message(&self, seq: Seq) -> Option<(Chunk, &Entry)> {
         #[cfg(test)]

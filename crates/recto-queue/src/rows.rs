@@ -48,7 +48,7 @@ impl Rows {
     }
 
     /// All of them, in order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Seq, &LogRow)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (Seq, &LogRow)> {
         let rows = self.blocks.iter().flat_map(|block| &block.rows);
         rows.map(|(first, row)| (*first, row))
     }

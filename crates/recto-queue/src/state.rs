@@ -137,7 +137,8 @@ pub enum StateWish {
     /// The message is done with, whoever has it: a receipt that is out finds it so. One that leaves is elsewhere, or will be:
     /// it stays.
     Remove(Seq),
-    /// The same of all messages that were due by then: they are older than the queue keeps them.
+    /// Resolve the messages that were due by then: they are older than the queue keeps them. Those that somebody has, that
+    /// leave, or that are to leave for the dead letters, stay.
     Expire {
         /// As [`expired_by`](crate::expired_by) says.
         by: Micros,
@@ -196,6 +197,9 @@ pub struct StateContext<'a> {
     pub log: &'a Log,
     /// How often a message may be received; then it is [exhausted](State::exhausted).
     pub most_attempts: Option<u16>,
+    /// Messages that were due by then are older than the queue keeps them, as [`expired_by`](crate::expired_by) says; none: the
+    /// queue keeps them for ever.
+    pub expired_by: Option<Micros>,
     /// In an ordered queue: which groups must wait. Otherwise none.
     pub order: Option<&'a Order>,
     /// What this process knows of its own claims.
@@ -212,7 +216,7 @@ impl State {
         Self::empty(Segment::default(), 0)
     }
 
-    fn empty(segment: Segment, version: Version) -> Self {
+    pub(crate) fn empty(segment: Segment, version: Version) -> Self {
         Self {
             version,
             segment,
@@ -246,6 +250,21 @@ impl State {
             pending.attempts >= most && !is_leaving && pending.is_over(**seq, context)
         });
         exhausted.map(|(seq, _)| *seq).collect()
+    }
+
+    /// Returns the messages that [`Expire`](StateWish::Expire) resolves. Messages in flight stay, so that no handler loses
+    /// its message while it works on it. Messages that failed for the last time go to the dead letters, which keep them for their
+    /// own retention.
+    pub fn expired(&self, by: Micros, context: &StateContext<'_>) -> Vec<Seq> {
+        if context.log.segment != context.segment || self.segment > context.segment {
+            return Vec::new();
+        }
+        if self.segment < context.segment {
+            return Self::empty(context.segment, self.version).expired(by, context);
+        }
+        let expired = self.unresolved(context.segment, context.log);
+        let expired = expired.filter(|(seq, entry)| entry.due() <= by && self.may_expire(*seq, context));
+        expired.map(|(seq, _)| seq).collect()
     }
 
     /// What a wish makes of the state of the segment that it is meant for.
@@ -292,10 +311,8 @@ impl State {
         if context.log.segment != context.segment {
             return StateAnswer::NoMessage;
         }
-        let open = self.unresolved(context.segment, context.log);
-        let expired = open.filter(|(_, entry)| entry.due() <= by);
-        for seq in expired.map(|(seq, _)| seq).collect::<Vec<_>>() {
-            self.purge(seq);
+        for seq in self.expired(by, context) {
+            self.resolve(seq);
         }
         StateAnswer::Done
     }
@@ -383,7 +400,11 @@ impl State {
                 (Some(order), Some(group)) => open_groups.insert(group) && !order.blocks(group),
                 _ => true,
             };
-            is_in_turn && self.is_free(*seq, context) && entry.free_from() <= context.clock.wall
+            // An expired message blocks its group until it is resolved: for another clock it may not have expired.
+            is_in_turn
+                && self.is_free(*seq, context)
+                && entry.free_from() <= context.clock.wall
+                && !context.is_expired(entry)
         })
     }
 
@@ -394,6 +415,18 @@ impl State {
             let is_exhausted = context.most_attempts.is_some_and(|most| pending.attempts >= most);
             !is_leaving && !is_exhausted && pending.is_over(seq, context)
         })
+    }
+
+    /// Whether nobody has a message, it does not leave, and it is not to leave for the dead letters.
+    fn may_expire(&self, seq: Seq, context: &StateContext<'_>) -> bool {
+        self.pending
+            .get(&seq)
+            .is_none_or(|pending| match pending.standing {
+                Standing::Leaving(_) => false,
+                _ if context.most_attempts.is_some_and(|most| pending.attempts >= most) => false,
+                Standing::Waiting => true,
+                Standing::Claimed => pending.is_over(seq, context),
+            })
     }
 
     /// Messages of a segment's log that are not done with, oldest first.
@@ -562,6 +595,13 @@ impl State {
     }
 }
 
+impl StateContext<'_> {
+    /// Returns whether a message is older than the queue keeps it, so that nobody may receive it.
+    pub(crate) fn is_expired(&self, entry: &Entry) -> bool {
+        self.expired_by.is_some_and(|by| entry.due() <= by)
+    }
+}
+
 impl Pending {
     /// How often it was received, if it was.
     fn received(&self) -> Option<Received> {
@@ -590,7 +630,7 @@ impl Pending {
     }
 
     /// Whether the message may be received again, as far as its last claim goes.
-    fn is_over(&self, seq: Seq, context: &StateContext<'_>) -> bool {
+    pub(crate) fn is_over(&self, seq: Seq, context: &StateContext<'_>) -> bool {
         match self.standing {
             Standing::Claimed => {
                 context

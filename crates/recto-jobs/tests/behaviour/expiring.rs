@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use recto_jobs::{NewMessage, Settled};
+use recto_jobs::{NewMessage, Settled, ShardOptions, Shards};
 use recto_queue::QueueOptions;
 
-use crate::queues::made;
+use crate::queues::{made, with_dead_letters};
 use crate::stores::Bed;
-use crate::{LONG, NOW, bodies, send};
+use crate::{LONG, NOW, VISIBILITY, bodies, receive, send};
 
 /// How long messages are kept.
 const KEPT: Duration = Duration::from_secs(60);
@@ -67,7 +67,10 @@ pub(crate) async fn what_is_delayed_is_kept_from_when_it_is_due(bed: Bed) {
         let now = queue.shards.stats().await.unwrap();
         let sent = now.oldest_sent_at.unwrap();
         let received = loop {
-            let received = queue.shards.receive(5, Some(LONG), Duration::from_secs(20)).await;
+            let received = queue
+                .shards
+                .receive(5, Some(VISIBILITY), Duration::from_secs(20))
+                .await;
             let received = received.unwrap();
             if !received.is_empty() {
                 break received;
@@ -80,17 +83,106 @@ pub(crate) async fn what_is_delayed_is_kept_from_when_it_is_due(bed: Bed) {
     assert_eq!(queue.shards.segments().await.unwrap(), 0);
 }
 
-pub(crate) async fn who_has_what_expired_is_done_with_it(bed: Bed) {
+pub(crate) async fn what_is_in_flight_expires_when_it_comes_back(bed: Bed) {
     let queues = bed.open_queues().await;
     let queue = made(&queues, "jobs", keeping()).await;
-    send(&queue.shards, NewMessage::new("a")).await;
-    let received = queue.shards.receive(1, Some(LONG), NOW).await.unwrap();
+    for body in ["a", "b"] {
+        send(&queue.shards, NewMessage::new(body)).await;
+    }
+    let received = queue.shards.receive(2, Some(LONG), NOW).await.unwrap();
     tokio::time::sleep(KEPT + GONE).await;
-    assert_eq!(
-        queue.shards.ack(&[received[0].receipt]).await.unwrap(),
-        [Settled::Done]
-    );
+    // Its handler continues.
+    let (done, failed) = (received[0].receipt, received[1].receipt);
+    let kept = queue.shards.extend(&[done, failed], LONG).await.unwrap();
+    assert_eq!(kept, [Settled::Done, Settled::Done]);
+    assert_eq!(queue.shards.ack(&[done]).await.unwrap(), [Settled::Done]);
+    let nacked = queue.shards.nack(&[failed], NOW, "").await.unwrap();
+    assert_eq!(nacked, [Settled::Done]);
+    assert_eq!(receive(&queue.shards, 1).await, []);
+    tokio::time::sleep(VISIBILITY).await;
     assert_eq!(queue.shards.segments().await.unwrap(), 0);
+    assert_eq!(queue.shards.totals().expired, 1);
+}
+
+/// Runs no upkeep, as a single command.
+pub(crate) async fn what_has_expired_is_not_received(bed: Bed) {
+    for is_ordered in [false, true] {
+        let queue = bed.open().await;
+        queue.set_options(ShardOptions {
+            retention_seconds: Some(60),
+            is_ordered,
+            ..queue.options()
+        });
+        let message = |body: &str| NewMessage {
+            group: Some("g".into()),
+            ..NewMessage::new(body)
+        };
+        send(&queue, message("old")).await;
+        bed.pass(Duration::from_secs(50)).await;
+        send(&queue, message("new")).await;
+        bed.pass(Duration::from_secs(16)).await;
+        let received = receive(&queue, 5).await;
+        assert_eq!(bodies(&received), ["new"], "ordered: {is_ordered}");
+        queue.ack(&[received[0].receipt]).await.unwrap();
+        assert_eq!(queue.stats().await.unwrap().messages, 0);
+        assert_eq!(queue.totals().expired, 1);
+    }
+}
+
+/// The queue keeps messages for 60 s, its dead letters for ever, and the redrive comes later.
+pub(crate) async fn what_is_redriven_is_kept_from_the_move(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    let options = QueueOptions {
+        retention_seconds: Some(60),
+        ..with_dead_letters("dead")
+    };
+    let queue = made(&queues, "jobs", options).await;
+    let sent_at = fail_one(&queue.shards).await;
+    bed.pass(KEPT + GONE).await;
+    assert_eq!(queues.redrive(&dead, &queue, None).await.unwrap(), 1);
+    bed.pass(KEPT / 2).await;
+    let received = queue.shards.receive(1, Some(VISIBILITY), NOW).await.unwrap();
+    assert_eq!(
+        (bodies(&received), received[0].sent_at),
+        (vec!["a".to_owned()], sent_at)
+    );
+    // It is kept for 60 s from the move, and no longer.
+    queue.shards.give_back(&[received[0].receipt]).await.unwrap();
+    bed.pass(KEPT).await;
+    assert_eq!(receive(&queue.shards, 1).await, []);
+    assert_eq!(queue.shards.stats().await.unwrap().messages, 0);
+}
+
+/// The queue keeps messages for ever, its dead letters for 60 s.
+pub(crate) async fn a_dead_letter_is_kept_from_the_move(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", keeping()).await;
+    let queue = made(&queues, "jobs", with_dead_letters("dead")).await;
+    send(&queue.shards, NewMessage::new("a")).await;
+    bed.pass(KEPT + GONE).await;
+    let received = receive(&queue.shards, 1).await.remove(0);
+    queue
+        .shards
+        .nack(&[received.receipt], NOW, "no disk")
+        .await
+        .unwrap();
+    bed.pass(KEPT / 2).await;
+    assert_eq!(dead.shards.stats().await.unwrap().messages, 1);
+    let buried = receive(&dead.shards, 1).await.remove(0);
+    assert_eq!(buried.sent_at, received.sent_at);
+    dead.shards.give_back(&[buried.receipt]).await.unwrap();
+    bed.pass(KEPT).await;
+    assert_eq!(receive(&dead.shards, 1).await, []);
+}
+
+/// Sends a message that fails for the last time; when it was sent.
+async fn fail_one(queue: &Shards) -> i64 {
+    send(queue, NewMessage::new("a")).await;
+    let received = receive(queue, 1).await.remove(0);
+    let nacked = queue.nack(&[received.receipt], NOW, "no disk").await.unwrap();
+    assert_eq!(nacked, [Settled::Done]);
+    received.sent_at
 }
 
 pub(crate) async fn the_upkeep_ends_with_the_queues(bed: Bed) {

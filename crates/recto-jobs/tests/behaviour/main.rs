@@ -105,6 +105,7 @@ behaviours! {
     settling::what_is_given_back_comes_again_when_it_is_due,
     settling::what_is_kept_for_longer_does_not_come_again,
     settling::what_is_acknowledged_is_so_for_whoever_opens_the_store,
+    expiring::what_has_expired_is_not_received,
     expiring::what_is_redriven_is_kept_from_the_move,
     expiring::a_dead_letter_is_kept_from_the_move,
     inspecting::messages_are_looked_at_and_counted,
@@ -147,7 +148,7 @@ behaviours! {
     large::many_who_send_large_messages_are_served;
     expiring::what_is_older_than_its_queue_keeps_it_is_gone,
     expiring::what_is_delayed_is_kept_from_when_it_is_due,
-    expiring::who_has_what_expired_is_done_with_it,
+    expiring::what_is_in_flight_expires_when_it_comes_back,
     expiring::the_upkeep_ends_with_the_queues,
     expiring::what_could_not_be_cleared_is_tried_again,
     buried::what_nobody_looks_at_is_a_dead_letter,

@@ -245,6 +245,7 @@ impl Driver {
             segment: spot.segment,
             log: self.log_of_claims.as_ref().unwrap_or(&unknown),
             most_attempts: None,
+            expired_by: None,
             order: self.order.as_ref(),
             leases: &Leases::default(),
             clock: Clock {

@@ -103,6 +103,7 @@ fn state_context<'a>(log: &'a Log, leases: &'a Leases, protocol: Protocol) -> St
         segment: Segment(1),
         log,
         most_attempts: None,
+        expired_by: None,
         order: None,
         leases,
         clock: Clock::default(),

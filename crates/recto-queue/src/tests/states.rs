@@ -14,6 +14,7 @@ struct States {
     log: Log,
     leases: Leases,
     most_attempts: Option<u16>,
+    expired_by: Option<i64>,
     clock: Clock,
     protocol: Protocol,
 }
@@ -35,6 +36,7 @@ impl States {
             log,
             leases: Leases::default(),
             most_attempts: Some(2),
+            expired_by: None,
             clock: Clock::default(),
             protocol,
         }
@@ -43,6 +45,7 @@ impl States {
     fn context(&self) -> StateContext<'_> {
         StateContext {
             most_attempts: self.most_attempts,
+            expired_by: self.expired_by,
             clock: self.clock,
             ..state_context(&self.log, &self.leases, self.protocol)
         }
@@ -453,7 +456,7 @@ fn a_message_is_removed_whoever_has_it() {
 }
 
 #[test]
-fn what_has_expired_is_done_with_whoever_has_it() {
+fn expires_what_nobody_has() {
     let mut states = States::new(Protocol::default());
     let due = |id, sent, not_before| Entry {
         sent,
@@ -470,7 +473,6 @@ fn what_has_expired_is_done_with_whoever_has_it() {
         chunk: Chunk(9),
     };
     states.clock.wall = 40;
-    assert_eq!(states.claims(1, 1), [(0, 1)]);
     let (seq, claim) = (2, None);
     let leaves = StateWish::Leave { seq, claim, target };
     assert_eq!(states.is_told(leaves), StateAnswer::Leaving(target, None));
@@ -494,6 +496,69 @@ fn what_has_expired_is_done_with_whoever_has_it() {
         states.is_told(StateWish::Expire { by: 90 }),
         StateAnswer::NoMessage
     );
+}
+
+#[test]
+fn expires_what_is_given_back_and_not_what_is_in_flight() {
+    let mut states = States::new(Protocol::default());
+    assert_eq!(states.claims(1, 3), [(0, 1), (1, 1), (2, 1)]);
+    let claim = ClaimId(1);
+    let nack = |seq, until| StateWish::Nack { seq, claim, until };
+    assert_eq!(states.is_told(nack(1, 1_000)), StateAnswer::Done);
+    let is_resolved = |states: &States, seq| states.state.resolved().has(seq);
+    let expire = StateWish::Expire { by: 0 };
+    assert_eq!(states.is_told(expire), StateAnswer::Done);
+    assert_eq!(
+        [0, 1, 2].map(|seq| is_resolved(&states, seq)),
+        [false, true, false]
+    );
+    // Its last attempt failed: it goes to the dead letters.
+    states.most_attempts = Some(1);
+    assert_eq!(states.is_told(nack(2, 0)), StateAnswer::Done);
+    // The claim of the first is over: that was its last attempt, too.
+    states.clock.wall = 30 + crate::limits::LEASE_MARGIN_MICROS;
+    assert_eq!(states.is_told(expire), StateAnswer::Done);
+    assert_eq!(
+        [0, 1, 2].map(|seq| is_resolved(&states, seq)),
+        [false, true, false]
+    );
+    states.most_attempts = None;
+    assert_eq!(states.is_told(expire), StateAnswer::Done);
+    assert_eq!(states.state.resolved().count(), 3);
+}
+
+#[test]
+fn claims_no_expired_message() {
+    let mut states = States::new(Protocol::default());
+    let group = Some(Fingerprint(1));
+    let entries = [10, 20, 30].map(|sent| Entry {
+        sent,
+        group,
+        ..entry(1, 1)
+    });
+    let chunk = Chunk(1);
+    states.log.rows = Rows::from_iter([(
+        0,
+        LogRow {
+            chunk,
+            entries: entries.into(),
+        },
+    )]);
+    states.expired_by = Some(20);
+    assert_eq!(states.state.due(&states.context()), Some(0));
+    assert_eq!(states.claims(1, 9), [(2, 1)]);
+    states.expired_by = Some(30);
+    assert_eq!(states.state.due(&states.context()), None);
+    assert_eq!(states.claims(2, 9), []);
+    // For another clock the first may not have expired yet: until it is resolved its group waits.
+    states.state = State::absent();
+    states.expired_by = Some(10);
+    let order = Order::default();
+    let context = StateContext {
+        order: Some(&order),
+        ..states.context()
+    };
+    assert!(!states.state.may_claim(&context));
 }
 
 #[test]
