@@ -169,9 +169,10 @@ pub enum Sent {
 /// What became of a receipt that was shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// It is so, durably; or the message was done with before in this queue, by another receiver or by being moved to the dead
-    /// letters.
+    /// It is so, durably. Acknowledging or returning uncounted a message that is done with already is answered like this, too:
+    /// another receiver may have acknowledged it, or it may have been removed, purged, expired or moved to the dead letters.
     Done,
-    /// The message was received again since, or moves: nothing was done.
+    /// Nothing was done. The message was received again since, or moves. A message that was acknowledged, removed, purged or moved
+    /// cannot be given back or kept for longer either: its handler may stop.
     Stale,
 }

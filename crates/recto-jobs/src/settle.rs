@@ -24,6 +24,13 @@ pub(crate) enum What {
     GiveBack,
 }
 
+impl What {
+    /// Returns whether it can be done only with a message that is not done with.
+    fn needs_message(self) -> bool {
+        matches!(self, Self::Nack { .. } | Self::Extend { .. })
+    }
+}
+
 impl Shards {
     /// Is done with messages: durably, when this says so.
     ///
@@ -186,7 +193,12 @@ impl Shard {
             by_segment.entry(receipt.segment).or_default().push(index);
         }
         // A segment that is not live is released: all its messages are done with.
-        let mut settled = vec![Settled::Done; receipts.len()];
+        let done_before = if what.needs_message() {
+            Settled::Stale
+        } else {
+            Settled::Done
+        };
+        let mut settled = vec![done_before; receipts.len()];
         let mut head = self.head(false).await?;
         if by_segment
             .keys()
@@ -213,6 +225,7 @@ impl Shard {
             for (index, answer) in indexes.into_iter().zip(answers) {
                 settled[index] = match answer {
                     StateAnswer::Stale | StateAnswer::Leaving(..) => Settled::Stale,
+                    StateAnswer::Gone => done_before,
                     _ => Settled::Done,
                 };
             }

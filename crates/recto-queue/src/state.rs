@@ -163,7 +163,7 @@ pub enum StateAnswer {
     Claimed(Vec<Delivery>),
     /// It is so.
     Done,
-    /// The message was received again since, or moves.
+    /// The message was received again since, or moves; or it is resolved, and so cannot be given back or kept for longer.
     Stale,
     /// The message is moved there; of all messages, one is. And how often it was received before, if it was.
     Leaving(Target, Option<Received>),
@@ -270,7 +270,11 @@ impl State {
     /// What a wish makes of the state of the segment that it is meant for.
     fn is_asked(&mut self, wish: &StateWish, context: &StateContext<'_>) -> StateAnswer {
         if wish.seq().is_some_and(|seq| self.resolved.has(seq)) {
-            return StateAnswer::Done;
+            return match wish {
+                // It may have been removed while its receiver worked on it: the receiver has to learn that.
+                StateWish::Nack { .. } | StateWish::Extend { .. } => StateAnswer::Stale,
+                _ => StateAnswer::Done,
+            };
         }
         match *wish {
             StateWish::Claim { claim, most, until } => self.claim(claim, most, until, context),

@@ -76,7 +76,7 @@ class Queue:
         return self._settle("nack", receipts, **options)
 
     def extend(self, receipts: list[str], visibility_seconds: int) -> list[bool]:
-        """Keeps messages for so long from now."""
+        """Keeps messages for so long from now. Of each receipt, whether that was done; not, if the message was removed."""
         return self._settle("extend", receipts, visibility_seconds=visibility_seconds)
 
     def peek(self, max_messages: int = 10) -> list[dict]:

@@ -102,6 +102,7 @@ behaviours! {
     receiving::who_goes_away_gives_back_what_it_received,
     settling::a_receipt_holds_until_the_message_is_received_again,
     settling::a_receipt_of_what_never_was_is_stale,
+    settling::a_receipt_of_what_was_taken_away_is_stale,
     settling::what_is_given_back_comes_again_when_it_is_due,
     settling::what_is_kept_for_longer_does_not_come_again,
     settling::what_is_acknowledged_is_so_for_whoever_opens_the_store,

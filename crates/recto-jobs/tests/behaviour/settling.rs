@@ -61,6 +61,29 @@ pub(crate) async fn a_receipt_of_what_never_was_is_stale(bed: Bed) {
     assert_eq!((shard.ack(&[]).await.unwrap(), shard.totals().acked), (vec![], 1));
 }
 
+/// A job is canceled by that: its handler hears of it when its lease is extended.
+pub(crate) async fn a_receipt_of_what_was_taken_away_is_stale(bed: Bed) {
+    let shard = bed.open().await;
+    for body in ["removed", "purged"] {
+        send(&shard, NewMessage::new(body)).await;
+    }
+    let received = shard.receive(2, Some(LONG), NOW).await.unwrap();
+    let receipts = [received[0].receipt, received[1].receipt];
+    let position = shard.peek(1).await.unwrap()[0].position;
+    assert!(shard.remove(position).await.unwrap());
+    let extended = shard.extend(&receipts, LONG).await.unwrap();
+    assert_eq!(extended, [Settled::Stale, Settled::Done]);
+    shard.purge().await.unwrap();
+    let both = [Settled::Stale, Settled::Stale];
+    assert_eq!(shard.extend(&receipts, LONG).await.unwrap(), both);
+    assert_eq!(shard.nack(&receipts, NOW, "").await.unwrap(), both);
+    // The message is gone, as an ack asks.
+    let both = [Settled::Done, Settled::Done];
+    assert_eq!(shard.ack(&receipts).await.unwrap(), both);
+    assert_eq!(shard.give_back(&receipts).await.unwrap(), both);
+    assert_eq!(shard.receive(1, Some(LONG), NOW).await.unwrap(), []);
+}
+
 pub(crate) async fn what_is_given_back_comes_again_when_it_is_due(bed: Bed) {
     let shard = bed.open().await;
     send(&shard, NewMessage::new("a")).await;

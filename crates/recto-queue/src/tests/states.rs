@@ -424,8 +424,13 @@ fn a_message_is_removed_whoever_has_it() {
     assert_eq!(states.is_told(StateWish::Ack { seq, claim }), StateAnswer::Done);
     assert_eq!(
         states.is_told(StateWish::Extend { seq, claim, until }),
-        StateAnswer::Done
+        StateAnswer::Stale,
+        "whoever works on it may stop"
     );
+    let give_back = StateWish::GiveBack { seq, claim };
+    assert_eq!(states.is_told(give_back), StateAnswer::Done);
+    let nack = StateWish::Nack { seq, claim, until };
+    assert_eq!(states.is_told(nack), StateAnswer::Stale);
     // A place that no message has yet would be lost to the next.
     assert_eq!(states.is_told(StateWish::Remove(3)), StateAnswer::NoMessage);
     let target = Target {

@@ -406,7 +406,8 @@ fn peeked() -> Json {
 }
 
 fn settled() -> Json {
-    let about = "Whether it was so; not, if the message was received again since.";
+    let about = "Whether it was done. False if the message was received again since. For nack and extend also false if \
+                 the message was acknowledged, removed, purged or moved: its handler may stop.";
     let done = of(
         [("done", json!({ "type": "boolean", "description": about }))],
         &["done"],

@@ -488,8 +488,8 @@ pub trait Queues: Send + Sync {
     async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>>;
     /// Receives messages; if the future is dropped they are given back.
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>>;
-    /// Is done with messages, gives them back, or keeps them. Of each receipt, whether it was so; not, if the message was
-    /// received again since.
+    /// Acknowledges messages, gives them back, or keeps them for longer. Returns for each receipt whether that was done: not if the
+    /// message was received again since, and not if a message that was settled or removed is to be given back or kept.
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>>;
     /// The first messages by position, as they stand, at most so many of up to 1,000: about the oldest first, and those with a
     /// delay of more than 15 minutes apart, behind others of their time or before.

@@ -237,7 +237,7 @@ impl Outcome {
             let mark = console.paint(Tone::Warning, "!");
             let messages = counted(self.lost.len() as u64, "message is", "messages are");
             console.line(format_args!(
-                "{mark} {messages} no longer yours: received again since"
+                "{mark} {messages} no longer yours: received again or removed since"
             ))?;
             for receipt in &self.lost {
                 console.line(format_args!("  {receipt}"))?;

@@ -205,7 +205,9 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
             printable(error),
             fate(dead_letters, *attempts, *delay)
         ),
-        WorkEvent::Lost => "a message is another receiver's by now: its command was stopped".to_owned(),
+        WorkEvent::Lost => {
+            "a message was received by another, or removed: its command was stopped".to_owned()
+        }
         WorkEvent::NotSettled(error) => format!("a message comes again: {}", printable(error.message())),
         WorkEvent::Unreachable(error) => format!("tried again: {}", printable(error.message())),
         _ => return,

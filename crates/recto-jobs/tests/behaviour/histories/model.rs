@@ -136,7 +136,7 @@ impl Model {
         !self.untold.contains(&self.receipts[receipt])
     }
 
-    /// The message of a receipt, if that is the newest of it; or what is said of it.
+    /// Returns the message of a receipt, if that is its newest one; or the answer to an ack of it.
     fn shown(&self, receipt: usize) -> Result<usize, Said> {
         let serial = self.receipts[receipt];
         let index = self.messages.iter().position(|one| one.serial == serial);
@@ -158,9 +158,9 @@ impl Model {
     }
 
     pub(crate) fn nack(&mut self, receipt: usize, delay: Micros) -> Said {
-        let index = match self.shown(receipt) {
-            Ok(index) => index,
-            Err(said) => return said,
+        // A message that was settled or removed cannot be given back.
+        let Ok(index) = self.shown(receipt) else {
+            return Said::Stale;
         };
         let attempts = self.messages[index].attempts;
         if self.most_attempts.is_some_and(|most| attempts >= most) {
@@ -178,8 +178,7 @@ impl Model {
                 self.messages[index].held = Held::Receipt(receipt, self.now + visibility);
                 Said::Done
             }
-            Ok(_) => Said::Stale,
-            Err(said) => said,
+            _ => Said::Stale,
         }
     }
 

@@ -45,8 +45,8 @@ type Observer = Arc<dyn Fn(&WorkEvent<'_>) + Send + Sync>;
 ///
 /// As long as a handler runs its message stays this worker's: the lease is extended. A handler that returns `Ok` is done with
 /// its message. One that fails or panics gives it back with the reason, to come again later each time, until it is
-/// a dead letter. Acks are sent in groups. If a message was lost to another receiver, because the store could not be
-/// reached for as long as its lease, its handler is dropped where it waits.
+/// a dead letter. Acks are sent in groups. If another receiver got the message, because the store could not be
+/// reached for as long as its lease, or if the message was removed or purged, its handler is dropped where it waits.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -106,7 +106,8 @@ pub struct Worked {
     pub failed: u64,
     /// Messages that were given back uncounted: the worker was to stop, or their handlers did not begin.
     pub given_back: u64,
-    /// Messages that were handled, or begun, and are another receiver's by now, or could not be settled: they come again.
+    /// Messages that were handled, or begun, and that another receiver got meanwhile, or that were removed, or could not be settled.
+    /// All but those that were removed come again.
     pub lost: u64,
 }
 
@@ -125,7 +126,7 @@ pub enum WorkEvent<'e> {
         /// After how long it comes again, if it does.
         delay: Duration,
     },
-    /// A message is another receiver's by now.
+    /// Another receiver got the message meanwhile, or it was removed.
     Lost,
     /// What became of a message could not be said to the queue: it comes again.
     NotSettled(&'e Error),

@@ -45,7 +45,7 @@ struct Running<R> {
 enum End {
     /// It was not.
     Handled,
-    /// The message is another receiver's.
+    /// Another receiver has the message, or it was removed.
     Lost,
     /// The worker stops.
     Stopped,
@@ -323,7 +323,7 @@ impl<S: Source> Work<S> {
         .boxed()
     }
 
-    /// Drops the handlers whose messages are others' by now.
+    /// Drops the handlers whose messages other receivers have, or that were removed.
     fn extended(&mut self, (handlers, extended): Extended) {
         let settled = match extended {
             Ok(settled) => settled,
