@@ -110,6 +110,7 @@ fn claims(mut state: State, log: &Log) {
         claim: ClaimId(1),
         most: 10,
         until: NOW,
+        failed_surplus: 0,
     };
     state.work_out(&claim, false, &context);
     let exhausted = state.exhausted(&context);

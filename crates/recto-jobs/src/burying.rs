@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use recto_queue::limits::MAX_PENDING;
 use recto_queue::{Live, QueueName, Segment, Seq, Shard as ShardNumber};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
@@ -14,8 +13,8 @@ use crate::shard::Shard;
 
 /// Segments that the upkeep looks at in a turn, of all queues; the turn that follows goes on behind them.
 const MAX_LOOKS: usize = 512;
-/// Messages after which it looks at no more segments in a turn. Those of one go together, so that twice as many may be moved.
-const MAX_BURIED: usize = MAX_PENDING;
+/// Number of messages after which it looks at no more segments in a turn. Those of one segment go together, so that more may be moved.
+const MAX_BURIED: usize = 1_024;
 /// What is said of a message that nobody gave back.
 pub(crate) const NOT_GIVEN_BACK: &str = "it was received as often as it may be, and not acknowledged in time";
 

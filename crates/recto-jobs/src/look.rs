@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use recto_queue::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES};
-use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, StateAnswer, StateWish};
+use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, Segment, StateAnswer, StateWish};
 use tokio::runtime::Handle;
 
 use crate::bell::Since;
@@ -34,8 +34,10 @@ const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
 /// What is looked for in a shard.
 #[derive(Clone, Copy)]
 pub(crate) struct Wish {
-    /// How many messages, one at least.
+    /// Number of messages that the receive wants yet, one at least.
     pub(crate) most: usize,
+    /// Number of messages that the receive wants in all.
+    pub(crate) total: usize,
     /// For how long they are claimed.
     pub(crate) visibility: Micros,
     /// Whether it is looked anew where it was looked a moment ago, if nothing is found by what is known.
@@ -50,17 +52,43 @@ pub(crate) struct Look {
     pub(crate) bytes: u64,
     /// Whether there were messages whose bodies are lost: behind them there may be others.
     pub(crate) is_lossy: bool,
+    /// Number of failed messages of the receive less the number of new ones.
+    failed_surplus: isize,
+    /// Number of failed messages of the receive.
+    failed: usize,
     /// When there may be something, as far as that is known.
     due: Option<Micros>,
 }
 
 impl Look {
-    /// Of one that comes after others, which found messages of so many bytes.
-    pub(crate) fn after(bytes: u64) -> Self {
+    /// Begins the next look of a receive.
+    pub(crate) fn next(&self) -> Self {
         Self {
-            bytes,
+            bytes: self.bytes,
+            failed_surplus: self.failed_surplus,
+            failed: self.failed,
             ..Self::default()
         }
+    }
+
+    /// Adds what the next look found.
+    pub(crate) fn add(&mut self, next: Self) {
+        self.messages.extend(next.messages);
+        self.bytes = next.bytes;
+        self.failed_surplus = next.failed_surplus;
+        self.failed = next.failed;
+        self.is_lossy |= next.is_lossy;
+    }
+
+    fn count(&mut self, deliveries: &[Delivery]) {
+        let failed = deliveries.iter().filter(|delivery| delivery.attempts > 1).count();
+        self.failed += failed;
+        self.failed_surplus += failed.cast_signed() - (deliveries.len() - failed).cast_signed();
+    }
+
+    /// Returns whether more than half of the `total` messages of a receive failed before.
+    pub(crate) fn has_failed_half(&self, total: usize) -> bool {
+        self.failed_surplus > 0 && self.failed * 2 > total
     }
 
     /// Whether another message may be too much: a segment from which no more was taken for that may have one.
@@ -72,6 +100,25 @@ impl Look {
     fn may_find(&mut self, due: Micros) {
         self.due = Some(self.due.map_or(due, |other| other.min(due)));
     }
+}
+
+impl Wish {
+    /// Returns how many messages are wanted yet.
+    fn wanted(&self, look: &Look) -> usize {
+        if look.is_full() {
+            0
+        } else {
+            self.most - look.messages.len()
+        }
+    }
+}
+
+/// Result of a look at one segment.
+enum Looked {
+    /// Its messages were claimed, or there were none.
+    Done,
+    /// It has failed messages only, which come after those that were never received.
+    PassedOver,
 }
 
 impl Shard {
@@ -128,20 +175,21 @@ impl Shard {
         looked_nanos > 0 && now_nanos.saturating_sub(looked_nanos) < KNOWN_NANOS
     }
 
-    /// Looks once; messages of so many bytes were found elsewhere before.
-    pub(crate) async fn look(self: &Arc<Self>, wish: Wish, bytes: u64) -> Result<Look> {
-        let look = self.look_once(wish, bytes).await?;
-        if look.messages.len() == wish.most || look.is_full() {
+    /// Looks once, after those looks of the receive.
+    pub(crate) async fn look(self: &Arc<Self>, wish: Wish, before: &Look) -> Result<Look> {
+        let look = self.look_once(wish, before).await?;
+        if look.messages.len() == wish.most || look.is_full() || look.has_failed_half(wish.total) {
             // Whoever waits finds the rest.
             self.wakes();
         }
         Ok(look)
     }
 
-    async fn look_once(self: &Arc<Self>, wish: Wish, bytes: u64) -> Result<Look> {
-        let Wish { most, visibility, .. } = wish;
+    async fn look_once(self: &Arc<Self>, wish: Wish, before: &Look) -> Result<Look> {
+        // Every second look begins where a message was never received, so that none waits for all failing ones before it.
+        let prefers_new = self.looks.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.is_shared() && self.is_known_lately() && !self.common.options.get().is_ordered {
-            let look = self.look_at_known(most, bytes, visibility).await?;
+            let look = self.look_at_known(wish, prefers_new, before.next()).await?;
             if !look.messages.is_empty() || look.is_lossy || !wish.is_urgent {
                 return Ok(look);
             }
@@ -149,14 +197,14 @@ impl Shard {
         let now_nanos = self.queues.environment.monotonic_nanos();
         let head = self.serving().await?;
         self.looked_nanos.store(now_nanos.max(1), Ordering::Relaxed);
-        let mut look = Look::after(bytes);
+        let mut look = before.next();
         // What stands before a segment, if that matters.
         let mut order = self.common.options.get().is_ordered.then(Order::default);
         let most_segments = order.as_ref().map_or(usize::MAX, |_| MAX_ORDERED_SEGMENTS);
+        let mut passed_over = Vec::new();
         for (number, live) in head.live().iter().take(most_segments) {
-            let wanted = most - look.messages.len();
-            if wanted == 0 || look.is_full() {
-                break;
+            if wish.wanted(&look) == 0 {
+                return Ok(look);
             }
             let now = self.queues.environment.now_micros();
             // What is before a segment of an ordered queue has to be known.
@@ -166,42 +214,72 @@ impl Shard {
                 look.may_find(due);
                 continue;
             }
+            if prefers_new || look.has_failed_half(wish.total) {
+                let is_without_new = order.is_none() && self.is_known_without_new(*number, *live);
+                if is_without_new && prefers_new {
+                    passed_over.push((*number, *live));
+                    continue;
+                }
+                if !is_without_new && !prefers_new {
+                    // It may have messages that were never received: they would be too few of those that are received.
+                    return Ok(look);
+                }
+            }
             let segment = self.segment(*number, *live);
             let looked = self
-                .look_at(&mut look, &segment, *live, wanted, visibility, order.as_mut())
+                .look_at(&mut look, &segment, *live, wish, prefers_new, order.as_mut())
                 .await;
             match looked {
                 // What was received before is handed out; whoever looks next hears of it.
+                Err(_) if !look.messages.is_empty() => return Ok(look),
+                Ok(Looked::PassedOver) => passed_over.push((*number, *live)),
+                Ok(Looked::Done) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for (number, live) in passed_over {
+            if wish.wanted(&look) == 0 {
+                break;
+            }
+            let segment = self.segment(number, live);
+            match self.look_at(&mut look, &segment, live, wish, false, None).await {
                 Err(_) if !look.messages.is_empty() => break,
-                looked => looked?,
+                Err(error) => return Err(error),
+                Ok(_) => {}
             }
         }
         Ok(look)
     }
 
+    /// Returns whether a segment has no new message that may be received. Other processes may send to an open segment.
+    fn is_known_without_new(&self, number: Segment, live: Live) -> bool {
+        let is_all_known = live.count.is_some() || !self.is_shared();
+        let known = self.known_segment(number).filter(|_| is_all_known);
+        known.is_some_and(|segment| segment.is_known() && !segment.has_new())
+    }
+
     /// Claims by what is known, though others may have changed it: a claim that finds it so is worked out anew. Where there is
     /// something to receive, nothing is read for that.
-    async fn look_at_known(self: &Arc<Self>, most: usize, bytes: u64, visibility: Micros) -> Result<Look> {
-        let mut look = Look::after(bytes);
+    async fn look_at_known(self: &Arc<Self>, wish: Wish, prefers_new: bool, mut look: Look) -> Result<Look> {
         let Some(head) = self.head.with_copy(|head| Some(head?.clone())) else {
             return Ok(look);
         };
         if !head.serves(self.tenure) || self.common.is_deleted.load(Ordering::Acquire) {
             return Ok(look);
         }
-        for (number, live) in head.live() {
-            let wanted = most - look.messages.len();
-            if wanted == 0 || look.is_full() {
+        // Older segments come first: one that is not known has to be read.
+        let known = head.live().iter();
+        let known = known.map_while(|(number, live)| Some((self.known_segment(*number)?, *live)));
+        let (with_new, others): (Vec<_>, Vec<_>) =
+            known.partition(|(segment, _)| !prefers_new || segment.has_new());
+        for (segment, live) in with_new.into_iter().chain(others) {
+            let is_too_late = look.has_failed_half(wish.total) && !prefers_new && segment.has_new();
+            if wish.wanted(&look) == 0 || is_too_late {
                 break;
             }
-            // What is older comes first: it has to be read.
-            let Some(segment) = self.known_segment(*number) else {
-                break;
-            };
             let now = self.queues.environment.now_micros();
             if segment.due().is_some_and(|due| due <= now) {
-                let claimed = self.claim(&mut look, &segment, *live, wanted, visibility).await;
-                match claimed {
+                match self.claim(&mut look, &segment, live, wish).await {
                     Err(_) if !look.messages.is_empty() => break,
                     claimed => claimed?,
                 }
@@ -215,21 +293,17 @@ impl Shard {
         look: &mut Look,
         segment: &Arc<LiveSegment>,
         live: Live,
-        wanted: usize,
-        visibility: Micros,
+        wish: Wish,
+        prefers_new: bool,
         order: Option<&mut Order>,
-    ) -> Result<()> {
+    ) -> Result<Looked> {
         self.load(segment).await?;
         self.bury(segment, live);
         self.expire_read(segment, live).await?;
-        if live.count.is_none() && segment.has_no_room() {
-            // What is sent from now on need not wait for those. If that fails, whoever looks next does it.
-            let _ = self.seal(segment).await;
-        }
         if segment.is_done() {
             let (shard, segment) = (Arc::clone(self), Arc::clone(segment));
             tokio::spawn(async move { shard.release_if_done(&segment).await });
-            return Ok(());
+            return Ok(Looked::Done);
         }
         let is_in_turn = order.is_none_or(|order| {
             let open = segment.open_groups();
@@ -242,8 +316,11 @@ impl Shard {
         });
         match segment.due().filter(|_| is_in_turn) {
             Some(due) if due <= self.queues.environment.now_micros() => {
+                if prefers_new && !segment.has_new() {
+                    return Ok(Looked::PassedOver);
+                }
                 let before = look.messages.len();
-                self.claim(look, segment, live, wanted, visibility).await?;
+                self.claim(look, segment, live, wish).await?;
                 if look.messages.len() == before {
                     // It is not its turn, or another was quicker: when there is something is not known.
                     look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
@@ -257,7 +334,7 @@ impl Shard {
             }
             None => {}
         }
-        Ok(())
+        Ok(Looked::Done)
     }
 
     async fn claim(
@@ -265,18 +342,19 @@ impl Shard {
         look: &mut Look,
         segment: &Arc<LiveSegment>,
         live: Live,
-        most: usize,
-        visibility: Micros,
+        wish: Wish,
     ) -> Result<()> {
         if !segment.may_claim() {
             return Ok(());
         }
+        let most = wish.wanted(look);
         let claim = ClaimId(self.queues.random());
-        let sent = self.queues.clock();
+        let (sent, visibility) = (self.queues.clock(), wish.visibility);
         let wish = StateWish::Claim {
             claim,
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
+            failed_surplus: u16::try_from(look.failed_surplus.max(0)).unwrap_or(u16::MAX),
         };
         let time = self.queues.request_timeout;
         let answer = segment.state.ask_one(wish, time).await.inspect_err(|error| {
@@ -288,6 +366,7 @@ impl Shard {
         let StateAnswer::Claimed(deliveries) = answer else {
             return Ok(());
         };
+        look.count(&deliveries);
         {
             let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
             for delivery in &deliveries {

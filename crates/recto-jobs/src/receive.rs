@@ -29,12 +29,6 @@ impl Found {
     fn pauses(&mut self, pause: Duration) {
         self.pause = Some(self.pause.map_or(pause, |other| other.min(pause)));
     }
-
-    fn add(&mut self, look: Look) {
-        self.look.messages.extend(look.messages);
-        self.look.bytes = look.bytes;
-        self.look.is_lossy |= look.is_lossy;
-    }
 }
 
 impl Shards {
@@ -104,7 +98,7 @@ impl Shards {
             let shard = &self.all()[index];
             let quiet = shard.is_quiet_for();
             let (has_some, wanted) = (!found.look.messages.is_empty(), most - found.look.messages.len());
-            if wanted == 0 || found.look.is_full() {
+            if wanted == 0 || found.look.is_full() || found.look.has_failed_half(most) {
                 if quiet.is_none() {
                     // Whoever waits finds the rest.
                     self.common().news.notify_one();
@@ -120,17 +114,18 @@ impl Shards {
             let since = shard.will_look();
             let wish = Wish {
                 most: wanted,
+                total: most,
                 visibility,
                 is_urgent: waits || !has_some,
             };
-            match shard.look(wish, found.look.bytes).await {
+            match shard.look(wish, &found.look).await {
                 Ok(look) => {
                     if look.messages.is_empty() {
                         found.pauses(shard.pause_after(&look, since));
                     } else {
                         self.received_at(index);
                     }
-                    found.add(look);
+                    found.look.add(look);
                 }
                 Err(error) => {
                     shard.wakes();

@@ -135,14 +135,18 @@ impl LiveSegment {
         })
     }
 
-    /// Whether no more of its messages can be received until some are done with, as far as that is known.
-    pub(crate) fn has_no_room(&self) -> bool {
-        let look = |state: &State| {
-            self.state
-                .ground
-                .with_context(|context| state.has_no_room(context))
-        };
-        self.state.with_copy(|state| state.is_some_and(look))
+    /// Whether log and state were read.
+    pub(crate) fn is_known(&self) -> bool {
+        self.with_log(|_| ()).is_some() && self.state.with_copy(|state| state.is_some())
+    }
+
+    /// Whether a claim would have a message that was never received, as far as that is known.
+    pub(crate) fn has_new(&self) -> bool {
+        let absent = State::absent();
+        self.state.with_copy(|state| {
+            let state = state.unwrap_or(&absent);
+            self.state.ground.with_context(|context| state.has_new(context))
+        })
     }
 
     /// When a message may be received, as far as that is known; none: not before something is done to one of them.

@@ -38,6 +38,8 @@ pub(crate) struct Shard {
     pub(crate) losses: Arc<Losses>,
     /// When all of it was looked at last; 0: never.
     pub(crate) looked_nanos: AtomicU64,
+    /// How often it was looked at.
+    pub(crate) looks: AtomicU64,
     /// Whether there is nothing to receive.
     pub(crate) quiet: Quiet,
     /// Of segments that are sealed.
@@ -72,6 +74,8 @@ impl Shard {
             moving: Mutex::default(),
             losses: Arc::default(),
             looked_nanos: AtomicU64::new(0),
+            // So that processes that look once each do not all begin in the same way.
+            looks: AtomicU64::new(u64::from(queues.drawn_below(2) == 1)),
             quiet: Quiet::default(),
             first_due: Mutex::default(),
             waits: Arc::default(),

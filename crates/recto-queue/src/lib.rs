@@ -18,6 +18,7 @@
 //! | [`round`] | [`Round`]: one conditional write at a time, carrying all that waits |
 //! | [`log`] | [`Log`]: what was sent into a segment |
 //! | [`state`], [`resolved`] | [`State`]: what became of it |
+//! | `claiming` | which messages a claim takes |
 //! | `due` | when a message may be received next |
 //! | [`order`] | [`Order`]: which groups must wait |
 //! | [`lease`] | [`Leases`]: when a claim is over |
@@ -54,6 +55,7 @@ pub mod state;
 pub mod stored;
 pub mod units;
 
+mod claiming;
 mod due;
 mod rows;
 mod rules;

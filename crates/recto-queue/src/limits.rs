@@ -8,8 +8,9 @@ use crate::rules::Rules;
 pub const MAX_SEGMENT_MESSAGES: Seq = 4_096;
 /// Bytes of a segment's bodies.
 pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
-/// Messages of a segment that are claimed, given back, or leaving at once.
-pub const MAX_PENDING: usize = 1_024;
+/// Maximum number of messages of a segment that are claimed, given back, or leaving at once: all of them, so that failing messages
+/// hold up no others.
+pub const MAX_PENDING: usize = MAX_SEGMENT_MESSAGES as usize;
 /// Live segments of a shard; then it is full.
 pub const MAX_LIVE_SEGMENTS: usize = 2_048;
 /// Live segments of a shard of a queue that is not ordered, above which what is left in old ones is moved on.

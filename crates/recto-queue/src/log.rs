@@ -211,6 +211,12 @@ impl Log {
         })
     }
 
+    /// Returns the messages that were received before they were moved on to this segment, by place.
+    pub(crate) fn moved_on(&self) -> impl Iterator<Item = (Seq, Received)> {
+        let moved_on = self.rows.moved_on();
+        moved_on.filter_map(|seq| Some((seq, self.message(seq)?.1.received?)))
+    }
+
     /// Returns the earliest time from which the retention of a message counts, of the messages at this place and behind it.
     pub fn first_due_from(&self, seq: Seq) -> Option<Micros> {
         let rows = self.rows.iter().rev();

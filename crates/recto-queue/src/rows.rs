@@ -14,6 +14,8 @@ const BLOCK_ROWS: usize = 64;
 pub(crate) struct Rows {
     /// None is empty.
     blocks: Vec<Arc<Block>>,
+    /// Places of messages that were received before they were moved on to this segment.
+    moved_on: Vec<Seq>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -33,11 +35,19 @@ impl Rows {
         {
             self.blocks.push(Arc::default());
         }
+        let moved_on = (first..).zip(&*row.entries);
+        let moved_on = moved_on.filter(|(_, entry)| entry.received.is_some());
+        self.moved_on.extend(moved_on.map(|(seq, _)| seq));
         if let Some(last) = self.blocks.last_mut() {
             let last = Arc::make_mut(last);
             last.by_chunk.insert(row.chunk, last.rows.len());
             last.rows.push((first, row));
         }
+    }
+
+    /// Places of messages that were received before they were moved on, in order.
+    pub(crate) fn moved_on(&self) -> impl Iterator<Item = Seq> {
+        self.moved_on.iter().copied()
     }
 
     /// How many there are. Each has a message at least.

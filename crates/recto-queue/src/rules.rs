@@ -29,6 +29,10 @@ pub(crate) enum Rule {
     ReleaseOnlySealed,
     /// A segment leaves the list only when all of it is resolved.
     ReleaseOnlyResolved,
+    /// A claim takes messages that were never received and messages that failed in turn.
+    NewWithFailed,
+    /// A claim takes failed messages in the order in which they were due.
+    FailedByDue,
     /// A receipt counts for the newest claim of its message only.
     ReceiptFencedByClaim,
     /// No receipt counts for a message that leaves.

@@ -1,6 +1,6 @@
 //! What became of a segment's messages: which are resolved, and who has claimed which of the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::lease::{Clock, Leases};
 use crate::limits::Protocol;
@@ -68,6 +68,9 @@ pub enum StateWish {
         most: u16,
         /// Until then, by this process' clock.
         until: Micros,
+        /// Number of failed messages that the receiver has already, less the number of new ones. New ones come first until both are
+        /// equal.
+        failed_surplus: u16,
     },
     /// The message is done with.
     Ack {
@@ -277,7 +280,15 @@ impl State {
             };
         }
         match *wish {
-            StateWish::Claim { claim, most, until } => self.claim(claim, most, until, context),
+            StateWish::Claim {
+                claim,
+                most,
+                until,
+                failed_surplus,
+            } => {
+                let claimable = |state: &Self| state.claimable(most, failed_surplus, context);
+                self.claim(claim, claimable, until, context)
+            }
             StateWish::Ack { seq, claim } => self.ack(seq, claim, context),
             StateWish::Nack { seq, claim, until } => self.hold(seq, claim, until, Standing::Waiting, context),
             StateWish::Extend { seq, claim, until } => {
@@ -330,14 +341,20 @@ impl State {
         leaving
     }
 
-    fn claim(&mut self, claim: ClaimId, most: u16, until: Micros, context: &StateContext<'_>) -> StateAnswer {
+    fn claim(
+        &mut self,
+        claim: ClaimId,
+        claimable: impl FnOnce(&Self) -> Vec<(Seq, Option<Received>)>,
+        until: Micros,
+        context: &StateContext<'_>,
+    ) -> StateAnswer {
         let is_own = |pending: &Pending| pending.claim == claim && pending.standing == Standing::Claimed;
         let own = self.pending.iter().filter(|(_, pending)| is_own(pending));
         let own: Vec<_> = own.map(|(seq, pending)| pending.delivery(*seq)).collect();
         if !own.is_empty() {
             return StateAnswer::Claimed(own);
         }
-        let claimed = self.claimable(most, context).into_iter().map(|(seq, moved_on)| {
+        let claimed = claimable(self).into_iter().map(|(seq, moved_on)| {
             let before = self.pending.get(&seq).map_or(moved_on, Pending::received);
             let pending = Pending {
                 attempts: before.map_or(0, |before| before.attempts).saturating_add(1),
@@ -357,68 +374,7 @@ impl State {
         if self.segment < context.segment {
             return Self::empty(context.segment, self.version).may_claim(context);
         }
-        self.segment == context.segment && !self.claimable(1, context).is_empty()
-    }
-
-    /// Whether as many are pending as may be: others of the segment wait until one of those is done with.
-    pub fn has_no_room(&self, context: &StateContext<'_>) -> bool {
-        self.segment == context.segment && self.pending.len() >= context.protocol.pending
-    }
-
-    /// So many at most of the messages that may be received now, as long as more may be pending, and no more bytes than a claim has; and
-    /// what became of them before they were moved on.
-    fn claimable(&self, most: u16, context: &StateContext<'_>) -> Vec<(Seq, Option<Received>)> {
-        let mut room = context.protocol.pending.saturating_sub(self.pending.len());
-        let last_pending = self.pending.last_key_value().map(|(seq, _)| *seq);
-        let mut receivable = self.receivable(context);
-        let (mut claimable, mut bytes) = (Vec::new(), 0);
-        while claimable.len() < usize::from(most) {
-            let Some((seq, entry)) = receivable.next() else {
-                break;
-            };
-            bytes += u64::from(entry.size);
-            if bytes > context.protocol.claimed_bytes && !claimable.is_empty() {
-                break;
-            }
-            let is_pending = self.pending.contains_key(&seq);
-            if is_pending || room > 0 {
-                room -= usize::from(!is_pending);
-                claimable.push((seq, entry.received));
-            } else if Some(seq) > last_pending {
-                break;
-            }
-        }
-        claimable
-    }
-
-    /// Messages that may be received now, oldest first. No more is looked at than is taken.
-    fn receivable<'a>(
-        &'a self,
-        context: &'a StateContext<'_>,
-    ) -> impl Iterator<Item = (Seq, &'a Entry)> + 'a {
-        let is_blind = context.log.segment != context.segment || context.order.is_some_and(Order::is_blind);
-        let open = (!is_blind).then(|| self.unresolved(context.segment, context.log));
-        let mut open_groups = BTreeSet::new();
-        open.into_iter().flatten().filter(move |(seq, entry)| {
-            let is_in_turn = match (context.order, entry.group) {
-                (Some(order), Some(group)) => open_groups.insert(group) && !order.blocks(group),
-                _ => true,
-            };
-            // An expired message blocks its group until it is resolved: for another clock it may not have expired.
-            is_in_turn
-                && self.is_free(*seq, context)
-                && entry.free_from() <= context.clock.wall
-                && !context.is_expired(entry)
-        })
-    }
-
-    /// Whether nobody has a message, and it may be received once more.
-    fn is_free(&self, seq: Seq, context: &StateContext<'_>) -> bool {
-        self.pending.get(&seq).is_none_or(|pending| {
-            let is_leaving = matches!(pending.standing, Standing::Leaving(_));
-            let is_exhausted = context.most_attempts.is_some_and(|most| pending.attempts >= most);
-            !is_leaving && !is_exhausted && pending.is_over(seq, context)
-        })
+        self.segment == context.segment && !self.claimable(1, 0, context).is_empty()
     }
 
     /// Whether nobody has a message, it does not leave, and it is not to leave for the dead letters.

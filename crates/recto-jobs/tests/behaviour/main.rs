@@ -6,6 +6,7 @@ mod buried;
 mod damage;
 mod dead;
 mod expiring;
+mod fairness;
 mod gathering;
 mod histories;
 mod inspecting;
@@ -109,6 +110,10 @@ behaviours! {
     expiring::what_has_expired_is_not_received,
     expiring::what_is_redriven_is_kept_from_the_move,
     expiring::a_dead_letter_is_kept_from_the_move,
+    fairness::failing_messages_do_not_starve_others,
+    fairness::failing_segments_do_not_starve_those_behind,
+    fairness::all_messages_may_be_given_back,
+    fairness::all_messages_may_be_in_flight,
     inspecting::messages_are_looked_at_and_counted,
     inspecting::one_message_is_taken_out,
     ordered::of_a_group_one_message_is_received_at_a_time,
@@ -197,6 +202,21 @@ behaviours! {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_left_comes_together_on_cassandra() {
     gathering::comes_together(stores::cassandra().await, gathering::FEW).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failing_messages_do_not_starve_others_on_cassandra() {
+    fairness::failing_messages_do_not_starve_others(stores::cassandra().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_redriven_is_kept_from_the_move_on_cassandra() {
+    expiring::what_is_redriven_is_kept_from_the_move(stores::cassandra().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_messages_may_be_in_flight_on_cassandra() {
+    fairness::all_messages_may_be_in_flight(stores::cassandra().await).await;
 }
 
 /// Sends one message; its id.

@@ -20,7 +20,7 @@ pub use registry::{
     REGISTRY_FORMAT_VERSION, decode_registry, decode_registry_row, encode_registry, encode_registry_row,
 };
 pub use ring::{RING_FORMAT_VERSION, decode_ring, encode_ring};
-pub use state::{STATE_FORMAT_VERSION, decode_state, encode_state};
+pub use state::{CROWDED_FORMAT_VERSION, STATE_FORMAT_VERSION, decode_state, encode_state};
 
 use crate::limits::MAX_VERSION;
 use crate::names::{Address, Place, Shard, Version};
@@ -67,6 +67,15 @@ impl StoredError {
 fn push_address(bytes: &mut Vec<u8>, address: Address) {
     bytes.extend(address.place.0.to_be_bytes());
     bytes.extend(address.shard.0.to_be_bytes());
+}
+
+/// Writes a number as [`Reader::compact`] reads it.
+fn push_compact(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
 }
 
 /// Bytes that are read from the front.
@@ -122,6 +131,23 @@ impl<'b> Reader<'b> {
 
     fn u8(&mut self) -> Result<u8, StoredError> {
         self.take().map(u8::from_be_bytes)
+    }
+
+    /// Reads a number of 7 bits a byte, the lowest first; all bytes but the last have their highest bit set. The last one is not 0,
+    /// unless it is the only one.
+    fn compact(&mut self) -> Result<u64, StoredError> {
+        let (mut number, mut bits) = (0, 0);
+        loop {
+            let byte = self.u8()?;
+            let part = u64::from(byte & 0x7F);
+            self.check(bits < 64 && part << bits >> bits == part, "a number is too large")?;
+            number |= part << bits;
+            if byte & 0x80 == 0 {
+                self.check(byte != 0 || bits == 0, "a number is longer than it must be")?;
+                return Ok(number);
+            }
+            bits += 7;
+        }
     }
 
     fn u16(&mut self) -> Result<u16, StoredError> {

@@ -8,7 +8,7 @@ use super::{HERE, entry, state_context};
 use crate::limits::{LEASE_MARGIN_MICROS, Protocol};
 use crate::{
     BodyTable, Chunk, ClaimId, Clock, Entry, Fingerprint, Head, Leases, Live, Log, LogRow, OpenGroups, Order,
-    Pending, Reach, Register, RegisterNumber, Resolved, Segment, Seq, Standing, State, StateAnswer,
+    Pending, Reach, Received, Register, RegisterNumber, Resolved, Segment, Seq, Standing, State, StateAnswer,
     StateContext, StateWish, Target,
 };
 
@@ -17,8 +17,9 @@ const NOW: i64 = 2 * LEASE_MARGIN_MICROS;
 /// No other has that name: those are called by their message's place.
 const CLAIM: ClaimId = ClaimId(u128::MAX);
 
-/// A message's group, from when on it may be received, whether it is resolved, and how it is pending, if it is.
-type Message = (Option<u8>, bool, bool, Option<(u16, i64, u8)>);
+/// A message's group, from when on it may be received, whether it is resolved, how it is pending, if it is, and until when it waits
+/// that was received before it was moved on, if it was.
+type Message = (Option<u8>, bool, bool, Option<(u16, i64, u8)>, Option<i64>);
 
 fn messages() -> impl Strategy<Value = Vec<Message>> {
     let group = proptest::option::of(0..4_u8);
@@ -28,6 +29,7 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
         proptest::bool::weighted(0.2),
         proptest::bool::weighted(0.7),
         pending,
+        proptest::option::weighted(0.1, 0..4_i64),
     );
     proptest::collection::vec(message, 0..200)
 }
@@ -53,14 +55,19 @@ fn in_group(group: Option<u8>) -> Entry {
 
 /// The log of such messages, and its state.
 fn stored(messages: &[Message]) -> (Log, State) {
-    let entries = messages.iter().map(|(group, is_late, ..)| Entry {
+    let entries = messages.iter().map(|(group, is_late, _, _, moved_on)| Entry {
         not_before: if *is_late { NOW + 1 } else { NOW },
+        received: moved_on.map(|until| Received {
+            attempts: 1,
+            first: 0,
+            until: until * LEASE_MARGIN_MICROS,
+        }),
         ..in_group(*group)
     });
     let log = log_of(SEGMENT, entries.collect());
     let mut state = State::absent();
     state.segment = SEGMENT;
-    for (seq, (.., is_resolved, pending)) in (0..).zip(messages) {
+    for (seq, (_, _, is_resolved, pending, _)) in (0..).zip(messages) {
         match pending {
             _ if *is_resolved => state.resolved.add(seq),
             Some((attempts, until, standing)) => {
@@ -111,14 +118,13 @@ fn order_of(blocked: &BTreeSet<u8>) -> Order {
 fn expected(
     messages: &[Message],
     state: &State,
-    most: u16,
+    (most, failed_surplus): (u16, u16),
     most_attempts: Option<u16>,
     blocked: Option<&BTreeSet<u8>>,
     limit: usize,
 ) -> Vec<Seq> {
-    let (mut seen, mut claimed) = (BTreeSet::new(), Vec::new());
-    let mut pending_count = state.pending.len();
-    for (seq, (group, is_late, is_resolved, _)) in (0..).zip(messages) {
+    let (mut seen, mut new, mut failed) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for (seq, (group, is_late, is_resolved, _, moved_on)) in (0..).zip(messages) {
         let must_wait = !is_resolved
             && match (blocked, group) {
                 (Some(blocked), Some(group)) => !seen.insert(*group) || blocked.contains(group),
@@ -132,13 +138,40 @@ fn expected(
         });
         let is_exhausted =
             pending.is_some_and(|pending| most_attempts.is_some_and(|most| pending.attempts >= most));
-        let has_room = pending.is_some() || pending_count < limit;
-        let may = !(*is_resolved || must_wait || is_held || is_exhausted || *is_late);
-        if may && has_room && claimed.len() < usize::from(most) {
-            pending_count += usize::from(pending.is_none());
-            claimed.push(seq);
+        let moved_on = moved_on.map(|until| until * LEASE_MARGIN_MICROS);
+        let is_waiting = moved_on.is_some_and(|until| NOW < until);
+        if *is_resolved || must_wait || is_held || is_exhausted || *is_late || is_waiting {
+            continue;
+        }
+        match pending.map(|pending| pending.until).or(moved_on) {
+            Some(until) => failed.push((until, seq)),
+            None => new.push(seq),
         }
     }
+    failed.sort_unstable();
+    // Those that are looked for first are taken from the end.
+    (new.reverse(), failed.reverse());
+    let mut room = limit - state.pending.len();
+    let (mut claimed, mut new_count) = (Vec::new(), 0);
+    while claimed.len() < usize::from(most) {
+        if room == 0 {
+            new.clear();
+            failed.retain(|(_, seq)| state.pending.contains_key(seq));
+        }
+        let next_failed = failed.last().map(|(_, seq)| *seq);
+        let failed_count = claimed.len() - new_count + usize::from(failed_surplus);
+        let is_new_next = new_count <= failed_count || next_failed.is_none();
+        let next = new.last().copied().filter(|_| is_new_next).or(next_failed);
+        let Some(seq) = next.or(new.last().copied()) else {
+            break;
+        };
+        new_count += usize::from(new.contains(&seq));
+        new.retain(|other| *other != seq);
+        failed.retain(|(_, other)| *other != seq);
+        room -= usize::from(!state.pending.contains_key(&seq));
+        claimed.push(seq);
+    }
+    claimed.sort_unstable();
     claimed
 }
 
@@ -151,6 +184,7 @@ proptest! {
         most_attempts in proptest::option::of(1..4_u16),
         blocked in proptest::option::of(proptest::collection::btree_set(0..4_u8, 0..3)),
         room in 0..30_usize,
+        failed_surplus in 0..4_u16,
     ) {
         let mut messages = messages;
         for message in messages.iter_mut().take(is_done_up_to) {
@@ -168,12 +202,18 @@ proptest! {
             clock: Clock { wall: NOW, monotonic: 0 },
             ..state_context(&log, &leases, protocol)
         };
-        let wish = StateWish::Claim { claim: CLAIM, most, until: NOW + 1 };
-        let expects = |most| expected(&messages, &state, most, most_attempts, blocked.as_ref(), limit);
-        let (expected, first) = (expects(most), expects(1));
+        let wish = StateWish::Claim { claim: CLAIM, most, until: NOW + 1, failed_surplus };
+        let expects = |most, surplus| {
+            expected(&messages, &state, (most, surplus), most_attempts, blocked.as_ref(), limit)
+        };
+        let (expected, first) = (expects(most, failed_surplus), expects(1, 0));
         let before = state.clone();
+        let is_new = |seq: &Seq| !state.pending.contains_key(seq) && messages[usize::from(*seq)].4.is_none();
+        // The first one is new if there is any.
+        let has_new = first.iter().any(is_new);
         // What is known beforehand of a claim, and by what matters of the order.
         prop_assert_eq!(before.may_claim(&context), !first.is_empty());
+        prop_assert_eq!(before.has_new(&context), has_new);
         if let Some(order) = &order {
             let open = OpenGroups::of(SEGMENT, &log, &before).expect("the segment's log");
             prop_assert!(!order.blocks_all(&open) || first.is_empty());
@@ -190,7 +230,8 @@ proptest! {
         let claimed: Vec<_> = deliveries.iter().map(|delivery| delivery.seq).collect();
         prop_assert_eq!(&claimed, &expected);
         for delivery in deliveries {
-            let attempts = before.pending.get(&delivery.seq).map_or(0, |pending| pending.attempts);
+            let moved_on = messages[usize::from(delivery.seq)].4.map_or(0, |_| 1);
+            let attempts = before.pending.get(&delivery.seq).map_or(moved_on, |pending| pending.attempts);
             prop_assert_eq!(delivery.attempts, attempts + 1);
         }
         // Asked again it has the same, and nothing else is changed.

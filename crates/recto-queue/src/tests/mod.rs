@@ -11,6 +11,7 @@
 mod claims;
 mod clearer;
 mod driver;
+mod fairness;
 mod gone;
 mod heads;
 mod keeper;
@@ -128,7 +129,8 @@ fn entry_of(message: u8, now: &world::Now<'_>) -> Entry {
 }
 
 /// The sources of the models.
-const MODELS: [&str; 7] = [
+const MODELS: [&str; 8] = [
+    include_str!("fairness.rs"),
     include_str!("heads.rs"),
     include_str!("lease.rs"),
     include_str!("moving.rs"),

@@ -172,6 +172,7 @@ fn acks_elsewhere(protocol: Protocol) -> Vec<Action<State>> {
         claim: ClaimId(1),
         most: 10,
         until: 30,
+        failed_surplus: 0,
     };
     there.step(Event::Asked(vec![(Ticket(2), claim)]), &context);
     let claimed = put(&there.step(Event::Read(State::absent()), &context));

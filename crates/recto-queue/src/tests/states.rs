@@ -71,7 +71,13 @@ impl States {
     fn claims(&mut self, claim: u128, most: u16) -> Vec<(u16, u16)> {
         let until = self.clock.wall + 30;
         let claim = ClaimId(claim);
-        match self.is_told(StateWish::Claim { claim, most, until }) {
+        let failed_surplus = 0;
+        match self.is_told(StateWish::Claim {
+            claim,
+            most,
+            until,
+            failed_surplus,
+        }) {
             StateAnswer::Claimed(deliveries) => {
                 deliveries.iter().map(|one| (one.seq, one.attempts)).collect()
             }
@@ -212,10 +218,19 @@ fn a_claim_looks_at_no_more_than_it_gives() {
     let every_other = (0..4_096).step_by(2);
     assert_eq!(looks(&mut resolved(every_other, 4_096), 10), (10, 10));
     assert_eq!(looks(&mut resolved(0..4_096, 4_096), 10), (0, 0));
-    // Where no more may be pending, only what is pending already is looked at, and the next one.
+    // Pending messages are looked at only if they may be received.
     let mut states = resolved(0..0, 4_096);
     states.claims(9, 1_024);
-    assert_eq!(looks(&mut states, 10), (0, 1_025));
+    assert_eq!(looks(&mut states, 10), (10, 10));
+    let claim = ClaimId(9);
+    for seq in [0, 700] {
+        let nack = StateWish::Nack { seq, claim, until: 0 };
+        assert_eq!(states.is_told(nack), StateAnswer::Done);
+    }
+    states.protocol.pending = 1_034;
+    super::LOOKED_AT.set(0);
+    assert_eq!(states.claims(2, 10).len(), 2, "there is no room for new ones");
+    assert_eq!(super::LOOKED_AT.get(), 2);
 }
 
 #[test]
@@ -382,7 +397,13 @@ fn a_group_waits_for_each_live_segment_before_and_for_those_that_nobody_read() {
             ..states.context()
         };
         let (claim, most, until) = (ClaimId(1), 9, 30);
-        let wish = StateWish::Claim { claim, most, until };
+        let failed_surplus = 0;
+        let wish = StateWish::Claim {
+            claim,
+            most,
+            until,
+            failed_surplus,
+        };
         match State::absent().work_out(&wish, false, &context) {
             StateAnswer::Claimed(deliveries) => deliveries.iter().map(|one| one.seq).collect::<Vec<_>>(),
             other => panic!("{other:?}"),

@@ -97,6 +97,7 @@ impl Worker {
             claim: ClaimId(u128::from(self.name) << 8 | u128::from(self.claims)),
             most: 1,
             until: now.micros + 1,
+            failed_surplus: 0,
         };
         self.asks(wish, By::Nobody, now, ghosts)
     }

@@ -110,25 +110,39 @@ impl Model {
         }
     }
 
-    /// Numbers that are received.
-    pub(crate) fn receive(&mut self, most: usize, visibility: Micros) -> Vec<u32> {
+    /// Messages that may be received, by where they stand.
+    fn receivable(&self) -> Vec<usize> {
         let mut groups = BTreeSet::new();
-        let mut taken = Vec::new();
-        for index in 0..self.messages.len() {
-            let message = &self.messages[index];
+        let receivable = self.messages.iter().enumerate().filter(|(_, message)| {
             let is_in_turn = !self.is_ordered || groups.insert(message.group);
-            let is_due = message.due <= self.now;
-            if taken.len() == most || !is_in_turn || !is_due || !self.is_over(message) {
-                continue;
-            }
-            self.receipts.push(message.serial);
+            is_in_turn && message.due <= self.now && self.is_over(message)
+        });
+        receivable.map(|(index, _)| index).collect()
+    }
+
+    /// Receives these messages. They must be all that may be received, or `most`, unless more than half of `most` failed before.
+    pub(crate) fn receive(&mut self, numbers: &[u32], most: usize, visibility: Micros) {
+        let receivable = self.receivable();
+        let mut failed = 0;
+        for number in numbers {
+            let index = receivable
+                .iter()
+                .find(|index| self.messages[**index].number == *number);
+            let index = *index.unwrap_or_else(|| panic!("{number} may not be received"));
+            self.receipts.push(self.messages[index].serial);
             let (receipt, until) = (self.receipts.len() - 1, self.now + visibility);
             let message = &mut self.messages[index];
+            failed += usize::from(message.attempts > 0);
             message.attempts += 1;
             message.held = Held::Receipt(receipt, until);
-            taken.push(message.number);
         }
-        taken
+        assert_eq!(
+            numbers.iter().collect::<BTreeSet<_>>().len(),
+            numbers.len(),
+            "one came twice"
+        );
+        let is_enough = numbers.len() == receivable.len().min(most) || failed * 2 > most;
+        assert!(is_enough, "{numbers:?} were received of {}", receivable.len());
     }
 
     /// Whether it is known what is said of a receipt.

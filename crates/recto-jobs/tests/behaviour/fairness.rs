@@ -1,0 +1,135 @@
+//! Messages that fail hold up no others, however many fail and however long they wait.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use recto_jobs::{Message, NewMessage, Settled, Shards};
+
+use crate::stores::Bed;
+use crate::{LONG, NOW, bodies, send};
+
+/// Messages that are received at once.
+const AT_ONCE: usize = 100;
+
+async fn send_many(shard: &Shards, body: &str, count: usize) {
+    for first in (0..count).step_by(1_000) {
+        let batch = (first..count.min(first + 1_000)).map(|_| NewMessage::new(body));
+        let sent = shard.send(batch.collect()).await;
+        assert!(sent.iter().all(Result::is_ok));
+    }
+}
+
+/// Gives back the messages that fail, and acknowledges the others; how many those are.
+async fn work_on(shard: &Shards, received: &[Message], delay: Duration) -> usize {
+    let (failed, done): (Vec<_>, Vec<_>) = received.iter().partition(|message| message.body == b"bad");
+    let receipts = |messages: &[&Message]| messages.iter().map(|message| message.receipt).collect::<Vec<_>>();
+    for (settled, count) in [
+        (
+            shard.nack(&receipts(&failed), delay, "broken").await,
+            failed.len(),
+        ),
+        (shard.ack(&receipts(&done)).await, done.len()),
+    ] {
+        assert_eq!(settled.unwrap(), vec![Settled::Done; count]);
+    }
+    done.len()
+}
+
+/// More failing messages than a segment could once have pending, and others behind them.
+pub(crate) async fn failing_messages_do_not_starve_others(bed: Bed) {
+    let (bad, good) = (1_100, 200);
+    let shard = bed.open().await;
+    send_many(&shard, "bad", bad).await;
+    send_many(&shard, "good", good).await;
+    let (mut received_new, mut done) = (0, 0);
+    // Half of the messages of each receive are new, until all were received once.
+    for turn in 0..(bad + good) / (AT_ONCE / 2) {
+        let received = shard.receive(AT_ONCE, Some(LONG), NOW).await.unwrap();
+        assert_eq!(received.len(), AT_ONCE);
+        let new = received.iter().filter(|message| message.attempts == 1).count();
+        let left = bad + good - received_new;
+        assert!(new >= left.min(AT_ONCE / 2), "turn {turn}: {new} are new");
+        received_new += new;
+        done += work_on(&shard, &received, NOW).await;
+    }
+    assert_eq!((received_new, done), (bad + good, good));
+    let left = shard.stats().await.unwrap();
+    assert_eq!((left.messages, left.in_flight), (bad as u64, 0));
+}
+
+/// In many segments, of which the first ones have messages only that fail.
+pub(crate) async fn failing_segments_do_not_starve_those_behind(bed: Bed) {
+    let (bad, good) = (60, 12);
+    let shard = bed.open_with_segments_of(4).await;
+    send_many_each(&shard, "bad", bad).await;
+    // All of them failed before.
+    let mut failed = 0;
+    while failed < bad {
+        let received = shard.receive(10, Some(LONG), NOW).await.unwrap();
+        failed += received.iter().filter(|message| message.attempts == 1).count();
+        work_on(&shard, &received, NOW).await;
+    }
+    send_many_each(&shard, "good", good).await;
+    let mut done = 0;
+    // Every second receive begins with them.
+    for _ in 0..2 * good {
+        let received = shard.receive(2, Some(LONG), NOW).await.unwrap();
+        assert_ne!(received, []);
+        done += work_on(&shard, &received, NOW).await;
+    }
+    assert_eq!(done, good);
+}
+
+async fn send_many_each(shard: &Shards, body: &str, count: usize) {
+    for _ in 0..count {
+        send(shard, NewMessage::new(body)).await;
+    }
+}
+
+/// As in an outage: all of them are given back for five minutes. None is received twice before each other one was received.
+pub(crate) async fn all_messages_may_be_given_back(bed: Bed) {
+    let count = 4_000;
+    let shard = bed.open().await;
+    send_many(&shard, "bad", count).await;
+    for attempts in 1..=2 {
+        let mut ids = BTreeSet::new();
+        while ids.len() < count {
+            let received = shard.receive(1_000, Some(LONG), NOW).await.unwrap();
+            assert_ne!(received, [], "{} of {count} were received", ids.len());
+            for message in &received {
+                assert_eq!(message.attempts, attempts);
+                assert!(ids.insert(message.id), "it comes twice");
+            }
+            work_on(&shard, &received, LONG / 2).await;
+        }
+        assert_eq!(shard.receive(1, Some(LONG), NOW).await.unwrap(), []);
+        let stats = shard.stats().await.unwrap();
+        assert_eq!((stats.messages, stats.delayed), (count as u64, count as u64));
+        bed.pass(LONG / 2).await;
+    }
+}
+
+pub(crate) async fn all_messages_may_be_in_flight(bed: Bed) {
+    let count = 4_000;
+    let shard = bed.open().await;
+    send_many(&shard, "good", count).await;
+    let mut held = Vec::new();
+    while held.len() < count {
+        let received = shard.receive(1_000, Some(LONG), NOW).await.unwrap();
+        assert_ne!(received, [], "{} of {count} were received", held.len());
+        held.extend(received);
+    }
+    send(&shard, NewMessage::new("behind")).await;
+    let behind = shard.receive(10, Some(LONG), NOW).await.unwrap();
+    assert_eq!(bodies(&behind), ["behind"]);
+    drop(shard);
+    // Another process reads the same from the store.
+    let shard = bed.open().await;
+    let stats = shard.stats().await.unwrap();
+    assert_eq!((stats.messages, stats.in_flight), (4_001, 4_001));
+    assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
+    for some in held.chunks(1_000) {
+        work_on(&shard, some, NOW).await;
+    }
+    assert_eq!(shard.stats().await.unwrap().messages, 1);
+}
