@@ -195,7 +195,8 @@ impl From<recto::Error> for Failure {
             | ErrorKind::Conflict
             | ErrorKind::Exists
             | ErrorKind::Changed
-            | ErrorKind::LimitExceeded => Exit::Refused,
+            | ErrorKind::LimitExceeded
+            | ErrorKind::TooManyInFlight => Exit::Refused,
             ErrorKind::NotFound => Exit::NotFound,
             ErrorKind::OutcomeUnknown => Exit::Unknown,
             _ => Exit::Failed,

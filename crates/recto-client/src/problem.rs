@@ -108,6 +108,7 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "already-exists" => ErrorKind::Exists,
         "record-changed" | "queue-changed" => ErrorKind::Changed,
         "limit-exceeded" => ErrorKind::LimitExceeded,
+        "too-many-in-flight" => ErrorKind::TooManyInFlight,
         "corrupt" => ErrorKind::Corrupt,
         "store" => ErrorKind::Store,
         _ => return None,

@@ -29,6 +29,8 @@ pub enum QueueErrorKind {
     Changed,
     /// The queue holds as much as it may. Nothing was sent.
     Full,
+    /// As many messages are in flight as may be. Nothing was received.
+    TooManyInFlight,
     /// The store cannot be reached. Nothing was done.
     Unavailable,
     /// The store was closed here. Nothing was done.
@@ -118,6 +120,15 @@ impl QueueError {
     /// How many messages a redrive had moved when it failed.
     pub fn moved(&self) -> usize {
         self.moved
+    }
+
+    pub(crate) fn too_many_in_flight(most: u32) -> Self {
+        let message = format!("{most} messages or more are in flight, which is the limit of this queue");
+        Self::new(QueueErrorKind::TooManyInFlight, message)
+            .with_hint(
+                "acknowledge messages or give them back, or raise the limit of the queue (`max_in_flight`)",
+            )
+            .with_field("max_in_flight")
     }
 
     pub(crate) fn deleted() -> Self {

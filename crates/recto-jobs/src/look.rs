@@ -15,6 +15,7 @@ use crate::message::Message;
 use crate::segment::LiveSegment;
 use crate::settle::{What, micros};
 use crate::shard::{MAX_KNOWN_SEGMENTS, Shard};
+use crate::shards::Shards;
 
 /// How long is waited at most before it is looked again, whatever is known of when something is due.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -33,7 +34,9 @@ const MAX_ORDERED_SEGMENTS: usize = MAX_KNOWN_SEGMENTS;
 
 /// What is looked for in a shard.
 #[derive(Clone, Copy)]
-pub(crate) struct Wish {
+pub(crate) struct Wish<'q> {
+    /// The queue of the shard.
+    pub(crate) queue: &'q Shards,
     /// Number of messages that the receive wants yet, one at least.
     pub(crate) most: usize,
     /// Number of messages that the receive wants in all.
@@ -102,7 +105,7 @@ impl Look {
     }
 }
 
-impl Wish {
+impl Wish<'_> {
     /// Returns how many messages are wanted yet.
     fn wanted(&self, look: &Look) -> usize {
         if look.is_full() {
@@ -176,7 +179,7 @@ impl Shard {
     }
 
     /// Looks once, after those looks of the receive.
-    pub(crate) async fn look(self: &Arc<Self>, wish: Wish, before: &Look) -> Result<Look> {
+    pub(crate) async fn look(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
         let look = self.look_once(wish, before).await?;
         if look.messages.len() == wish.most || look.is_full() || look.has_failed_half(wish.total) {
             // Whoever waits finds the rest.
@@ -185,7 +188,7 @@ impl Shard {
         Ok(look)
     }
 
-    async fn look_once(self: &Arc<Self>, wish: Wish, before: &Look) -> Result<Look> {
+    async fn look_once(self: &Arc<Self>, wish: Wish<'_>, before: &Look) -> Result<Look> {
         // Every second look begins where a message was never received, so that none waits for all failing ones before it.
         let prefers_new = self.looks.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         if self.is_shared() && self.is_known_lately() && !self.common.options.get().is_ordered {
@@ -260,7 +263,12 @@ impl Shard {
 
     /// Claims by what is known, though others may have changed it: a claim that finds it so is worked out anew. Where there is
     /// something to receive, nothing is read for that.
-    async fn look_at_known(self: &Arc<Self>, wish: Wish, prefers_new: bool, mut look: Look) -> Result<Look> {
+    async fn look_at_known(
+        self: &Arc<Self>,
+        wish: Wish<'_>,
+        prefers_new: bool,
+        mut look: Look,
+    ) -> Result<Look> {
         let Some(head) = self.head.with_copy(|head| Some(head?.clone())) else {
             return Ok(look);
         };
@@ -293,7 +301,7 @@ impl Shard {
         look: &mut Look,
         segment: &Arc<LiveSegment>,
         live: Live,
-        wish: Wish,
+        wish: Wish<'_>,
         prefers_new: bool,
         order: Option<&mut Order>,
     ) -> Result<Looked> {
@@ -342,12 +350,17 @@ impl Shard {
         look: &mut Look,
         segment: &Arc<LiveSegment>,
         live: Live,
-        wish: Wish,
+        wish: Wish<'_>,
     ) -> Result<()> {
         if !segment.may_claim() {
             return Ok(());
         }
-        let most = wish.wanted(look);
+        let most = wish.queue.room_in_flight(wish.wanted(look));
+        if most == 0 {
+            // An ack wakes the receivers that wait, but a claim that ends does not.
+            look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
+            return Ok(());
+        }
         let claim = ClaimId(self.queues.random());
         let (sent, visibility) = (self.queues.clock(), wish.visibility);
         let wish = StateWish::Claim {

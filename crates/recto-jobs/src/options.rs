@@ -19,6 +19,8 @@ pub struct ShardOptions {
     pub retention_seconds: Option<u32>,
     /// Bytes of a message's body, attributes and names.
     pub body_bytes: u32,
+    /// Maximum number of messages in flight at once.
+    pub max_in_flight: u32,
     /// Whether each message has a group, and of each group one is received at a time, in the order in which they were sent.
     pub is_ordered: bool,
     /// Whether messages of different groups with one deduplication id are different.
@@ -58,6 +60,7 @@ impl ShardOptions {
             delay: seconds(options.delay_seconds),
             retention_seconds: options.retention_seconds,
             body_bytes: options.body_bytes,
+            max_in_flight: options.max_in_flight,
             is_ordered: options.is_ordered,
             deduplicates_by_group: options.deduplication == Deduplication::Group,
             dead_letters: said.map(|(said, to)| DeadLetters {

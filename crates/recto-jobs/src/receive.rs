@@ -38,7 +38,8 @@ impl Shards {
     ///
     /// # Errors
     /// A number is not right; the store cannot be reached; what is stored of the queue is damaged, or of a newer release. A message
-    /// whose body is lost is no error: it is a dead letter, or [counted](crate::Totals::bodies_lost), and gone.
+    /// whose body is lost is no error: it is a dead letter, or [counted](crate::Totals::bodies_lost), and gone. As many messages are in
+    /// flight as the options of the queue allow, until the end of `wait`.
     pub async fn receive(
         &self,
         most: usize,
@@ -61,6 +62,9 @@ impl Shards {
                 continue;
             }
             let left = queues.left(until);
+            if found.look.messages.is_empty() && left.is_zero() && self.room_in_flight(1) == 0 {
+                return Err(QueueError::too_many_in_flight(self.options().max_in_flight));
+            }
             if !found.look.messages.is_empty() || left.is_zero() {
                 return Ok(found.look.messages);
             }
@@ -69,6 +73,23 @@ impl Shards {
                 () = tokio::time::sleep(found.pause.unwrap_or_default().min(left)) => {}
             }
         }
+    }
+
+    /// Returns the number of messages, at most `wanted`, that may be received before the limit of messages in flight. Only segments
+    /// that this process knows count, so the limit may be passed.
+    pub(crate) fn room_in_flight(&self, wanted: usize) -> usize {
+        let most = self.options().max_in_flight as usize;
+        let known: Vec<_> = self
+            .all()
+            .iter()
+            .flat_map(|shard| shard.known_segments())
+            .collect();
+        let pending: usize = known.iter().map(|segment| segment.count_pending()).sum();
+        if pending + wanted <= most {
+            return wanted;
+        }
+        let in_flight = known.iter().map(|segment| segment.count_in_flight()).sum();
+        wanted.min(most.saturating_sub(in_flight))
     }
 
     /// Looks once, in a task of its own: what nobody takes is given back.
@@ -113,6 +134,7 @@ impl Shards {
             }
             let since = shard.will_look();
             let wish = Wish {
+                queue: self,
                 most: wanted,
                 total: most,
                 visibility,

@@ -21,12 +21,24 @@ pub(crate) struct LiveSegment {
     /// Whether messages of it are being moved away.
     pub(crate) is_burying: AtomicBool,
     open_groups: Mutex<Option<KnownGroups>>,
+    in_flight: Mutex<Option<InFlight>>,
     /// Number of messages that were looked through, and the earliest time from which the retention of one of them counts.
     first_due: Mutex<(Seq, Micros)>,
 }
 
 /// Groups that are open by these versions of log and state.
 type KnownGroups = ((Version, Version), Arc<OpenGroups>);
+
+/// Number of messages in flight by this version of the state, as counted at that time.
+#[derive(Clone, Copy)]
+struct InFlight {
+    version: Version,
+    counted_nanos: u64,
+    count: usize,
+}
+
+/// For how long such a number is taken for right: claims end without a change of the state.
+const COUNTED_NANOS: u64 = 1_000_000_000;
 
 impl LiveSegment {
     /// One of this shard, of which nothing is read yet.
@@ -59,6 +71,7 @@ impl LiveSegment {
             state,
             is_burying: AtomicBool::new(false),
             open_groups: Mutex::default(),
+            in_flight: Mutex::default(),
             first_due: Mutex::new((0, Micros::MAX)),
         }
     }
@@ -132,6 +145,38 @@ impl LiveSegment {
         self.state.with_copy(|state| {
             let state = state.unwrap_or(&absent);
             self.state.ground.with_context(|context| state.may_claim(context))
+        })
+    }
+
+    /// Returns how many messages are claimed, given back or leaving, as far as that is known.
+    pub(crate) fn count_pending(&self) -> usize {
+        self.state.with_copy(|state| {
+            let state = state.filter(|state| state.segment() == self.number);
+            state.map_or(0, |state| state.pending().len())
+        })
+    }
+
+    /// Returns how many messages somebody has, as far as that is known.
+    pub(crate) fn count_in_flight(&self) -> usize {
+        let ground = &self.state.ground;
+        let now_nanos = ground.queues.environment.monotonic_nanos();
+        self.state.with_copy(|state| {
+            let Some(state) = state else { return 0 };
+            let mut known = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_fresh = |known: &InFlight| {
+                known.version == state.version()
+                    && now_nanos.saturating_sub(known.counted_nanos) < COUNTED_NANOS
+            };
+            if let Some(known) = known.filter(is_fresh) {
+                return known.count;
+            }
+            let count = ground.with_context(|context| state.count_in_flight(context));
+            *known = Some(InFlight {
+                version: state.version(),
+                counted_nanos: now_nanos,
+                count,
+            });
+            count
         })
     }
 

@@ -140,6 +140,13 @@ impl Shard {
         Some(Arc::clone(segment))
     }
 
+    /// The segments of which something is known.
+    pub(crate) fn known_segments(&self) -> Vec<Arc<LiveSegment>> {
+        let known = self.known();
+        let segments = known.segments.values().map(|(_, segment)| Arc::clone(segment));
+        segments.collect()
+    }
+
     /// Forgets the segments that nobody has looked for for a while: it is called at intervals.
     pub(crate) fn forget_idle(&self) {
         self.head.with_copy(|head| {

@@ -18,6 +18,7 @@ pub struct QueueChange {
     pub shards: Option<u16>,
     pub deduplication: Option<Deduplication>,
     pub body_bytes: Option<u32>,
+    pub max_in_flight: Option<u32>,
 }
 
 impl QueueChange {
@@ -36,6 +37,7 @@ impl QueueChange {
             shards: self.shards.unwrap_or(options.shards),
             deduplication: self.deduplication.unwrap_or(options.deduplication),
             body_bytes: self.body_bytes.unwrap_or(options.body_bytes),
+            max_in_flight: self.max_in_flight.unwrap_or(options.max_in_flight),
         }
     }
 }
@@ -51,6 +53,7 @@ impl From<QueueOptions> for QueueChange {
             shards: Some(options.shards),
             deduplication: Some(options.deduplication),
             body_bytes: Some(options.body_bytes),
+            max_in_flight: Some(options.max_in_flight),
         }
     }
 }

@@ -60,6 +60,10 @@ pub const MAX_DELAY_SECONDS: u32 = 2_592_000;
 pub const MIN_RETENTION_SECONDS: u32 = 60;
 /// For how long a message is kept at most, where a queue says for how long.
 pub const MAX_RETENTION_SECONDS: u32 = 31_536_000;
+/// Maximum number of messages of a queue that are in flight at once, if its options say nothing else.
+pub const DEFAULT_IN_FLIGHT: u32 = 120_000;
+/// Maximum of what the options may say for that.
+pub const MAX_IN_FLIGHT: u32 = 1_000_000;
 /// How often a message may be received before it is a dead letter.
 pub const MAX_ATTEMPTS: u16 = 1_000;
 /// How short a slice of the ring may be.

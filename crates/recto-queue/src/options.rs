@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::limits::{
-    FAR_MICROS, MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_MARGIN_SECONDS, MAX_OPTION_TABLES,
-    MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS, MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS,
-    MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES, UNUSED_MICROS,
+    DEFAULT_IN_FLIGHT, FAR_MICROS, MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT,
+    MAX_MARGIN_SECONDS, MAX_OPTION_TABLES, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS,
+    MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS, MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES,
+    UNUSED_MICROS,
 };
 use crate::names::Micros;
 
@@ -44,6 +45,8 @@ pub struct QueueOptions {
     pub deduplication: Deduplication,
     /// Bytes of a message's body and attributes: 1 to 1,048,576, else as many.
     pub body_bytes: u32,
+    /// Maximum number of messages in flight at once: 1 to 1,000,000, else 120,000. It may be passed a little.
+    pub max_in_flight: u32,
 }
 
 /// Where messages go that were received too often.
@@ -201,6 +204,7 @@ impl Default for QueueOptions {
             shards: 4,
             deduplication: Deduplication::Queue,
             body_bytes: MAX_BODY_BYTES,
+            max_in_flight: DEFAULT_IN_FLIGHT,
         }
     }
 }
@@ -228,6 +232,7 @@ impl QueueOptions {
         within("delay_seconds", self.delay_seconds, 0..=MAX_DELAY_SECONDS)?;
         self.check_shards()?;
         within("body_bytes", self.body_bytes, 1..=MAX_BODY_BYTES)?;
+        within("max_in_flight", self.max_in_flight, 1..=MAX_IN_FLIGHT)?;
         if let Some(retention) = self.retention_seconds {
             within(
                 "retention_seconds",
@@ -304,6 +309,7 @@ impl QueueOptions {
             shards,
             deduplication,
             body_bytes,
+            max_in_flight,
         } = other;
         let same = [
             (
@@ -317,6 +323,7 @@ impl QueueOptions {
             ("shards", self.shards == *shards),
             ("deduplication", self.deduplication == *deduplication),
             ("body_bytes", self.body_bytes == *body_bytes),
+            ("max_in_flight", self.max_in_flight == *max_in_flight),
         ];
         let other = same.into_iter().find(|(_, is_same)| !is_same);
         other.map(|(field, _)| field)

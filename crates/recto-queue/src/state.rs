@@ -255,6 +255,18 @@ impl State {
         exhausted.map(|(seq, _)| *seq).collect()
     }
 
+    /// Returns how many messages somebody has.
+    pub fn count_in_flight(&self, context: &StateContext<'_>) -> usize {
+        let held = self.pending.iter().filter(|(seq, pending)| {
+            pending.standing == Standing::Claimed && !pending.is_over(**seq, context)
+        });
+        if self.segment == context.segment {
+            held.count()
+        } else {
+            0
+        }
+    }
+
     /// Returns the messages that [`Expire`](StateWish::Expire) resolves. Messages in flight stay, so that no handler loses
     /// its message while it works on it. Messages that failed for the last time go to the dead letters, which keep them for their
     /// own retention.

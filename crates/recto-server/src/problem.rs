@@ -472,6 +472,11 @@ fn answer_to(kind: ErrorKind) -> (StatusCode, &'static str, &'static str) {
             "limit-exceeded",
             "A limit was exceeded",
         ),
+        ErrorKind::TooManyInFlight => (
+            StatusCode::TOO_MANY_REQUESTS,
+            "too-many-in-flight",
+            "Too many messages are in flight",
+        ),
         // Of the store's credentials, not the request's.
         ErrorKind::Unauthorized => (
             StatusCode::SERVICE_UNAVAILABLE,

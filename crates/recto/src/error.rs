@@ -79,6 +79,8 @@ pub enum ErrorKind {
     Changed,
     /// A limit was exceeded; nothing was written.
     LimitExceeded,
+    /// As many messages of a queue are in flight as its options allow; nothing was received.
+    TooManyInFlight,
     /// Reading or writing a file failed.
     Io,
     /// The store failed in another way.
@@ -278,12 +280,15 @@ impl Error {
     }
 
     /// Whether the same call, made again a little later, may succeed: the store was away or busy, the time was
-    /// not enough, or a write's outcome is unknown, which repeating the write settles. Everything else fails
+    /// not enough, too many messages were in flight, or a write's outcome is unknown, which repeating the write settles. Everything else fails
     /// again until something is changed.
     pub fn is_retryable(&self) -> bool {
         matches!(
             self.inner.kind,
-            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::OutcomeUnknown
+            ErrorKind::Unavailable
+                | ErrorKind::Timeout
+                | ErrorKind::OutcomeUnknown
+                | ErrorKind::TooManyInFlight
         )
     }
 

@@ -38,6 +38,7 @@ type Settings = {
   ordered?: boolean;
   deduplication?: "queue" | "group";
   body_bytes?: number;
+  max_in_flight?: number;
 };
 
 /** What a queue is like, and how much there is in it. */

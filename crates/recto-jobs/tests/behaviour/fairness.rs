@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use recto_jobs::{Message, NewMessage, Settled, Shards};
+use recto_jobs::{Message, NewMessage, QueueErrorKind, Settled, ShardOptions, Shards};
 
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, send};
@@ -132,4 +132,35 @@ pub(crate) async fn all_messages_may_be_in_flight(bed: Bed) {
         work_on(&shard, some, NOW).await;
     }
     assert_eq!(shard.stats().await.unwrap().messages, 1);
+}
+
+pub(crate) async fn the_limit_of_messages_in_flight_is_an_error(bed: Bed) {
+    let shard = bed.open().await;
+    let options = shard.options();
+    shard.set_options(ShardOptions {
+        max_in_flight: 10,
+        ..options
+    });
+    send_many(&shard, "good", 20).await;
+    let first = shard.receive(8, Some(LONG), NOW).await.unwrap();
+    let second = shard.receive(8, Some(LONG), NOW).await.unwrap();
+    assert_eq!((first.len(), second.len()), (8, 2));
+    for wait in [NOW, Duration::from_millis(300)] {
+        let refused = shard.receive(1, Some(LONG), wait).await.unwrap_err();
+        assert_eq!(refused.kind(), QueueErrorKind::TooManyInFlight, "{refused}");
+        assert!(refused.to_string().contains("10 messages") && refused.hint().is_some());
+    }
+    // A message that was given back or acknowledged is not in flight.
+    shard.nack(&[first[0].receipt], LONG, "").await.unwrap();
+    shard.ack(&[first[1].receipt]).await.unwrap();
+    let third = shard.receive(8, Some(LONG), NOW).await.unwrap();
+    assert_eq!(third.len(), 2);
+    // A receiver that waits gets the next message.
+    let waiting = shard.receive(1, Some(LONG), Duration::from_secs(20));
+    let acked = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        shard.ack(&[second[0].receipt]).await
+    };
+    let (received, acked) = tokio::join!(waiting, acked);
+    assert_eq!((received.unwrap().len(), acked.unwrap().len()), (1, 1));
 }

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Reader, StoredError};
-use crate::limits::{MAX_DATA_CENTRE_LENGTH, MAX_PLACES, MAX_SHARDS};
+use crate::limits::{DEFAULT_IN_FLIGHT, MAX_DATA_CENTRE_LENGTH, MAX_PLACES, MAX_SHARDS};
 use crate::names::{Place, QueueId, Tenure, Version};
 use crate::options::{DeadLetters, Deduplication, QueueName, QueueOptions, StoreOptions};
 use crate::registry::{Held, PlaceRow, Queue, Registry, Unit};
 
-/// The version of the form of a registry and of its rows.
+/// Version of the form of a registry, and of a row whose queue has as many messages in flight as queues have by default.
 pub const REGISTRY_FORMAT_VERSION: u8 = 1;
+/// Version of the form of a row whose queue says how many messages are in flight.
+pub const IN_FLIGHT_FORMAT_VERSION: u8 = 2;
 
 const REGISTRY: &str = "a registry of queues";
 const ROW: &str = "a registry's row";
@@ -27,6 +29,7 @@ const ORDERED: u8 = 1;
 const PER_GROUP: u8 = 2;
 const RETENTION: u8 = 4;
 const DEAD_LETTERS: u8 = 8;
+const IN_FLIGHT: u8 = 16;
 
 /// The static column, beside the version.
 pub fn encode_registry(registry: &Registry) -> Vec<u8> {
@@ -47,7 +50,14 @@ pub fn encode_registry(registry: &Registry) -> Vec<u8> {
 
 /// A place's row.
 pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
-    let mut bytes = vec![REGISTRY_FORMAT_VERSION];
+    let says_in_flight =
+        matches!(&row.held, Held::Queue(queue) if queue.options.max_in_flight != DEFAULT_IN_FLIGHT);
+    let version = if says_in_flight {
+        IN_FLIGHT_FORMAT_VERSION
+    } else {
+        REGISTRY_FORMAT_VERSION
+    };
+    let mut bytes = vec![version];
     bytes.extend(row.tenure.0.to_be_bytes());
     bytes.extend(row.changed.to_be_bytes());
     bytes.extend(row.shards.to_be_bytes());
@@ -93,7 +103,8 @@ fn push_options(bytes: &mut Vec<u8>, options: &QueueOptions) {
         has(options.is_ordered, ORDERED)
             | has(options.deduplication == Deduplication::Group, PER_GROUP)
             | has(options.retention_seconds.is_some(), RETENTION)
-            | has(options.dead_letters.is_some(), DEAD_LETTERS),
+            | has(options.dead_letters.is_some(), DEAD_LETTERS)
+            | has(options.max_in_flight != DEFAULT_IN_FLIGHT, IN_FLIGHT),
     );
     if let Some(retention) = options.retention_seconds {
         bytes.extend(retention.to_be_bytes());
@@ -101,6 +112,9 @@ fn push_options(bytes: &mut Vec<u8>, options: &QueueOptions) {
     if let Some(dead) = &options.dead_letters {
         bytes.extend(dead.attempts.to_be_bytes());
         push_text(bytes, dead.queue.as_str());
+    }
+    if options.max_in_flight != DEFAULT_IN_FLIGHT {
+        bytes.extend(options.max_in_flight.to_be_bytes());
     }
 }
 
@@ -181,7 +195,13 @@ fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredEr
 /// # Errors
 /// It is of another version, or damaged.
 pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
-    let mut reader = Reader::new(ROW, REGISTRY_FORMAT_VERSION, bytes)?;
+    let says_in_flight = bytes.first() == Some(&IN_FLIGHT_FORMAT_VERSION);
+    let version = if says_in_flight {
+        IN_FLIGHT_FORMAT_VERSION
+    } else {
+        REGISTRY_FORMAT_VERSION
+    };
+    let mut reader = Reader::new(ROW, version, bytes)?;
     let (tenure, changed, shards) = (Tenure(reader.u64()?), reader.u64()?, reader.u16()?);
     reader.check(
         (1..=changed).contains(&tenure.0),
@@ -193,7 +213,8 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     )?;
     let held = match reader.u8()? {
         FREE => Held::Free,
-        QUEUE => Held::Queue(read_queue(&mut reader, shards)?),
+        QUEUE => Held::Queue(read_queue(&mut reader, shards, says_in_flight)?),
+        _ if says_in_flight => return Err(reader.damaged("its version has queues only, and it is none")),
         UNIT => Held::Unit(Unit {
             id: QueueId(reader.u128()?),
             name: read_name(&mut reader)?,
@@ -248,23 +269,24 @@ fn read_store_options(reader: &mut Reader<'_>) -> Result<StoreOptions, StoredErr
     Ok(options)
 }
 
-fn read_queue(reader: &mut Reader<'_>, shards: u16) -> Result<Queue, StoredError> {
+fn read_queue(reader: &mut Reader<'_>, shards: u16, says_in_flight: bool) -> Result<Queue, StoredError> {
     let queue = Queue {
         id: QueueId(reader.u128()?),
         name: read_name(reader)?,
         created: reader.i64()?,
-        options: read_options(reader)?,
+        options: read_options(reader, says_in_flight)?,
     };
     let is_possible = queue.options.check(&queue.name).is_ok() && queue.options.shards <= shards;
     reader.check(is_possible, "its options are none")?;
     Ok(queue)
 }
 
-fn read_options(reader: &mut Reader<'_>) -> Result<QueueOptions, StoredError> {
+fn read_options(reader: &mut Reader<'_>, says_in_flight: bool) -> Result<QueueOptions, StoredError> {
     let (visibility_seconds, delay_seconds) = (reader.u32()?, reader.u32()?);
     let (body_bytes, shards) = (reader.u32()?, reader.u16()?);
     let flags = reader.u8()?;
-    let is_known = flags & !(ORDERED | PER_GROUP | RETENTION | DEAD_LETTERS) == 0;
+    let in_flight = if says_in_flight { IN_FLIGHT } else { 0 };
+    let is_known = flags & !(ORDERED | PER_GROUP | RETENTION | DEAD_LETTERS) == in_flight;
     reader.check(is_known, "a queue has what no queue has")?;
     let retention_seconds = (flags & RETENTION != 0).then(|| reader.u32()).transpose()?;
     let dead_letters = if flags & DEAD_LETTERS == 0 {
@@ -274,6 +296,12 @@ fn read_options(reader: &mut Reader<'_>) -> Result<QueueOptions, StoredError> {
         let queue = read_name(reader)?;
         Some(DeadLetters { queue, attempts })
     };
+    let mut max_in_flight = DEFAULT_IN_FLIGHT;
+    if says_in_flight {
+        max_in_flight = reader.u32()?;
+        let is_needed = max_in_flight != DEFAULT_IN_FLIGHT;
+        reader.check(is_needed, "it says what holds if nothing is said")?;
+    }
     Ok(QueueOptions {
         visibility_seconds,
         delay_seconds,
@@ -287,5 +315,6 @@ fn read_options(reader: &mut Reader<'_>) -> Result<QueueOptions, StoredError> {
             Deduplication::Group
         },
         body_bytes,
+        max_in_flight,
     })
 }

@@ -617,6 +617,7 @@ fn options_that_no_queue_can_have_are_refused_by_their_name() {
         delay_seconds: delay,
         retention_seconds: retention,
         body_bytes: body,
+        max_in_flight: crate::limits::DEFAULT_IN_FLIGHT,
         ..good.clone()
     };
     let shards = |shards, options: &QueueOptions| QueueOptions {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use recto_model::golden::bytes_of_hex;
 
 use super::stored::{VERSION, each, hex, lines, number, optional};
-use crate::limits::{MAX_PLACES, MAX_VERSION};
+use crate::limits::{DEFAULT_IN_FLIGHT, MAX_PLACES, MAX_VERSION};
 use crate::stored::{
     StoredError, decode_registry, decode_registry_row, encode_registry, encode_registry_row,
 };
@@ -38,6 +38,7 @@ fn golden_row(text: &str) -> PlaceRow {
             queue: name(parts[14]),
             attempts: number(attempts),
         }),
+        max_in_flight: parts.get(15).map_or(DEFAULT_IN_FLIGHT, |most| number(most)),
     };
     let held = match parts[3] {
         "free" => Held::Free,
@@ -70,7 +71,11 @@ fn golden_row(text: &str) -> PlaceRow {
 /// Each with its bytes, and those of its rows.
 fn golden() -> Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> {
     let mut registries: Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
-    for line in lines(include_str!("golden/registry-v1.txt")) {
+    let of_each = [
+        include_str!("golden/registry-v1.txt"),
+        include_str!("golden/registry-v2.txt"),
+    ];
+    for line in of_each.into_iter().flat_map(lines) {
         if line[0] == "row" {
             let (registry, _, rows) = registries.last_mut().expect("rows follow their registry");
             let place = Place(rows.len() as u32);
@@ -103,7 +108,7 @@ fn by_place(rows: &[Vec<u8>]) -> impl Iterator<Item = (Place, &[u8])> {
 }
 
 #[test]
-fn what_version_1_wrote_is_written_and_read_as_ever() {
+fn reads_and_writes_each_golden_version() {
     let golden = golden();
     for (registry, bytes, rows) in &golden {
         assert_eq!(encode_registry(registry), *bytes);
@@ -116,7 +121,7 @@ fn what_version_1_wrote_is_written_and_read_as_ever() {
         assert_eq!(decoded.as_ref(), Ok(registry));
     }
     let rows = golden.iter().map(|(.., rows)| rows.len()).sum::<usize>();
-    assert_eq!((golden.len(), rows), (5, 9));
+    assert_eq!((golden.len(), rows), (6, 11));
 }
 
 /// What is read must be written again as the same bytes.

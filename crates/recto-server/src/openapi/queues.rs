@@ -1,8 +1,8 @@
 //! What can be asked of queues.
 
 use recto::queues::{
-    MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS,
-    MAX_SHARDS, MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS,
+    MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT, MAX_QUEUE_NAME_LENGTH,
+    MAX_RETENTION_SECONDS, MAX_SHARDS, MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -197,6 +197,8 @@ fn settings() -> Json {
     let deduplication =
         "Where two messages with one deduplication id are found to be the same. Never changes.";
     let bytes = "Bytes of a message's body and attributes at most.";
+    let in_flight = "Maximum number of messages in flight at once. A receive beyond it is answered with 429 and the problem \
+                     `too-many-in-flight`.";
     of(
         [
             (
@@ -219,6 +221,7 @@ fn settings() -> Json {
                 nullable(json!({ "enum": ["queue", "group"], "description": deduplication })),
             ),
             ("body_bytes", nullable(whole(1, MAX_BODY_BYTES, bytes))),
+            ("max_in_flight", nullable(whole(1, MAX_IN_FLIGHT, in_flight))),
         ],
         &[],
     )

@@ -12,6 +12,7 @@ impl From<QueueError> for Error {
             QueueErrorKind::Conflict => ErrorKind::Conflict,
             QueueErrorKind::Changed => ErrorKind::Changed,
             QueueErrorKind::Full => ErrorKind::LimitExceeded,
+            QueueErrorKind::TooManyInFlight => ErrorKind::TooManyInFlight,
             QueueErrorKind::Unavailable | QueueErrorKind::Closed => ErrorKind::Unavailable,
             QueueErrorKind::Timeout => ErrorKind::Timeout,
             QueueErrorKind::OutcomeUnknown => ErrorKind::OutcomeUnknown,

@@ -45,6 +45,9 @@ pub struct QueueSettings {
     /// Bytes of a message's body and attributes at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<u32>,
+    /// Maximum number of messages in flight at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
 }
 
 /// Where messages go that were received too often.
@@ -91,6 +94,7 @@ impl QueueSettings {
                 Deduplication::Group => DeduplicationScope::Group,
             }),
             body_bytes: Some(options.body_bytes),
+            max_in_flight: Some(options.max_in_flight),
         }
     }
 
@@ -114,6 +118,7 @@ impl QueueSettings {
                 DeduplicationScope::Group => Deduplication::Group,
             }),
             body_bytes: self.body_bytes,
+            max_in_flight: self.max_in_flight,
         })
     }
 

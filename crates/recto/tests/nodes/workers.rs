@@ -240,21 +240,17 @@ async fn who_is_told_to_stop_finishes_or_gives_back() {
     assert_eq!(bodies, [b"0", b"2"], "at once, though a lease is 30 s");
 }
 
-#[tokio::test]
-async fn a_handler_whose_message_is_lost_is_dropped() {
-    struct Dropped(Arc<AtomicUsize>);
-    impl Drop for Dropped {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
+/// Counts handlers that were dropped.
+struct Dropped(Arc<AtomicUsize>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
-    let folder = tempfile::tempdir().unwrap();
-    let (_recto, jobs) = jobs(&folder, QueueOptions::default()).await;
-    send(&jobs, 1).await;
-    let source = Between {
-        is_lost: true,
-        ..Between::new(&jobs)
-    };
+}
+
+/// A worker whose handlers never end stops when one of them was dropped; what it did.
+async fn run_until_dropped<S: Source>(source: S, lease: Duration) -> recto::queues::Worked {
     let dropped = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&dropped);
     let worker = Worker::new(source, move |_| {
@@ -264,16 +260,76 @@ async fn a_handler_whose_message_is_lost_is_dropped() {
             std::future::pending().await
         }
     });
-    let worker = worker.visibility(Duration::from_secs(2));
-    let worked = tokio::time::timeout(
-        Duration::from_secs(20),
-        worker.run_until(async {
-            while dropped.load(Ordering::SeqCst) == 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+    let is_dropped = async {
+        while dropped.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let worked = worker.visibility(lease).run_until(is_dropped);
+    let worked = tokio::time::timeout(Duration::from_secs(20), worked).await;
+    worked.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn waits_while_too_many_messages_are_in_flight() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = QueueOptions {
+        max_in_flight: 1,
+        ..QueueOptions::default()
+    };
+    let (_recto, jobs) = jobs(&folder, options).await;
+    send(&jobs, 2).await;
+    let held = jobs.receive(Receive::up_to(1)).await.unwrap().remove(0);
+    let acking = jobs.clone();
+    let acked = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        acking.ack(&[held.receipt]).await.unwrap()
+    });
+    let reported = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reported);
+    let worker = jobs
+        .worker(|_| async { Ok(()) })
+        .until_empty()
+        .observe(move |event| {
+            if let WorkEvent::TooManyInFlight(_) = event {
+                counted.fetch_add(1, Ordering::SeqCst);
             }
-        }),
-    );
-    let worked = worked.await.unwrap().unwrap();
+        });
+    assert_eq!(worker.run().await.unwrap().done, 1);
+    assert_eq!(acked.await.unwrap(), [Settled::Done]);
+    assert_eq!(reported.load(Ordering::SeqCst), 1, "once, however long it waits");
+}
+
+#[tokio::test]
+async fn stops_handler_of_removed_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_recto, jobs) = jobs(&folder, QueueOptions::default()).await;
+    send(&jobs, 1).await;
+    let removing = jobs.clone();
+    let removed = tokio::spawn(async move {
+        loop {
+            let peeked = removing.peek(1).await.unwrap();
+            if peeked[0].attempts > 0 {
+                return removing.remove(peeked[0].position).await.unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let worked = run_until_dropped(jobs.clone(), Duration::from_secs(2)).await;
+    assert!(removed.await.unwrap());
+    assert_eq!((worked.lost, worked.done, worked.given_back), (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_handler_whose_message_is_lost_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_recto, jobs) = jobs(&folder, QueueOptions::default()).await;
+    send(&jobs, 1).await;
+    let source = Between {
+        is_lost: true,
+        ..Between::new(&jobs)
+    };
+    let worked = run_until_dropped(source, Duration::from_secs(2)).await;
     assert_eq!((worked.lost, worked.done, worked.given_back), (1, 0, 0));
 }
 

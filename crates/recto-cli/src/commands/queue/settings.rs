@@ -50,6 +50,9 @@ pub(crate) struct SettingsArgs {
     /// Bytes of a message's body and attributes, at most 1048576 [default: 1048576]
     #[arg(long, value_name = "BYTES")]
     body_bytes: Option<u32>,
+    /// Maximum number of messages in flight at once: 1 to 1,000,000 [default: 120000]
+    #[arg(long, value_name = "NUMBER")]
+    max_in_flight: Option<u32>,
 }
 
 /// For how long messages are kept; none: until they are done with.
@@ -84,6 +87,7 @@ impl SettingsArgs {
             retention_seconds: self.retention.map(|Retention(seconds)| seconds),
             dead_letters: dead_letters.map(|(queue, attempts)| Some(DeadLetterSettings { queue, attempts })),
             body_bytes: self.body_bytes,
+            max_in_flight: self.max_in_flight,
             ..QueueSettings::default()
         }
     }

@@ -211,6 +211,12 @@ fn settings(status: &QueueStatus) -> Vec<(&'static str, String)> {
     if let Some(most) = options.body_bytes {
         lines.push(("body", format!("{} at most", bytes(most.into()))));
     }
+    if let Some(most) = options.max_in_flight {
+        lines.push((
+            "in flight",
+            format!("{} at most", counted(most.into(), "message", "messages")),
+        ));
+    }
     lines
 }
 

@@ -210,6 +210,7 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
         }
         WorkEvent::NotSettled(error) => format!("a message comes again: {}", printable(error.message())),
         WorkEvent::Unreachable(error) => format!("tried again: {}", printable(error.message())),
+        WorkEvent::TooManyInFlight(error) => format!("waiting: {}", printable(error.message())),
         _ => return,
     };
     // Where standard error cannot be written to, nobody is left to tell.

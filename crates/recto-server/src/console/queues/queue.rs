@@ -218,6 +218,7 @@ fn options(status: &QueueStatus) -> Markup {
                 @match options.deduplication { Some(DeduplicationScope::Group) => "tell messages of a group apart", _ => "tell messages of the queue apart" }
             } }
             div { dt { "A message" } dd { "up to " (bytes(options.body_bytes.unwrap_or_default().into())) " of body and attributes" } }
+            div { dt { "In flight" } dd { "up to " (counted(options.max_in_flight.unwrap_or_default().into(), "message", "messages")) } }
             div { dt { "Version" } dd { (status.version) } }
         }
     }

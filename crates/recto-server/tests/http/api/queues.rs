@@ -519,6 +519,23 @@ fn receipts_of_others_and_none_are_refused_and_late_ones_are_told() {
 }
 
 #[test]
+fn limits_messages_in_flight() {
+    on_store(async |recto| {
+        let client = Client::over(recto.clone(), Kind::Embedded, Access::all()).await;
+        let made = client.put(JOBS, &json!({ "max_in_flight": 1 })).await;
+        assert_eq!(made.status, 201);
+        assert_eq!(made.json()["options"]["max_in_flight"], 1);
+        send(&client, &["a", "b"]).await;
+        let (receipts, _) = receive(&client, 2).await;
+        assert_eq!(receipts.len(), 1);
+        let refused = ask(&client, "receive", json!({ "max_messages": 1 })).await;
+        assert!(refused.problem(429, "too-many-in-flight")["hint"].is_string());
+        done(&client, "ack", json!({ "receipts": receipts })).await;
+        assert_eq!(receive(&client, 1).await.1, ["b"]);
+    });
+}
+
+#[test]
 fn messages_are_looked_at_taken_out_and_purged() {
     with_jobs(async |client| {
         send(&client, &["a", "b", "c"]).await;

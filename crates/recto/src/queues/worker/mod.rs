@@ -132,6 +132,8 @@ pub enum WorkEvent<'e> {
     NotSettled(&'e Error),
     /// Nothing can be received now; it is tried again.
     Unreachable(&'e Error),
+    /// As many messages of the queue are in flight as may be. The worker waits until some are settled; it says so once.
+    TooManyInFlight(&'e Error),
 }
 
 impl<S: Source> Worker<S> {

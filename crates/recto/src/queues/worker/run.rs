@@ -63,6 +63,8 @@ struct Work<S: Source> {
     owed: HashMap<Id, S::Receipt>,
     /// How often nothing could be received, one after the other.
     failures: u32,
+    /// Whether as many messages were in flight as may be when it asked last.
+    is_limited: bool,
     is_stopping: bool,
     /// Why it stops, if not because it was told to.
     fatal: Option<Error>,
@@ -142,6 +144,7 @@ impl<S: Source> Work<S> {
             failed: Vec::new(),
             owed: HashMap::new(),
             failures: 0,
+            is_limited: false,
             is_stopping: false,
             fatal: None,
             worked: Worked::default(),
@@ -181,10 +184,17 @@ impl<S: Source> Work<S> {
     fn received(&mut self, received: Result<Vec<S::Message>>) {
         match received {
             Ok(messages) => {
-                self.failures = 0;
+                (self.failures, self.is_limited) = (0, false);
                 self.is_stopping |= messages.is_empty() && self.is_idle() && self.worker.until_empty;
                 for message in messages {
                     self.begin(message);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::TooManyInFlight => {
+                // After the first pause: it is no failure of the store.
+                self.failures = 1;
+                if !std::mem::replace(&mut self.is_limited, true) {
+                    self.worker.tell(&WorkEvent::TooManyInFlight(&error));
                 }
             }
             Err(error) if error.is_retryable() && !is_closed(&error) => {
