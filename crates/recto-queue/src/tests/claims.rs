@@ -150,7 +150,8 @@ fn expected(
     }
     failed.sort_unstable();
     // Those that are looked for first are taken from the end.
-    (new.reverse(), failed.reverse());
+    new.reverse();
+    failed.reverse();
     let mut room = limit - state.pending.len();
     let (mut claimed, mut new_count) = (Vec::new(), 0);
     while claimed.len() < usize::from(most) {
