@@ -21,6 +21,7 @@ use crate::values::ReadValuesError;
 const AGREEING_READS: u32 = 4;
 /// How long to wait between two of them.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
+const MICROS_PER_MILLI: i64 = 1_000;
 
 /// Of `system_schema.columns`: table, column, kind, clustering order, position, type.
 type ColumnRow = (String, String, String, String, i32, String);
@@ -134,6 +135,15 @@ impl Client {
             .next()
             .map(|(version,)| version)
             .unwrap_or_default())
+    }
+
+    /// Reads the clock of a coordinator, in microseconds since 1970.
+    pub(crate) async fn now_micros(&self) -> Result<i64, StoreError> {
+        let text = "SELECT toUnixTimestamp(now()) FROM system.local";
+        let deadline = self.deadline(self.config.schema_timeout);
+        let rows: Vec<(i64,)> = typed_rows(self.ask(text, (), &deadline).await?)?;
+        let millis = rows.first().map_or(0, |(millis,)| *millis);
+        Ok(millis.saturating_mul(MICROS_PER_MILLI))
     }
 
     /// One reading of the tables.

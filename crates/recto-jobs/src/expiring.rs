@@ -19,6 +19,7 @@ impl Shard {
     /// # Errors
     /// The store cannot be reached: whoever does it again goes on.
     pub(crate) async fn expire(self: &Arc<Self>) -> Result<()> {
+        self.compare_clocks().await;
         let Some(by) = self.expired_by() else {
             return Ok(());
         };
@@ -39,15 +40,26 @@ impl Shard {
         Ok(())
     }
 
+    /// Compares clocks if the queue expires messages at all.
+    async fn compare_clocks(&self) {
+        if self.common.options.get().retention_seconds.is_some() {
+            self.queues.compare_clocks().await;
+        }
+    }
+
     /// Returns the time by which a message was due if it is older than the queue keeps it now.
     fn expired_by(&self) -> Option<Micros> {
         let retention = self.common.options.get().retention_seconds?;
+        if !self.queues.may_expire() {
+            return None;
+        }
         Some(expired_by(retention, self.queues.environment.now_micros()))
     }
 
     /// Resolves the expired messages of a segment that was read, before a receive. Single commands run no upkeep, and in an ordered
     /// queue an expired message blocks its group.
     pub(crate) async fn expire_read(self: &Arc<Self>, segment: &Arc<LiveSegment>, live: Live) -> Result<()> {
+        self.compare_clocks().await;
         match self.expired_by() {
             Some(by) if segment.may_have_expired(by) => self.expire_all(segment, live, by).await,
             _ => Ok(()),

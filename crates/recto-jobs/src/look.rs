@@ -120,7 +120,7 @@ impl Wish<'_> {
 enum Looked {
     /// Its messages were claimed, or there were none.
     Done,
-    /// It has failed messages only, which come after those that were never received.
+    /// Has failed messages only, which come after those that were never received.
     PassedOver,
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use recto_model::{Environment, Table};
 use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Place, Protocol, Ring, StoreOptions, Tenure};
 use recto_store::{
-    Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
-    TableState, WriteOptions, WriteOutcome,
+    Atomicity, ClockGuard, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind,
+    TableOutcome, TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::bell::Bell;
@@ -53,6 +53,7 @@ pub(crate) struct Deadline {
 pub struct QueueStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
+    clock_guard: Arc<ClockGuard>,
     pub(crate) tables: Tables,
     pub(crate) protocol: Protocol,
     /// How long a request may take, the waiting of a receive not counted.
@@ -165,6 +166,7 @@ impl QueueStore {
         let protocol = Protocol::default().carrying(committed_bytes(&store.limits()));
         Self {
             store,
+            clock_guard: Arc::new(ClockGuard::new(environment.clone())),
             environment,
             tables: Tables::new(),
             protocol: if is_alone { protocol.alone() } else { protocol },
@@ -180,6 +182,18 @@ impl QueueStore {
     /// Whether bodies lie in tables that are emptied whole, in turn; otherwise they go with their segments.
     pub(crate) fn has_ring(&self) -> bool {
         !self.store.limits().transactions
+    }
+
+    /// Compares clocks if that was not done lately.
+    pub(crate) async fn compare_clocks(&self) {
+        if self.store.limits().remote {
+            self.clock_guard.check(&*self.store).await;
+        }
+    }
+
+    /// Returns whether messages may be deleted by the local clock.
+    pub(crate) fn may_expire(&self) -> bool {
+        !self.store.limits().remote || self.clock_guard.allows()
     }
 
     /// With segments of so few messages.

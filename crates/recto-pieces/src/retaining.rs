@@ -43,6 +43,9 @@ impl PieceStore {
         let Some(keep) = &place.pieced.keep else {
             return Ok(());
         };
+        if !self.clock_guard.check(&*self.store).await {
+            return Ok(());
+        }
         let now_ms = self.clock().wall_ms;
         self.drop_below(place, keep.floor(now_ms)?).await?;
         if place.pieced.times.is_none() {

@@ -13,10 +13,10 @@ use recto_model::schema::AttachedTable;
 use recto_model::{Cells, RowRef, RowSet, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionCount, PartitionWrite, PointRead,
-    ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
+    PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange,
+    TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// Stores by the keyspaces that they reach.
@@ -254,6 +254,10 @@ impl Store for AttachedStore {
 
     fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
         self.of(slice.table.name()).expected_round_trips(slice, options)
+    }
+
+    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
+        self.own.read_clocks().await
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

@@ -124,6 +124,7 @@
 
 pub mod attached;
 pub mod check;
+pub mod clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod error;
@@ -150,6 +151,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Table};
 
 pub use attached::AttachedStore;
+pub use clock::{ClockGuard, ClockReading};
 pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
@@ -315,6 +317,14 @@ pub trait Store: Send + Sync + 'static {
     fn expected_round_trips(&self, slice: &recto_model::Slice, options: &ReadOptions) -> u32 {
         let _ = (slice, options);
         0
+    }
+
+    /// Compares the local clock with those of nodes of the store. It is empty if the store has no clock but the local one.
+    ///
+    /// # Errors
+    /// No node answers.
+    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
+        Ok(Vec::new())
     }
 
     /// The newest stamp of all plain writes this store was ever given and keeps, if it keeps

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionCount, PartitionWrite, PointRead,
-    ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
+    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
+    PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
     StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -49,6 +49,11 @@ pub trait StoreWrapper: Send + Sync + 'static {
         options: WriteOptions,
     ) -> Result<TransactionOutcome, StoreError> {
         self.inner().transact(conditional, plain, options).await
+    }
+
+    /// A comparison of clocks.
+    async fn on_read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
+        self.inner().read_clocks().await
     }
 
     /// A table that is made.
@@ -209,6 +214,10 @@ impl<W: StoreWrapper> Store for W {
 
     fn expected_round_trips(&self, slice: &Slice, options: &ReadOptions) -> u32 {
         self.inner().expected_round_trips(slice, options)
+    }
+
+    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
+        self.on_read_clocks().await
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

@@ -30,9 +30,9 @@ use async_trait::async_trait;
 use futures::future::join;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot, Stamp,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionWrite, ReadOptions,
+    Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState,
+    TransactionOutcome, WriteOptions, WriteOutcome,
 };
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
@@ -458,6 +458,10 @@ impl Store for BucketedStore {
             }
             _ => self.inner.expected_round_trips(slice, options),
         }
+    }
+
+    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
+        self.inner.read_clocks().await
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

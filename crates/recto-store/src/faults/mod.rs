@@ -27,9 +27,9 @@ pub use self::revived::MAX_REVIVED_ROWS;
 use self::revived::decided_rows;
 use self::snapshot::FaultySnapshot;
 use crate::{
-    Atomicity, Cas, CasOutcome, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot, Stamp,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TransactionOutcome,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionWrite, ReadOptions,
+    Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState,
+    TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
 /// Writes that may be late at once; when there are more, the next call applies one.
@@ -582,6 +582,10 @@ impl Store for FaultyStore {
 
     fn describe_slice(&self, slice: &Slice, options: &ReadOptions) -> Vec<String> {
         self.inner.describe_slice(slice, options)
+    }
+
+    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
+        self.inner.read_clocks().await
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

@@ -15,3 +15,4 @@ mod row_filter;
 mod snapshot;
 mod types;
 mod without_async;
+mod wrong_clocks;
