@@ -124,9 +124,14 @@ fn make(shared: &Arc<Shared>, name: &str, knows: &Knows) -> Result<CollectionCor
 
 /// Refuses a record type that declares its collection otherwise than the store does.
 fn check_fits(declared: &Collection, held: &Arc<Collection>) -> Result<()> {
-    // Fields that the type does not know are no difference.
+    // Fields, unique constraints and a bucket that the type does not name are no difference.
     let mut declared = declared.keeping(held);
-    // Nor are views that it is not asked about.
+    if let (None, Some(attached)) = (&declared.attached, &held.attached) {
+        // The owner of the table says how records are written; a type cannot say it.
+        declared.attached = Some(attached.clone());
+        declared.writes = held.writes;
+    }
+    // Nor are views: a query finds those that there are.
     declared.views.clone_from(&held.views);
     let of = |collection| Schema {
         collections: vec![collection],

@@ -43,9 +43,10 @@ Examples:
 /// What is removed of a store.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RemoveArgs {
-    /// Remove a collection with all its records, or one of its views, as `orders.by_customer`, which the schema
-    /// file does not name; without this, what the file does not name is left as it is. May be given several times
-    #[arg(long, value_name = "COLLECTION[.VIEW]")]
+    /// Remove a collection with all its records, a view (`orders.by_customer`) or a unique constraint
+    /// (`users.unique.email`, `users.unique.tenant,slug`) that the schema file does not name. Without this option, the
+    /// store keeps everything that the file does not name. May be given several times
+    #[arg(long, value_name = "NAME")]
     remove: Vec<String>,
 }
 
@@ -79,6 +80,7 @@ Examples:
   recto apply --schema shop.toml --yes         asks nothing; needed where there is no terminal
   recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
   recto apply --remove orders                  removes a collection that no file names
+  recto apply --remove users.unique.email      lets records share values of a field again
   recto apply --rate 20000                     leaves room for others while new views are filled";
 
 /// Arguments of `recto apply`.

@@ -735,6 +735,31 @@ fn a_schema_that_this_release_cannot_do_is_refused_by_name() {
 }
 
 #[test]
+fn a_unique_constraint_is_dropped_by_name_only() {
+    let place = Place::new();
+    let users = "[collection.users]\nfields = { id = \"int\", email = \"text\" }\nkey = [\"id\"]\n";
+    place.write("recto.toml", &format!("{users}unique = [\"email\"]\n"));
+    place.run(&["apply", "--yes"]).done();
+    place
+        .run(&["insert", "users", r#"{"id": 1, "email": "ada@x"}"#])
+        .done();
+    place.write("recto.toml", users);
+    let shown = place.run(&["plan"]).done();
+    assert!(
+        shown.contains("Left as they are") && shown.contains("unique (email) of collection users"),
+        "{shown}"
+    );
+    place.run(&["apply", "--yes"]).done();
+    let second = ["insert", "users", r#"{"id": 2, "email": "ada@x"}"#];
+    place.run(&second).failed(2, "email");
+    let remove = ["--remove", "users.unique.email"];
+    let planned = place.run(&[&["plan"][..], &remove[..]].concat()).done();
+    assert!(planned.contains("unique (email) removed"), "{planned}");
+    place.run(&[&["apply", "--yes"][..], &remove[..]].concat()).done();
+    place.run(&second).done();
+}
+
+#[test]
 fn a_password_is_never_printed() {
     let place = Place::new();
     let store = "cassandra://ada:hunter2@127.0.0.1:1/ks?connect_timeout_ms=300";

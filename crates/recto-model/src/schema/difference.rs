@@ -51,14 +51,17 @@ pub enum ChangeKind {
     },
     /// The fields that stay stand in another order.
     FieldsReordered { collection: String },
-    /// An option of a collection says something else: `writes`, `attached`, `key`, `partition`, `order`, `bucket`,
-    /// `unique fields`.
+    /// An option of a collection says something else: `writes`, `attached`, `key`, `partition`, `order`, `bucket`.
     OptionChanged {
         collection: String,
         option: &'static str,
         from: String,
         to: String,
     },
+    /// Fields become unique.
+    UniqueAdded { collection: String, fields: Vec<String> },
+    /// Fields are no longer unique.
+    UniqueRemoved { collection: String, fields: Vec<String> },
     /// A view is new.
     ViewAdded { collection: String, view: String },
     /// A view is gone.
@@ -82,6 +85,8 @@ impl ChangeKind {
             | Self::FieldRetyped { collection, .. }
             | Self::FieldsReordered { collection }
             | Self::OptionChanged { collection, .. }
+            | Self::UniqueAdded { collection, .. }
+            | Self::UniqueRemoved { collection, .. }
             | Self::ViewAdded { collection, .. }
             | Self::ViewRemoved { collection, .. }
             | Self::ViewChanged { collection, .. } => Some(collection),
@@ -212,13 +217,7 @@ impl Changes {
             self.option(new, option, (from, to), obstacle);
         }
         self.fields(old, new);
-        if old.unique != new.unique {
-            let sets = |of: &Collection| {
-                let sets: Vec<String> = of.unique.iter().map(|set| list(set)).collect();
-                list(&sets)
-            };
-            self.option(new, "unique fields", (sets(old), sets(new)), None);
-        }
+        self.unique(old, new);
         self.views(old, new);
     }
 
@@ -289,6 +288,19 @@ impl Changes {
                 },
                 "the order of fields is the order of columns: keep it, and add new fields after the others",
             );
+        }
+    }
+
+    /// The order of constraints, and of the fields of one, says nothing.
+    fn unique(&mut self, old: &Collection, new: &Collection) {
+        let collection = || new.name.clone();
+        for fields in old.unique.iter().filter(|fields| !new.is_unique(fields)) {
+            let (collection, fields) = (collection(), fields.clone());
+            self.possible(ChangeKind::UniqueRemoved { collection, fields });
+        }
+        for fields in new.unique.iter().filter(|fields| !old.is_unique(fields)) {
+            let (collection, fields) = (collection(), fields.clone());
+            self.possible(ChangeKind::UniqueAdded { collection, fields });
         }
     }
 
@@ -364,6 +376,16 @@ impl fmt::Display for ChangeKind {
                 } else {
                     write!(f, "collection {collection}: {option} from {from} to {to}")
                 }
+            }
+            Self::UniqueAdded { collection, fields } => {
+                write!(f, "collection {collection}: new unique ({})", fields.join(", "))
+            }
+            Self::UniqueRemoved { collection, fields } => {
+                write!(
+                    f,
+                    "collection {collection}: unique ({}) removed",
+                    fields.join(", ")
+                )
             }
             Self::ViewAdded { collection, view } => write!(f, "collection {collection}: new view {view}"),
             Self::ViewRemoved { collection, view } => {

@@ -289,3 +289,55 @@ fn fields_stand_as_recorded() {
             .is_empty()
     );
 }
+
+const USERS: &str = r#"
+[collection.users]
+fields = { id = "int", email = "text", tenant = "text", slug = "text" }
+key = ["id"]
+unique = ["email", ["tenant", "slug"]]
+"#;
+
+#[test]
+fn unique_constraints_come_and_go_one_by_one() {
+    let with = |unique: &str| {
+        let text = USERS.replace(r#"["email", ["tenant", "slug"]]"#, unique);
+        Schema::parse(&text).unwrap_or_else(|errors| panic!("{errors}"))
+    };
+    let recorded = with(r#"["email", ["tenant", "slug"]]"#);
+    let changes = recorded.difference(&with(r#"["slug", ["tenant", "slug"]]"#));
+    assert_eq!(
+        shown(&changes),
+        [
+            "collection users: unique (email) removed",
+            "collection users: new unique (slug)"
+        ]
+    );
+    assert!(changes.iter().all(|change| change.obstacle.is_none()));
+    // The order of constraints says nothing, nor that of the fields of one.
+    let turned = with(r#"[["slug", "tenant"], "email"]"#);
+    assert!(recorded.difference(&turned).is_empty());
+    assert_eq!(turned.keeping(&recorded), recorded);
+}
+
+#[test]
+fn unique_constraints_and_buckets_stay() {
+    let parse = |text: &str| Schema::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
+    let recorded = parse(USERS);
+    let unnamed = parse(&USERS.replace(r#"unique = ["email", ["tenant", "slug"]]"#, ""));
+    assert_eq!(unnamed.keeping(&recorded), recorded);
+    let other = parse(&USERS.replace(r#""email", ["#, r#""slug", ["#));
+    let kept = other.keeping(&recorded).collections[0].unique.clone();
+    assert_eq!(kept, [vec!["email"], vec!["tenant", "slug"], vec!["slug"]]);
+
+    let posts = |bucket: &str| {
+        let text = format!("writes = \"append\"\n{bucket}");
+        parse(&BEFORE.replacen("writes = \"append\"", &text, 1))
+    };
+    let recorded = posts(r#"bucket = { rows = 10, keep = "8 days" }"#);
+    assert_eq!(posts("").keeping(&recorded), recorded);
+    let larger = posts("bucket = { rows = 20 }").keeping(&recorded);
+    assert_eq!(larger, posts(r#"bucket = { rows = 20, keep = "8 days" }"#));
+    // A collection of another order has no use for the bucket; such a change is refused.
+    let turned = BEFORE.replacen("-post", "post", 1);
+    assert_eq!(parse(&turned).keeping(&recorded).collections[0].bucket, None);
+}

@@ -80,8 +80,10 @@ pub(super) fn schemas() -> Map<String, Json> {
         "toml": { "type": "string", "description": "The collections, as a schema file declares them." },
         "remove": {
             "anyOf": [{ "type": "array", "items": { "type": "string" } }, { "type": "null" }],
-            "description": "Collections to remove with all their records, which the schema does not name. What it \
-                            does not name otherwise is left as it is.",
+            "description": "Names of things to remove: collections with all their records (`orders`), views \
+                            (`orders.by_customer`) and unique constraints (`users.unique.email`, \
+                            `users.unique.tenant,slug`). The schema must not name them. The store keeps everything \
+                            else.",
         },
         "rows_per_second": rows_per_second("The most records a second that new views are filled with."),
     });

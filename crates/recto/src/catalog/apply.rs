@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use recto_model::Table;
-use recto_model::schema::{Change, ChangeKind, Schema, StoreQueues};
+use recto_model::schema::{Change, ChangeKind, MAX_UNIQUE, MAX_VIEWS, Schema, StoreQueues, View};
 use recto_store::Store;
 use recto_store::tables::added_columns;
 use recto_views::ViewState;
@@ -75,6 +75,7 @@ impl Intent {
         }
         plan.refused
             .extend(found.queues.as_ref().and_then(|queues| queues.refusal(asked)));
+        plan.refused.extend(too_many(&schema));
         // It is kept where queues are.
         schema.queues = StoreQueues::default();
         let named = asked.collections.iter();
@@ -96,7 +97,7 @@ impl Intent {
                 let rows = found.rows_lost(name);
                 plan.changes
                     .push(format!("table {name}, which no schema names: dropped; {rows}"));
-            } else if !removes_view(name, &recorded.schema, asked) {
+            } else if !removes_part(name, &recorded.schema, asked) {
                 plan.refused.push(not_removed(name, recorded, asked));
             }
         }
@@ -236,28 +237,75 @@ fn without(recorded: &Schema, asked: &Schema, options: &ApplyOptions) -> Schema 
     let is_removed = |name: &str| asked.collection(name).is_none() && options.removes(name);
     rest.collections.retain(|one| !is_removed(&one.name));
     for collection in &mut rest.collections {
-        let name = collection.name.clone();
-        let is_removed = |view: &str| options.removes(&format!("{name}.{view}"));
-        if collection.views.iter().any(|view| is_removed(&view.name)) {
-            Arc::make_mut(collection)
-                .views
-                .retain(|view| !is_removed(&view.name));
+        let name = &collection.name;
+        let views = collection.views.iter();
+        let views = views.filter(|view| !options.removes(&format!("{name}.{}", view.name)));
+        let views: Vec<View> = views.cloned().collect();
+        let unique = collection.unique.iter();
+        let unique =
+            unique.filter(|fields| !options.remove.iter().any(|text| names_unique(text, name, fields)));
+        let unique: Vec<Vec<String>> = unique.cloned().collect();
+        if (views.len(), unique.len()) != (collection.views.len(), collection.unique.len()) {
+            let collection = Arc::make_mut(collection);
+            (collection.views, collection.unique) = (views, unique);
         }
     }
     rest
 }
 
-/// Whether a name, `flights.by_tail`, is of a view that is recorded and that the schema does not have.
-fn removes_view(name: &str, recorded: &Schema, asked: &Schema) -> bool {
-    let Some((collection, view)) = name.split_once('.') else {
+/// Says which collections would have more views or unique constraints than a schema can declare: those that the schema
+/// names and those that stay together.
+fn too_many(schema: &Schema) -> impl Iterator<Item = String> + '_ {
+    schema.collections.iter().flat_map(|one| {
+        let counts = [
+            ("views", one.views.len(), MAX_VIEWS),
+            ("unique constraints", one.unique.len(), MAX_UNIQUE),
+        ];
+        let exceeded = counts.into_iter().filter(|(_, count, limit)| count > limit);
+        exceeded.map(move |(what, count, limit)| {
+            format!(
+                "collection {} would have {count} {what}, and the limit is {limit}: remove some that stay by their names",
+                one.name
+            )
+        })
+    })
+}
+
+/// Whether a name is of a view or a unique constraint, `flights.by_tail` or `users.unique.email`, that is recorded and
+/// that the schema does not have.
+fn removes_part(name: &str, recorded: &Schema, asked: &Schema) -> bool {
+    has_part(recorded, name) && !has_part(asked, name)
+}
+
+fn has_part(schema: &Schema, name: &str) -> bool {
+    let Some((collection, part)) = name.split_once('.') else {
         return false;
     };
-    let has = |schema: &Schema| {
-        schema
-            .collection(collection)
-            .is_some_and(|one| one.view(view).is_some())
+    schema.collection(collection).is_some_and(|one| {
+        let mut unique = one.unique.iter();
+        one.view(part).is_some() || unique.any(|fields| names_unique(name, collection, fields))
+    })
+}
+
+/// Whether a name, `users.unique.tenant,slug` or `users.unique (tenant, slug)` as `verify` reports it, is of the unique
+/// constraint of these fields.
+fn names_unique(name: &str, collection: &str, fields: &[String]) -> bool {
+    let rest = name.strip_prefix(collection);
+    let Some(rest) = rest.and_then(|rest| rest.strip_prefix(".unique")) else {
+        return false;
     };
-    has(recorded) && !has(asked)
+    let in_parentheses = |rest: &'_ str| -> Option<String> {
+        Some(rest.trim_start().strip_prefix('(')?.strip_suffix(')')?.to_owned())
+    };
+    let Some(list) = rest
+        .strip_prefix('.')
+        .map(str::to_owned)
+        .or_else(|| in_parentheses(rest))
+    else {
+        return false;
+    };
+    let named: Vec<&str> = list.split(',').map(str::trim).collect();
+    named.len() == fields.len() && fields.iter().all(|field| named.contains(&field.as_str()))
 }
 
 /// What the store has and `asked` does not name, a line each.
@@ -269,8 +317,23 @@ fn kept(schema: &Schema, asked: &Schema, found: &FoundTables) -> Vec<String> {
             ChangeKind::FieldRemoved { collection, field } => {
                 Some(format!("field {field} of collection {collection}"))
             }
+            ChangeKind::UniqueRemoved { collection, fields } => Some(format!(
+                "unique ({}) of collection {collection}",
+                fields.join(", ")
+            )),
             ChangeKind::ViewRemoved { collection, view } => {
                 Some(format!("view {view} of collection {collection}"))
+            }
+            ChangeKind::OptionChanged {
+                collection,
+                option: "bucket",
+                ..
+            } => {
+                let declared = asked
+                    .collection(&collection)
+                    .is_some_and(|one| one.bucket.is_some());
+                let what = if declared { "keep of the bucket" } else { "bucket" };
+                Some(format!("{what} of collection {collection}"))
             }
             ChangeKind::CollectionRemoved { name } => Some(match found.other.get(&name) {
                 Some(difference) => format!("collection {name}: {difference}"),
@@ -297,6 +360,23 @@ fn not_removed(name: &str, recorded: &Recorded, asked: &Schema) -> String {
         return format!(
             "collection {name} is to be removed, and the schema has it: leave it out of the schema"
         );
+    }
+    if let Some((of, part)) = name.split_once('.')
+        && let Some(collection) = recorded.schema.collection(of)
+    {
+        if has_part(asked, name) {
+            return format!("{name} is to be removed, and the schema has it: leave it out of the schema");
+        }
+        let unique = collection.unique.iter();
+        let unique = unique.map(|fields| format!("{of}.unique.{}", fields.join(",")));
+        let views = collection.views.iter().map(|view| format!("{of}.{}", view.name));
+        let parts: Vec<String> = views.chain(unique).collect();
+        let parts = if parts.is_empty() {
+            "it has none".to_owned()
+        } else {
+            format!("it has {}", parts.join(", "))
+        };
+        return format!("collection {of} has no view or unique constraint {part}: {parts}");
     }
     let nearest = recorded.schema.nearest_collection(name);
     let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean {nearest}?"));
@@ -333,17 +413,15 @@ fn refusal(change: &Change) -> Option<String> {
     match &change.kind {
         ChangeKind::CollectionRemoved { .. }
         | ChangeKind::CollectionAdded { .. }
+        | ChangeKind::UniqueAdded { .. }
+        | ChangeKind::UniqueRemoved { .. }
         | ChangeKind::ViewAdded { .. }
         | ChangeKind::ViewChanged { .. }
         | ChangeKind::ViewRemoved { .. }
         | ChangeKind::QueueOptionChanged { .. }
         | ChangeKind::TypeAdded { .. } => None,
         _ if change.obstacle.is_some() => Some(change.to_string()),
-        ChangeKind::FieldAdded { .. }
-        | ChangeKind::OptionChanged {
-            option: "bucket" | "unique fields",
-            ..
-        } => None,
+        ChangeKind::FieldAdded { .. } | ChangeKind::OptionChanged { option: "bucket", .. } => None,
         ChangeKind::TypeExtended { .. } => Some(format!(
             "{change}: this release cannot change a type that is there"
         )),

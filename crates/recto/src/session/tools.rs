@@ -32,9 +32,10 @@ pub struct SchemaPlan {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApplyOptions {
-    /// Collections to remove with all their records, which the schema does not name. What a schema does
-    /// not name and this neither is left as it is. Also Recto's tables that no schema names, such as an
-    /// interrupted or refused `apply` may leave.
+    /// Names of things to remove: collections with all their records (`orders`), views (`orders.by_customer`) and unique
+    /// constraints (`users.unique.email`, `users.unique.tenant,slug`). The schema must not name them. `apply` keeps
+    /// everything else. The list may also name a table of Recto that no schema names,
+    /// such as one that an interrupted `apply` left.
     pub remove: Vec<String>,
     /// The most records a second that new views are filled with, and are compared with; `None`: as fast as it goes.
     pub rows_per_second: Option<u32>,
@@ -46,10 +47,11 @@ impl ApplyOptions {
         Self::default()
     }
 
-    /// Removes a collection with all its records.
+    /// Removes a collection with all its records, a view (`orders.by_customer`) or a unique constraint
+    /// (`users.unique.email`).
     #[must_use]
-    pub fn remove(mut self, collection: impl Into<String>) -> Self {
-        self.remove.push(collection.into());
+    pub fn remove(mut self, name: impl Into<String>) -> Self {
+        self.remove.push(name.into());
         self
     }
 

@@ -522,3 +522,22 @@ async fn keys_are_one_value_or_several_and_text_or_a_number_stands_for_a_type() 
         ErrorKind::InvalidRecord
     );
 }
+
+/// The views that stay and those that are new are too many together, so that no schema could declare them.
+#[tokio::test]
+async fn rejects_more_views_than_a_schema_can_declare() {
+    let memory = Arc::new(MemoryStore::new(Environment::system()));
+    let store = Recto::with_store(memory, OpenOptions::new()).await.unwrap();
+    let notes = |name: &str, views: usize| {
+        let views = (0..views)
+            .map(|index| format!("[collection.notes.view.{name}_{index}]\npartition = [\"tag\"]\n"));
+        let views: String = views.collect();
+        let fields = "fields = { id = \"int\", tag = \"text\" }\nkey = [\"id\"]";
+        Schema::parse(&format!("[collection.notes]\n{fields}\n{views}")).unwrap()
+    };
+    store.apply(&notes("one", 40)).await.unwrap();
+    let error = store.apply(&notes("two", 40)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+    assert!(error.message().contains("would have 80 views"), "{error}");
+    store.apply(&notes("two", 20)).await.unwrap();
+}

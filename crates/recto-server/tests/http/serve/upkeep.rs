@@ -67,6 +67,32 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
     assert!(described.contains("check_store") && !described.contains("compact_store"));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_unique_constraint_is_dropped_by_name_only() {
+    let served = serve(|_| {}).await;
+    let users = "[collection.users]\nfields = { id = \"int\", email = \"text\" }\nkey = [\"id\"]\n";
+    let asked =
+        |toml: &str, remove: &[&str]| serde_json::json!({ "toml": toml, "remove": remove }).to_string();
+    let post = async |path: &str, body: &str| served.ask("POST", path, &[], body).await;
+    let unique = format!("{users}unique = [\"email\"]\n");
+    let applied = post("/v1/store:apply", &asked(&unique, &[])).await;
+    assert_eq!(applied.status, 200, "{}", applied.body);
+    let planned = post("/v1/store:plan", &asked(users, &[])).await.json();
+    assert_eq!(planned["changes"], serde_json::json!([]));
+    let kept = planned["kept"].as_array().unwrap();
+    assert!(
+        kept.contains(&"unique (email) of collection users".into()),
+        "{planned}"
+    );
+    let applied = post("/v1/store:apply", &asked(users, &["users.unique.email"])).await;
+    let result = &last_line(&applied.body)["result"];
+    assert_eq!(
+        result["changes"][0], "collection users: unique (email) removed",
+        "{}",
+        applied.body
+    );
+}
+
 /// A load that is waited for: its head, and a part of its file.
 async fn half_a_load(served: &Served) -> tokio::net::TcpStream {
     let mut stream = served.connect().await;

@@ -184,6 +184,9 @@ crate::on_both_stores! { super::super::SCHEMA;
         a_copy_has_the_claims,
         claims_are_compared_with_records,
         fields_of_records_that_are_there_become_unique,
+        a_type_keeps_constraints_it_does_not_name,
+        constraints_are_removed_by_name_only,
+        the_order_of_constraints_says_nothing,
         fields_are_unique_no_more,
         claims_go_with_their_collection,
     }
@@ -191,6 +194,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         records_are_the_dynamic_ones,
         a_type_that_differs_is_refused,
         what_is_a_field_is_a_condition_and_a_key,
+        a_type_keeps_options_it_does_not_name,
     }
     buckets {
         are_read_as_one_partition,

@@ -6,10 +6,11 @@ use bigdecimal::BigDecimal;
 use futures::TryStreamExt;
 use recto::filter::{Literal, field};
 use recto::types::{Json, Timestamp};
-use recto::{ErrorKind, FieldType, Record, Recto};
+use recto::{ErrorKind, FieldType, Record, Recto, schema_of};
 use serde_json::json;
 
-use crate::common::Subject;
+use crate::common::stores::{kind_of, parse};
+use crate::common::{Fresh, Subject};
 
 #[derive(Debug, Clone, PartialEq, Record)]
 #[record(collection = "readings", key = ["sensor", "slot"], partition = ["sensor"], order = ["slot"], writes = "overwrite")]
@@ -225,4 +226,50 @@ pub(crate) async fn what_is_a_field_is_a_condition_and_a_key(recto: Recto) {
 
 fn total_text() -> String {
     "12.50".to_owned()
+}
+
+/// As the collection that `EVENTS` declares, but for the bucket, the view and a field.
+#[derive(Debug, Clone, PartialEq, Record)]
+#[record(collection = "events", key = ["stream", "at"], partition = ["stream"], order = ["at"], writes = "append")]
+struct Event {
+    stream: String,
+    at: i64,
+}
+
+const EVENTS: &str = r#"
+[collection.events]
+fields = { stream = "text", at = "bigint", kind = "text" }
+key = ["stream", "at"]
+partition = ["stream"]
+order = ["at"]
+writes = "append"
+bucket = { rows = 1000 }
+
+[collection.events.view.by_at]
+partition = ["at"]
+order = ["stream"]
+"#;
+
+pub(crate) async fn a_type_keeps_options_it_does_not_name(recto: Recto) {
+    let own = Fresh::new(kind_of(&recto)).open().await;
+    own.apply(&parse(EVENTS)).await.unwrap();
+    let recorded = own.schema();
+    let applied = own.apply(&schema_of([Event::collection()])).await.unwrap();
+    assert_eq!((applied.generation, applied.changes.len()), (1, 0), "{applied:?}");
+    let expected = [
+        "bucket of collection events",
+        "field kind of collection events",
+        "view by_at of collection events",
+    ];
+    for kept in expected {
+        assert!(applied.kept.iter().any(|one| one == kept), "{applied:?}");
+    }
+    assert_eq!(own.schema(), recorded);
+    let events = own.collection::<Event>().unwrap();
+    let event = Event {
+        stream: "a".into(),
+        at: 1,
+    };
+    events.put(&event).await.unwrap();
+    assert_eq!(events.query().filter("at = 1").await.unwrap().items(), [event]);
 }

@@ -8,7 +8,7 @@ use recto::session::{CopyRequest, LoadRequest, Session as _, VerifyRequest};
 use recto::store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, PointRead, ReadOptions, RowAddress, WriteOptions,
 };
-use recto::{ApplyOptions, DynamicRecord, Error, ErrorKind, LocalSession, Recto, Value};
+use recto::{ApplyOptions, DynamicRecord, Error, ErrorKind, LocalSession, Record, Recto, Value};
 use recto_model::{Cells, Table};
 use serde_json::json;
 
@@ -416,18 +416,112 @@ pub(crate) async fn fields_of_records_that_are_there_become_unique(recto: Recto)
     assert_eq!(after.version, before.version, "records stay as they are");
 }
 
+/// As the collection `users`, but for the constraints, the view and some fields.
+#[derive(Debug, Record)]
+#[record(collection = "users", key = ["name"])]
+struct User {
+    name: String,
+    email: Option<String>,
+}
+
+pub(crate) async fn a_type_keeps_constraints_it_does_not_name(recto: Recto) {
+    let users = users(&recto).await;
+    let user = |name: &str| User {
+        name: name.to_owned(),
+        email: Some("ada@x".to_owned()),
+    };
+    let typed = users.recto.collection::<User>().unwrap();
+    typed.put(&user("ada")).await.unwrap();
+    let generation = users.recto.generation();
+    let applied = users
+        .recto
+        .apply(&recto::schema_of([User::collection()]))
+        .await
+        .unwrap();
+    assert_eq!(
+        (applied.generation, applied.changes.len()),
+        (generation, 0),
+        "{applied:?}"
+    );
+    for kept in ["unique (email)", "unique (tenant, slug)", "view by_note"] {
+        let kept = format!("{kept} of collection users");
+        assert!(applied.kept.contains(&kept), "{applied:?}");
+    }
+    assert_taken(&typed.put(&user("bob")).await.unwrap_err(), "email", "ada");
+    // The constraint holds for inserts, too.
+    let typed = users.recto.collection::<User>().unwrap();
+    assert_taken(&typed.insert(&user("bob")).await.unwrap_err(), "email", "ada");
+}
+
+pub(crate) async fn constraints_are_removed_by_name_only(recto: Recto) {
+    let users = users(&recto).await;
+    let tenant =
+        |name: &str| users.record(&users.row(&json!({ "name": name, "tenant": "acme", "slug": "a" })));
+    users.put_user("ada", Some("ada@x")).await.unwrap();
+    users.collection.put(&tenant("carl")).await.unwrap();
+    let without = parse(&USERS.replace(
+        r#"[["email"], ["tenant", "slug"], ["balance"]]"#,
+        r#"["balance"]"#,
+    ));
+    let plan = users.recto.plan(&without).await.unwrap();
+    assert!(plan.changes.is_empty() && plan.refused.is_empty(), "{plan:?}");
+    assert!(
+        plan.kept
+            .contains(&"unique (email) of collection users".to_owned()),
+        "{plan:?}"
+    );
+    users.recto.apply(&without).await.unwrap();
+    assert_taken(
+        &users.put_user("bob", Some("ada@x")).await.unwrap_err(),
+        "email",
+        "ada",
+    );
+    for (name, reason) in [
+        ("users.unique.balance", "the schema has it"),
+        ("users.unique.mail", "users.unique.tenant,slug"),
+        ("users.unique.tenant", "users.unique.tenant,slug"),
+        ("users.unique", "users.unique.email"),
+    ] {
+        let options = ApplyOptions::new().remove(name);
+        let error = users.recto.apply_with(&without, &options).await.unwrap_err();
+        assert!(error.message().contains(reason), "{name}: {error}");
+    }
+    // In any order, and as `verify` names it.
+    let options = ApplyOptions::new().remove("users.unique (slug, tenant)");
+    let applied = users.recto.apply_with(&without, &options).await.unwrap();
+    assert_eq!(
+        applied.changes,
+        ["collection users: unique (tenant, slug) removed"]
+    );
+    users.collection.put(&tenant("dora")).await.unwrap();
+    assert_taken(
+        &users.put_user("bob", Some("ada@x")).await.unwrap_err(),
+        "email",
+        "ada",
+    );
+}
+
+pub(crate) async fn the_order_of_constraints_says_nothing(recto: Recto) {
+    let users = users(&recto).await;
+    let turned = USERS.replace(
+        r#"[["email"], ["tenant", "slug"], ["balance"]]"#,
+        r#"["balance", "email", ["slug", "tenant"]]"#,
+    );
+    let applied = users.recto.apply(&parse(&turned)).await.unwrap();
+    assert!(
+        applied.changes.is_empty() && applied.kept.is_empty(),
+        "{applied:?}"
+    );
+}
+
 pub(crate) async fn fields_are_unique_no_more(recto: Recto) {
     let users = users(&recto).await;
     users.put_user("ada", Some("ada@x")).await.unwrap();
     let without = parse(&USERS.replace(r#"[["email"], "#, "["));
-    let plan = users.recto.plan(&without).await.unwrap();
-    assert!(
-        plan.changes
-            .iter()
-            .any(|change| change.contains("unique fields from")),
-        "{plan:?}"
-    );
-    users.recto.apply(&without).await.unwrap();
+    let remove = ApplyOptions::new().remove("users.unique.email");
+    let plan = users.recto.plan_with(&without, &remove).await.unwrap();
+    assert_eq!(plan.changes, ["collection users: unique (email) removed"]);
+    users.recto.apply_with(&without, &remove).await.unwrap();
     users.put_user("bob", Some("ada@x")).await.unwrap();
     // And again, by claims of its own.
     let error = users.recto.apply(&parse(USERS)).await.unwrap_err();
