@@ -4,23 +4,13 @@
 
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
-use recto::schema::Schema;
 use recto::types::Timestamp;
-use recto::{OpenOptions, Record, Recto, StoreAddress};
+use recto::{OpenOptions, Record, Recto, StoreAddress, schema_of};
 
-const SCHEMA: &str = r#"
-[collection.orders]
-fields = { id = "bigint", status = "text", created = "timestamp", customer = "text", total = "double" }
-key = ["id"]
-
-[collection.orders.view.by_status]         # one list per status, newest first
-partition = ["status"]
-order = ["-created"]
-"#;
-
-/// A record of `orders`. The schema text declares the view: the derive cannot declare views yet.
+/// A record of `orders`. The view has one list per status, newest first.
 #[derive(Debug, Record)]
 #[record(collection = "orders", key = ["id"])]
+#[record(view(name = "by_status", partition = ["status"], order = ["-created"]))]
 struct Order {
     id: i64,
     status: String,
@@ -36,9 +26,7 @@ async fn main() -> recto::Result<()> {
     let address: StoreAddress = std::env::args().nth(1).unwrap_or(default).parse()?;
 
     let store = Recto::open_with(&address, OpenOptions::new().create()).await?;
-    store
-        .apply(&Schema::parse(SCHEMA).expect("the schema is valid"))
-        .await?;
+    store.apply(&schema_of([Order::collection()])).await?;
     let orders = store.collection::<Order>()?;
     for id in 1..=100 {
         let created = Timestamp(1_700_000_000_000 + id * 60_000);

@@ -1,23 +1,40 @@
 //! What stands in `#[record(…)]`, with where it stands.
 
 use proc_macro2::Span;
-use recto_model::schema::WriteMode;
+use recto_model::schema::nearest;
 use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
+use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, LitStr, Path, Result, Token, Type};
+use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, Lit, LitStr, Path, Result, Token, Type};
 
-const STRUCT_ATTRIBUTES: &str = "`collection`, `key`, `partition`, `order`, `writes`, `crate`";
+use crate::declaration::Declaration;
+
+/// The attributes of a struct. All but the first and the last are keys of a schema file.
+const STRUCT_ATTRIBUTES: [&str; 14] = [
+    "collection",
+    "key",
+    "partition",
+    "order",
+    "writes",
+    "unique",
+    "view",
+    "bucket",
+    "nulls",
+    "collate",
+    "grain",
+    "verify",
+    "attached",
+    "crate",
+];
 
 /// A struct that derives `Record`.
 pub(crate) struct Struct {
     pub(crate) ident: Ident,
     pub(crate) collection: LitStr,
-    pub(crate) key: Vec<LitStr>,
-    pub(crate) partition: Option<Vec<LitStr>>,
-    pub(crate) order: Vec<LitStr>,
-    pub(crate) writes: WriteMode,
+    /// The options of its collection.
+    pub(crate) declaration: Declaration,
     pub(crate) crate_path: Option<Path>,
     pub(crate) fields: Vec<Field>,
 }
@@ -32,14 +49,17 @@ pub(crate) struct Field {
     pub(crate) name_span: Span,
 }
 
-#[derive(Default)]
-struct Attributes {
-    collection: Option<LitStr>,
-    key: Option<Vec<LitStr>>,
-    partition: Option<Vec<LitStr>>,
-    order: Option<Vec<LitStr>>,
-    writes: Option<WriteMode>,
-    crate_path: Option<Path>,
+/// An attribute and its value: `key = ["id"]`, `bucket(target = "10MB")`.
+pub(crate) struct Entry {
+    pub(crate) name: Ident,
+    pub(crate) value: Value,
+}
+
+/// The value of an attribute, as the schema language has it.
+pub(crate) enum Value {
+    Literal(Lit),
+    List(Vec<Value>, Span),
+    Table(Vec<Entry>, Span),
 }
 
 impl Struct {
@@ -62,24 +82,55 @@ impl Struct {
                 "a record has no type or lifetime parameters: it owns its values, and each collection has one type",
             ));
         }
-        let attributes = Attributes::read(&input.attrs)?;
+        let (mut collection, mut crate_path, mut rest) = (None, None, Vec::new());
+        for entry in struct_entries(&input.attrs)? {
+            match entry.name.to_string().as_str() {
+                "collection" => collection = Some(entry.text()?),
+                "crate" => crate_path = Some(entry.text()?.parse()?),
+                _ => rest.push(entry),
+            }
+        }
         let missing = |attribute: &str| {
             Error::new(
                 input.ident.span(),
                 format!("`{attribute}` is missing: #[record(collection = \"users\", key = [\"user_id\"])]"),
             )
         };
+        let collection = collection.ok_or_else(|| missing("collection"))?;
+        if !rest.iter().any(|entry| entry.name == "key") {
+            return Err(missing("key"));
+        }
         Ok(Self {
             ident: input.ident.clone(),
-            collection: attributes.collection.ok_or_else(|| missing("collection"))?,
-            key: attributes.key.ok_or_else(|| missing("key"))?,
-            partition: attributes.partition,
-            order: attributes.order.unwrap_or_default(),
-            writes: attributes.writes.unwrap_or_default(),
-            crate_path: attributes.crate_path,
+            collection,
+            declaration: Declaration::of(&rest)?,
+            crate_path,
             fields: fields.named.iter().map(Field::read).collect::<Result<_>>()?,
         })
     }
+}
+
+/// The attributes of a struct, each once, but for `view`.
+fn struct_entries(attributes: &[Attribute]) -> Result<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for attribute in record_attributes(attributes) {
+        for entry in attribute.parse_args_with(Punctuated::<Entry, Token![,]>::parse_terminated)? {
+            let name = entry.name.to_string();
+            if !STRUCT_ATTRIBUTES.contains(&name.as_str()) {
+                let hint = nearest(&name, STRUCT_ATTRIBUTES.into_iter()).map_or_else(
+                    || format!("the attributes are `{}`", STRUCT_ATTRIBUTES.join("`, `")),
+                    |nearest| format!("did you mean `{nearest}`?"),
+                );
+                let message = format!("there is no attribute `{name}`\nhelp: {hint}");
+                return Err(Error::new(entry.name.span(), message));
+            }
+            if name != "view" && entries.iter().any(|earlier| earlier.name == name) {
+                return Err(Error::new(entry.name.span(), "this is given twice"));
+            }
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
 }
 
 impl Field {
@@ -107,29 +158,69 @@ impl Field {
     }
 }
 
-impl Attributes {
-    fn read(attributes: &[Attribute]) -> Result<Self> {
-        let mut found = Self::default();
-        for attribute in record_attributes(attributes) {
-            attribute.parse_nested_meta(|meta| found.take(&meta))?;
+impl Entry {
+    /// The text that it has for a value.
+    pub(crate) fn text(&self) -> Result<LitStr> {
+        match &self.value {
+            Value::Literal(Lit::Str(text)) => Ok(text.clone()),
+            other => Err(Error::new(
+                other.span(),
+                format!("`{}` takes text: {} = \"…\"", self.name, self.name),
+            )),
         }
-        Ok(found)
     }
+}
 
-    fn take(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
-        let Some(ident) = meta.path.get_ident() else {
-            return Err(meta.error(format!("the attributes are {STRUCT_ATTRIBUTES}")));
-        };
-        match ident.to_string().as_str() {
-            "collection" => set(&mut self.collection, meta, text),
-            "key" => set(&mut self.key, meta, list),
-            "partition" => set(&mut self.partition, meta, list),
-            "order" => set(&mut self.order, meta, list),
-            "writes" => set(&mut self.writes, meta, writes),
-            "crate" => set(&mut self.crate_path, meta, |meta| text(meta)?.parse()),
-            other => Err(meta.error(format!(
-                "there is no attribute `{other}`: the attributes are {STRUCT_ATTRIBUTES}"
-            ))),
+impl Parse for Entry {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let name = Ident::parse_any(input)?;
+        if input.peek(syn::token::Paren) {
+            let content;
+            let span = syn::parenthesized!(content in input).span.join();
+            let entries = Punctuated::<Self, Token![,]>::parse_terminated(&content)?;
+            return Ok(Self {
+                name,
+                value: Value::Table(entries.into_iter().collect(), span),
+            });
+        }
+        if !input.peek(Token![=]) {
+            return Err(Error::new(
+                name.span(),
+                format!("`{name}` needs a value: {name} = …"),
+            ));
+        }
+        input.parse::<Token![=]>()?;
+        if input.peek(syn::token::Brace) {
+            return Err(input.error(format!("write options in parentheses: {name}(option = …)")));
+        }
+        let value = input.parse()?;
+        Ok(Self { name, value })
+    }
+}
+
+impl Parse for Value {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.peek(syn::token::Bracket) {
+            let content;
+            let span = syn::bracketed!(content in input).span.join();
+            let values = Punctuated::<Self, Token![,]>::parse_terminated(&content)?;
+            return Ok(Self::List(values.into_iter().collect(), span));
+        }
+        match input.parse()? {
+            literal @ (Lit::Str(_) | Lit::Int(_) | Lit::Bool(_)) => Ok(Self::Literal(literal)),
+            other => Err(Error::new(
+                other.span(),
+                "text, a whole number, true, false or a list is expected",
+            )),
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn span(&self) -> Span {
+        match self {
+            Self::Literal(literal) => literal.span(),
+            Self::List(_, span) | Self::Table(_, span) => *span,
         }
     }
 }
@@ -154,23 +245,4 @@ pub(crate) fn set<T>(
 
 pub(crate) fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
     meta.value()?.parse()
-}
-
-fn list(meta: &ParseNestedMeta<'_>) -> Result<Vec<LitStr>> {
-    let value = meta.value()?;
-    if !value.peek(syn::token::Bracket) {
-        return Err(value.error("a list of field names is expected: [\"user_id\"]"));
-    }
-    let content;
-    syn::bracketed!(content in value);
-    let names = Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?;
-    Ok(names.into_iter().collect())
-}
-
-fn writes(meta: &ParseNestedMeta<'_>) -> Result<WriteMode> {
-    let text = text(meta)?;
-    [WriteMode::Update, WriteMode::Overwrite, WriteMode::Append]
-        .into_iter()
-        .find(|mode| mode.as_str() == text.value())
-        .ok_or_else(|| Error::new(text.span(), "`writes` is \"update\", \"overwrite\" or \"append\""))
 }

@@ -3,7 +3,6 @@
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use recto_model::schema::WriteMode;
 use syn::Path;
 use syn::spanned::Spanned;
 
@@ -79,46 +78,17 @@ pub(crate) fn recto(given: Option<&Path>) -> TokenStream {
 }
 
 fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
-    let Struct {
-        collection,
-        key,
-        order,
-        fields,
-        ..
-    } = record;
-    let fields = fields.iter().map(|field| {
+    let (collection, text) = (&record.collection, &record.declaration.text);
+    let fields = record.fields.iter().map(|field| {
         let (name, ty) = (&field.name, &field.ty);
         quote_spanned! {ty.span()=>
-            #model::schema::Field {
-                name: ::std::string::String::from(#name),
-                ty: <#ty as #model::native::FieldType>::field_type(),
-            }
+            (::std::string::String::from(#name), <#ty as #model::native::FieldType>::field_type())
         }
     });
-    let partition = record.partition.as_ref().map_or_else(
-        || quote!(::core::option::Option::None),
-        |names| {
-            quote!(::core::option::Option::Some(
-                ::std::vec![#(::std::string::String::from(#names)),*]
-            ))
-        },
-    );
-    let writes = match record.writes {
-        WriteMode::Update => quote!(Update),
-        WriteMode::Overwrite => quote!(Overwrite),
-        WriteMode::Append => quote!(Append),
-    };
     quote! {
         fn collection() -> #model::schema::Collection {
-            let declaration = #model::schema::Declaration {
-                name: ::std::string::String::from(#collection),
-                fields: ::std::vec![#(#fields),*],
-                key: ::std::vec![#(::std::string::String::from(#key)),*],
-                partition: #partition,
-                order: ::std::vec![#(::std::string::String::from(#order)),*],
-                writes: #model::schema::WriteMode::#writes,
-            };
-            match #model::schema::Collection::new(declaration) {
+            let fields = ::std::vec![#(#fields),*];
+            match #model::schema::Collection::of_record(#collection, fields, #text) {
                 ::core::result::Result::Ok(collection) => collection,
                 ::core::result::Result::Err(error) => ::core::panic!("{error}"),
             }
@@ -142,23 +112,42 @@ fn collection(record: &Struct, model: &TokenStream) -> TokenStream {
 /// }
 /// # fn main() {}
 /// ```
+///
+/// And that each field by which records are ordered has an order:
+///
+/// ```compile_fail,E0277
+/// mod shim {
+///     pub mod __private {
+///         pub use recto_model as model;
+///     }
+/// }
+///
+/// #[derive(recto_derive::Record)]
+/// #[record(collection = "events", key = ["at"], crate = "crate::shim")]
+/// #[record(view(name = "by_tags", partition = ["tags"]))]
+/// struct Event {
+///     at: i64,
+///     tags: Vec<String>,
+/// }
+/// # fn main() {}
+/// ```
 fn key_types(record: &Struct, model: &TokenStream) -> TokenStream {
-    let in_key = |name: &str| {
-        let lists = [Some(&record.key), record.partition.as_ref(), Some(&record.order)];
-        let mut names = lists.into_iter().flatten().flatten();
-        names.any(|literal| literal.value().trim_start_matches('-') == name)
-    };
-    let checks = record
-        .fields
-        .iter()
-        .filter(|field| in_key(&field.name))
-        .map(|field| {
-            let ty = &field.ty;
-            quote_spanned!(ty.span()=> key_type::<#ty>();)
-        });
+    let declaration = &record.declaration;
+    let checks = record.fields.iter().filter_map(|field| {
+        let ty = &field.ty;
+        if declaration.key.contains(&field.name) {
+            Some(quote_spanned!(ty.span()=> key_type::<#ty>();))
+        } else if declaration.ordered.contains(&field.name) {
+            Some(quote_spanned!(ty.span()=> order_type::<#ty>();))
+        } else {
+            None
+        }
+    });
     quote! {
+        #[allow(dead_code)]
         const _: () = {
             const fn key_type<T: #model::native::KeyType>() {}
+            const fn order_type<T: #model::native::OrderType>() {}
             #(#checks)*
         };
     }

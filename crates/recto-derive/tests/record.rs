@@ -148,6 +148,135 @@ fn the_derive_declares_what_toml_declares() {
     );
 }
 
+/// Every option that a collection whose records change can have.
+#[derive(Record)]
+#[record(
+    collection = "members",
+    key = ["id"],
+    writes = "update",
+    partition = ["team"],
+    order = ["-joined", "name"],
+    bucket(target = "10MB", shards = 4),
+    nulls = "last",
+    collate(name = "de"),
+    grain(joined = "1 day"),
+    verify = false,
+    unique = ["email", ["team", "name"]],
+    crate = "renamed"
+)]
+#[record(view(name = "by_name", order = ["name", "joined"], bucket(rows = 1000), fields = ["email"], collate = "de"))]
+#[record(view(name = "by_email", partition = ["email"], nulls = "skip", grain = "1 month", order = ["joined"]))]
+#[allow(dead_code)]
+struct Member {
+    id: i64,
+    team: String,
+    name: Option<String>,
+    email: Option<String>,
+    joined: Option<jiff::Timestamp>,
+}
+
+/// Every option that a collection whose records stay can have.
+#[derive(Record)]
+#[record(
+    collection = "alarms",
+    key = ["at", "id"],
+    partition = [],
+    order = ["-at"],
+    writes = "append",
+    bucket(time = "at", width = "1 month", keep = "1 year"),
+    crate = "renamed"
+)]
+#[record(view(name = "by_kind", partition = ["kind"], order = ["-at"], bucket(target = "10MB", keep = "90 days")))]
+#[allow(dead_code)]
+struct Alarm {
+    at: Timestamp,
+    id: Uuid,
+    kind: Option<String>,
+}
+
+#[derive(Record)]
+#[record(collection = "orders", key = ["id"], attached = "shop.orders", crate = "renamed")]
+#[record(view(name = "orders_by_day", partition = ["day"], order = ["-id"], nulls = "skip"))]
+#[allow(dead_code)]
+struct Order {
+    id: i64,
+    day: Date,
+}
+
+#[test]
+fn the_derive_declares_all_that_toml_declares() {
+    let schema = Schema::parse(
+        r#"
+        [collection.members]
+        fields = { id = "bigint", team = "text", name = "text", email = "text", joined = "timestamp" }
+        key = ["id"]
+        writes = "update"
+        partition = ["team"]
+        order = ["-joined", "name"]
+        bucket = { target = "10MB", shards = 4 }
+        nulls = "last"
+        collate = { name = "de" }
+        grain = { joined = "1 day" }
+        verify = false
+        unique = ["email", ["team", "name"]]
+
+        [collection.members.view.by_name]
+        order = ["name", "joined"]
+        bucket = { rows = 1000 }
+        fields = ["email"]
+        collate = "de"
+
+        [collection.members.view.by_email]
+        partition = ["email"]
+        nulls = "skip"
+        grain = "1 month"
+        order = ["joined"]
+
+        [collection.alarms]
+        fields = { at = "timestamp", id = "uuid", kind = "text" }
+        key = ["at", "id"]
+        partition = []
+        order = ["-at"]
+        writes = "append"
+        bucket = { time = "at", width = "1 month", keep = "1 year" }
+
+        [collection.alarms.view.by_kind]
+        partition = ["kind"]
+        order = ["-at"]
+        bucket = { target = "10MB", keep = "90 days" }
+
+        [collection.orders]
+        fields = { id = "bigint", day = "date" }
+        key = ["id"]
+        attached = "shop.orders"
+
+        [collection.orders.view.orders_by_day]
+        partition = ["day"]
+        order = ["-id"]
+        nulls = "skip"
+        "#,
+    )
+    .unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(*schema.collections[0], Member::collection());
+    assert_eq!(*schema.collections[1], Alarm::collection());
+    assert_eq!(*schema.collections[2], Order::collection());
+}
+
+/// The macro sees no types: the program finds what a rule says of them.
+#[derive(Record)]
+#[record(collection = "points", key = ["id"], order = ["score"], partition = ["id"], collate = "de", crate = "renamed")]
+#[allow(dead_code)]
+struct Point {
+    id: i64,
+    score: i64,
+}
+
+#[test]
+#[should_panic(expected = "`collate` applies to order fields that are text or ascii")]
+fn a_rule_about_types_holds_when_the_collection_is_asked_for() {
+    let _ = Point::collection();
+}
+
 #[test]
 fn records_come_back_as_they_were_written() {
     let flight = flight();

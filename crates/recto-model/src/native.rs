@@ -163,6 +163,19 @@ pub trait FieldType: Sized {
 )]
 pub trait KeyType: FieldType {}
 
+/// A field type whose values have an order, which may be null: it can be in the partition and the order of a view, and in
+/// a unique constraint.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no order",
+    label = "this must have an order",
+    note = "durations, lists, sets, maps, tuples and arrays cannot be partition, order or unique fields"
+)]
+pub trait OrderType: FieldType {}
+
+impl<T: KeyType> OrderType for T {}
+
+impl<T: KeyType> OrderType for Option<T> {}
+
 impl<T: FieldType> FieldType for Option<T> {
     const NULLABLE: bool = true;
 

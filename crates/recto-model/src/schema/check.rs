@@ -523,7 +523,10 @@ impl<'a> Rules<'a, '_, '_> {
         } = &declared.value;
         if let BucketStrategy::Time { field, .. } = strategy {
             let word = Word::new(field, strategy_span.clone());
-            let ty = self.known(&word, field, "bucket")?;
+            let ty = self.known(&word, field, "bucket");
+            if !self.fields.contains_key(field.as_str()) {
+                return None;
+            }
             if first.field != *field {
                 self.conflict(
                     strategy_span,
@@ -533,7 +536,7 @@ impl<'a> Rules<'a, '_, '_> {
                     ),
                     "name that field, or split by size: bucket = { target = \"10MB\" }",
                 );
-            } else if !is_time(ty) {
+            } else if let Some(ty) = ty.filter(|ty| !is_time(ty)) {
                 self.conflict(
                     strategy_span,
                     format!("`{field}` is not a time: it is {ty}"),
@@ -618,7 +621,9 @@ impl<'a> Rules<'a, '_, '_> {
                         values.insert(column.field.clone(), value.clone());
                     }
                 }
-                if values.is_empty() {
+                let is_known =
+                    |column: &OrderColumn| !matches!(self.fields.get(column.field.as_str()), Some(None));
+                if values.is_empty() && order.iter().all(is_known) {
                     self.conflict(
                         &declared.span,
                         format!("`{key}` applies to order fields that are {type_names}, and there is none"),
@@ -628,10 +633,12 @@ impl<'a> Rules<'a, '_, '_> {
             }
             PerField::Each(pairs) => {
                 for (word, value) in pairs.iter().take(MAX_KEY_FIELDS) {
-                    let Some(ty) = self.known(word, &word.text, key) else {
+                    let ty = self.known(word, &word.text, key);
+                    if !self.fields.contains_key(word.text.as_str()) {
                         continue;
-                    };
-                    if !order.iter().any(|column| column.field == word.text) || !takes(ty) {
+                    }
+                    let is_ordered = order.iter().any(|column| column.field == word.text);
+                    if !is_ordered || ty.is_some_and(|ty| !takes(ty)) {
                         self.conflict(
                             &word.span,
                             format!(
@@ -692,7 +699,13 @@ impl<'a> Rules<'a, '_, '_> {
         for conflict in collation::conflicts(views) {
             let of_view = declared.views.iter().find(|view| view.name.text == conflict.view);
             let arrangement = of_view.map_or(&declared.arrangement, |view| &view.arrangement);
-            let collate = arrangement.collate.as_ref().map(|collate| &collate.span);
+            let collate = arrangement.collate.as_ref();
+            let is_all = collate.is_some_and(|collate| matches!(collate.value, PerField::All(_)));
+            if is_all && self.fields.get(conflict.field) == Some(&None) {
+                // Only text has the collation, and the type of this field is not known.
+                continue;
+            }
+            let collate = collate.map(|collate| &collate.span);
             let order = arrangement.order.as_ref().map(|order| &order.span);
             let span = collate.or(order).unwrap_or(&declared.name.span).clone();
             self.conflict(&span, conflict.to_string(), conflict.hint());

@@ -48,8 +48,8 @@ impl<'a> Context<'a> {
         self.lines.as_ref().map(|lines| lines.position(span.start))
     }
 
-    pub(super) fn into_problems(self) -> Vec<Problem> {
-        self.problems.into_iter().map(|(_, problem)| problem).collect()
+    pub(super) fn into_problems(self) -> Vec<(Span, Problem)> {
+        self.problems
     }
 
     /// The errors in `text`, if there are any.

@@ -204,7 +204,7 @@ impl Collection {
             (Some(collection), problems) if problems.is_empty() => Ok(collection),
             (_, problems) => Err(CollectionError {
                 collection: name,
-                problems,
+                problems: problems.into_iter().map(|(_, problem)| problem).collect(),
             }),
         }
     }

@@ -3,6 +3,7 @@
 //! The text is read once by the TOML parser, which keeps where everything stood, and walked here.
 //! A syntax error ends it there: what half a text declares would only mislead.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use toml::Spanned;
@@ -15,8 +16,8 @@ use super::declared::{
     DeclaredArrangement, DeclaredBucket, DeclaredCollection, DeclaredField, DeclaredView, PerField, Placed,
     Span, Word,
 };
-use super::errors::SchemaErrors;
-use super::model::{Schema, WriteMode};
+use super::errors::{CollectionError, SchemaErrors};
+use super::model::{Collection, Schema, WriteMode};
 use super::names::nearest;
 use super::options::{BucketStrategy, Nulls, parse_size};
 use super::problem::Problem;
@@ -24,6 +25,7 @@ use super::queues::StoreQueues;
 use super::type_order::{Later, uses_of_types};
 use super::type_text::{is_cql_type, parse_type};
 use super::{MAX_COLLECTIONS, MAX_FIELDS, MAX_SCHEMA_BYTES, MAX_SHARDS, MAX_TYPES};
+use crate::Type;
 use crate::collation::Collation;
 use crate::types::UdtType;
 use crate::width::Width;
@@ -128,6 +130,69 @@ impl Schema {
             });
         }
         context.into_errors(text).map(|()| schema)
+    }
+}
+
+impl Collection {
+    /// Returns the collection of this name and these fields whose options `text` declares: the table `[collection.NAME]` of
+    /// a schema without its head and without `fields`. The type of a field is `None` where it is not known; then no rule
+    /// about its type is checked, and the collection that is returned lacks the field.
+    ///
+    /// `#[derive(Record)]` calls it.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with the bytes of the text it is about. The name of the collection counts as the byte
+    /// after the text, and the name of each field as one of those that follow.
+    #[doc(hidden)]
+    pub fn declared(
+        name: &str,
+        fields: Vec<(String, Option<Type>)>,
+        text: &str,
+    ) -> Result<Option<Self>, Vec<(Range<usize>, Problem)>> {
+        let mut context = Context::without_text();
+        let beyond = |index: usize| text.len() + index..text.len() + index + 1;
+        let (document, syntax_errors) = DeTable::parse_recoverable(text);
+        for error in syntax_errors {
+            context.report(&error.span().unwrap_or_default(), || Problem::Syntax {
+                message: error.message().to_owned(),
+                hint: None,
+            });
+        }
+        let fields = fields.into_iter().zip(1..);
+        let fields = fields.map(|((name, ty), index)| DeclaredField {
+            name: Word::new(name, beyond(index)),
+            ty,
+        });
+        let name = Word::new(name, beyond(0));
+        let mut parser = Parser {
+            context: &mut context,
+        };
+        parser.known_keys(document.get_ref(), COLLECTION_KEYS, "a collection");
+        let declared = parser.options(name, fields.collect(), document.get_ref());
+        let collection = declared.and_then(|declared| check::collection(&declared, &mut context));
+        match context.into_problems() {
+            problems if problems.is_empty() => Ok(collection),
+            problems => Err(problems),
+        }
+    }
+
+    /// Returns the collection of this name and these fields whose options `text` declares, as
+    /// [`declared`](Self::declared) does.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    #[doc(hidden)]
+    pub fn of_record(name: &str, fields: Vec<(String, Type)>, text: &str) -> Result<Self, CollectionError> {
+        let fields = fields.into_iter().map(|(name, ty)| (name, Some(ty)));
+        let problems = match Self::declared(name, fields.collect(), text) {
+            Ok(Some(collection)) => return Ok(collection),
+            Ok(None) => Vec::new(),
+            Err(problems) => problems.into_iter().map(|(_, problem)| problem).collect(),
+        };
+        Err(CollectionError {
+            collection: name.to_owned(),
+            problems,
+        })
     }
 }
 
@@ -353,15 +418,33 @@ impl Parser<'_, '_> {
             Some(fields) => self.fields(fields, types, None),
             None => Vec::new(),
         };
-        let key_words = table.get("key").and_then(|value| self.words("key", value));
-        let unreadable = (table.contains_key("key") && key_words.is_none())
-            || table
-                .get("fields")
-                .is_some_and(|fields| !fields.get_ref().is_table());
+        let declared = self.options(key_word(key), fields, table);
+        let is_unreadable = table
+            .get("fields")
+            .is_some_and(|fields| !fields.get_ref().is_table());
+        // What is misspelt or unreadable is reported already, and is not missing.
+        let misspelt = |wanted: &str| {
+            !table.contains_key(wanted)
+                && table
+                    .keys()
+                    .any(|key| nearest(key.get_ref(), COLLECTION_KEYS.iter().copied()) == Some(wanted))
+        };
+        declared.filter(|_| !is_unreadable && !misspelt("fields") && !misspelt("key"))
+    }
+
+    /// The collection of this name and these fields, with the options of a table; none if its key cannot be read.
+    fn options(
+        &mut self,
+        name: Word,
+        fields: Vec<DeclaredField>,
+        table: &DeTable<'_>,
+    ) -> Option<DeclaredCollection> {
+        let key = table.get("key").map(|value| self.words("key", value));
+        let is_readable = key.as_ref().is_none_or(Option::is_some);
         let declared = DeclaredCollection {
-            name: key_word(key),
+            name,
             fields,
-            key: key_words.map(|key| key.value).unwrap_or_default(),
+            key: key.flatten().map(|key| key.value).unwrap_or_default(),
             writes: table.get("writes").and_then(|value| self.writes(value)),
             attached: table.get("attached").and_then(|value| self.attached(value)),
             unique: table.get("unique").and_then(|value| self.unique(value)),
@@ -371,14 +454,7 @@ impl Parser<'_, '_> {
                 .map(|value| self.views(value))
                 .unwrap_or_default(),
         };
-        // What is misspelt or unreadable is reported already, and is not missing.
-        let misspelt = |wanted: &str| {
-            !table.contains_key(wanted)
-                && table
-                    .keys()
-                    .any(|key| nearest(key.get_ref(), COLLECTION_KEYS.iter().copied()) == Some(wanted))
-        };
-        (!unreadable && !misspelt("fields") && !misspelt("key")).then_some(declared)
+        is_readable.then_some(declared)
     }
 
     fn views(&mut self, value: &Value<'_>) -> Vec<DeclaredView> {
