@@ -49,7 +49,7 @@ pub trait Record: Sized {
 #[non_exhaustive]
 pub enum RecordError {
     /// The field is null, or not in the row, and its type is not an `Option`.
-    #[error("field `{field}` is null or not in the row: make it an Option, or read all fields")]
+    #[error("field `{field}` is null, which only an Option can be")]
     Missing {
         /// The field.
         field: &'static str,
@@ -62,6 +62,15 @@ pub enum RecordError {
         /// What is wrong with them.
         source: CellError,
     },
+}
+
+impl RecordError {
+    /// Returns the name of the field.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Missing { field } | Self::Field { field, .. } => field,
+        }
+    }
 }
 
 /// Reads one field of a record: what the derived [`Record::read`] calls for each.

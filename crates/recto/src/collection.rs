@@ -6,18 +6,17 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_model::record::{NO_COLUMN, Record, RecordError};
+use recto_model::record::Record;
 use recto_model::schema::Collection as Definition;
-use recto_model::{Cells, RowRef, cell};
-use recto_plan::Arrangement;
+use recto_model::{Cells, cell};
 
 use crate::change::{Change, Update};
 use crate::core::CollectionCore;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::handle::Handle;
 use crate::key::{Key, key_cells};
 use crate::query::{Decode, PageQuery};
-use crate::record::{DynamicRecord, row_of};
+use crate::record::{DynamicRecord, decode_typed, row_of};
 use crate::scan::Scan;
 use crate::writes::{Changes, RowChange, ttl_seconds};
 
@@ -29,8 +28,8 @@ type Encode<T> = fn(Arc<CollectionCore>, &T) -> Result<(Arc<CollectionCore>, Cel
 /// It follows the store's schema, as this process knows it: by [`Recto::apply`](crate::Recto::apply) through any handle of
 /// the open store, or by [`Recto::refresh`](crate::Recto::refresh). Queries that were made before, and kept, are planned
 /// anew then; cursors and streams go on wherever the query is served in their order. If the collection is removed, every
-/// call is an error of kind [`ErrorKind::NotFound`]; if another of its name is made that `T` does not fit,
-/// [`ErrorKind::SchemaMismatch`].
+/// call is an error of kind [`ErrorKind::NotFound`](crate::ErrorKind::NotFound); if another of its name is made that `T` does not fit,
+/// [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch).
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -102,28 +101,6 @@ impl Collection<DynamicRecord> {
     }
 }
 
-fn decode_typed<T: Record>(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<T> {
-    let columns = core.columns_in(arrangement);
-    let read = if arrangement.derives_nulls() {
-        let is_null = |column: u16| arrangement.cell(row, usize::from(column)).is_none();
-        let columns = columns.iter().map(|&column| match column {
-            NO_COLUMN => NO_COLUMN,
-            column if is_null(column) => NO_COLUMN,
-            column => column,
-        });
-        T::read(row, &columns.collect::<Vec<_>>())
-    } else {
-        T::read(row, columns)
-    };
-    read.map_err(|error| {
-        let kind = match error {
-            RecordError::Missing { .. } => ErrorKind::InvalidRecord,
-            _ => ErrorKind::Corrupt,
-        };
-        Error::new(kind, format!("a row of {}: {error}", core.definition.name)).with_source(error)
-    })
-}
-
 fn encode_typed<T: Record>(core: Arc<CollectionCore>, record: &T) -> Result<(Arc<CollectionCore>, Cells)> {
     let cells = row_of(&core, |field, out| {
         core.places[field].map_or(Ok(false), |place| record.write(place, out))
@@ -164,8 +141,8 @@ impl<T> Collection<T> {
     /// Stores a record that is not there yet.
     ///
     /// # Errors
-    /// As [`put`](Self::put). [`ErrorKind::Exists`]: one with its key is there, of the version that the error
-    /// [tells](Error::version). [`ErrorKind::NotOffered`]: records of the collection do not change.
+    /// As [`put`](Self::put). [`ErrorKind::Exists`](crate::ErrorKind::Exists): one with its key is there, of the version that the error
+    /// [tells](crate::Error::version). [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
     pub fn insert(&self, record: &T) -> Change {
         Change::insert(self.encoded(record))
     }
@@ -179,7 +156,7 @@ impl<T> Collection<T> {
     ///
     /// # Errors
     /// As [`WriteBatch::put`](crate::WriteBatch::put) and [`WriteBatch::commit`](crate::WriteBatch::commit). In a collection
-    /// with `writes = "update"`, [`ErrorKind::Changed`] if another [version](Change::if_version) is there than was asked for.
+    /// with `writes = "update"`, [`ErrorKind::Changed`](crate::ErrorKind::Changed) if another [version](Change::if_version) is there than was asked for.
     pub fn put(&self, record: &T) -> Change {
         Change::put(self.encoded(record))
     }
@@ -190,7 +167,7 @@ impl<T> Collection<T> {
     /// the two times (on Cassandra, for the later given).
     ///
     /// # Errors
-    /// As [`put`](Self::put); [`ErrorKind::InvalidArgument`]: the time is no time a record can live.
+    /// As [`put`](Self::put); [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the time is no time a record can live.
     pub fn put_for(&self, record: &T, time_to_live: Duration) -> Change {
         self.put(record).lives_for(time_to_live)
     }
@@ -199,11 +176,11 @@ impl<T> Collection<T> {
     /// have.
     ///
     /// # Errors
-    /// - [`ErrorKind::InvalidRecord`]: that is no key of the collection; a field is none that can change, or the value none of it.
-    /// - [`ErrorKind::NotFound`]: there is no such record.
-    /// - [`ErrorKind::Changed`]: another [version](Update::if_version) is there than was asked for.
-    /// - [`ErrorKind::LimitExceeded`]: the record would be too large, or could not stand in a view.
-    /// - [`ErrorKind::NotOffered`]: records of the collection do not change.
+    /// - [`ErrorKind::InvalidRecord`](crate::ErrorKind::InvalidRecord): that is no key of the collection; a field is none that can change, or the value none of it.
+    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is no such record.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): another [version](Update::if_version) is there than was asked for.
+    /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the record would be too large, or could not stand in a view.
+    /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
     /// - As [`WriteBatch::commit`](crate::WriteBatch::commit).
     pub fn update(&self, key: impl Key) -> Update {
         Update::new(self.key(&key))

@@ -333,6 +333,16 @@ impl CollectionCore {
             .map_err(|error| damaged(&self.definition.name, &definition.name, &error))
     }
 
+    /// Returns the text of each value of a row's key, in the key's order, as far as it can be read.
+    pub(crate) fn key_texts(&self, arrangement: &Arrangement, row: RowRef<'_>) -> Vec<String> {
+        let texts = self.definition.key.iter().filter_map(|name| {
+            let (field, definition) = self.definition.field(name)?;
+            let value = self.value(arrangement, row, field).ok()??;
+            Some(json::to_text(&definition.ty, &value))
+        });
+        texts.collect()
+    }
+
     /// The key of a row, for people: the text of each of its values, in the key's order.
     pub(crate) fn key_text(&self, partition: &Cells, clustering: &Cells) -> String {
         let base = self.base();

@@ -67,6 +67,10 @@ pub enum ErrorKind {
     Unauthorized,
     /// The session's row filter does not allow it.
     Forbidden,
+    /// A stored record has a value that the record type cannot represent: the name of a variant that an enum does not
+    /// have, a null where the field is no `Option`, JSON of another shape. The record is not damaged; the error names its
+    /// [key](Error::key) and the [field](Error::field).
+    Unreadable,
     /// What the store holds is damaged, or of a version this release cannot read.
     Corrupt,
     /// Another record is there with the key of one that was put, in a collection whose records are
@@ -172,6 +176,7 @@ struct Inner {
     message: String,
     part: Option<Part>,
     field: Option<String>,
+    key: Vec<String>,
     column: Option<usize>,
     change: Option<usize>,
     version: Option<i64>,
@@ -193,6 +198,7 @@ impl Error {
                 message: message.into(),
                 part: None,
                 field: None,
+                key: Vec::new(),
                 column: None,
                 change: None,
                 version: None,
@@ -243,6 +249,13 @@ impl Error {
     #[must_use]
     pub fn with_field(mut self, field: impl Into<String>) -> Self {
         self.inner.field = Some(field.into());
+        self
+    }
+
+    /// Names the record that it is about, by the texts of its key's values.
+    #[must_use]
+    pub fn with_key(mut self, key: Vec<String>) -> Self {
+        self.inner.key = key;
         self
     }
 
@@ -336,6 +349,12 @@ impl Error {
     /// The field it is about.
     pub fn field(&self) -> Option<&str> {
         self.inner.field.as_deref()
+    }
+
+    /// The key of the record it is about, for [`ErrorKind::Unreadable`]: the text of each value, in the key's order, as
+    /// [`KeyText`](crate::KeyText) takes them. Empty for other errors.
+    pub fn key(&self) -> &[String] {
+        &self.inner.key
     }
 
     /// The column of the filter or sort text it is at, 1-based, in characters.

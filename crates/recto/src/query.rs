@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use recto_model::key::MAX_KEY_PART_BYTES;
+use recto_model::record::Record;
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
 use recto_model::{Cells, RowRef, cell, json};
@@ -26,7 +27,7 @@ use crate::handle::Handle;
 use crate::page::Page;
 use crate::paging::{Budget, PageSpec, Place, Share, fetch};
 use crate::planned::{Candidates, PlanKey, Planned};
-use crate::record::no_field;
+use crate::record::{decode_each, no_field};
 use crate::row_filter;
 
 /// Rows of a page that asks for no size.
@@ -555,6 +556,62 @@ fn no_share() -> Error {
     Error::new(ErrorKind::InvalidQuery, "a page is around 0% to 100% of the rows")
         .with_part(Part::Cursor)
         .with_hint("say around=60%, or give the token of a row")
+}
+
+impl<T: Record> PageQuery<T> {
+    /// Makes a `Result` of each record. One that the record type cannot represent is an error in its place, which names the
+    /// record's key and field, and the other records can be read. Without this, the page as a whole is that error.
+    ///
+    /// It works for streams, too: these then continue after such a record.
+    ///
+    /// ```
+    /// # use recto::{OpenOptions, Record, Recto};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+    /// use recto::{DynamicRecord, ErrorKind, FieldType};
+    ///
+    /// #[derive(Debug, Clone, Copy, PartialEq, FieldType)]
+    /// enum Status {
+    ///     Open,
+    ///     Closed,
+    /// }
+    ///
+    /// #[derive(Debug, Record)]
+    /// #[record(collection = "tickets", key = ["desk", "id"], partition = ["desk"], order = ["id"])]
+    /// struct Ticket {
+    ///     desk: String,
+    ///     id: i64,
+    ///     status: Status,
+    /// }
+    /// # store.apply(&recto::schema_of([Ticket::collection()])).await?;
+    /// # let tickets = store.collection::<Ticket>()?;
+    /// # tickets.put(&Ticket { desk: "a".into(), id: 1, status: Status::Open }).await?;
+    /// # let dynamic = store.dynamic("tickets")?;
+    /// # let text = r#"{"desk": "a", "id": 2, "status": "Waiting"}"#;
+    /// # dynamic.put(&DynamicRecord::from_json_text(dynamic.definition(), text)?).await?;
+    ///
+    /// // A newer program stored a ticket with a status that this program does not know.
+    /// let query = tickets.query().filter(r#"desk = "a""#);
+    /// let error = query.clone().await.unwrap_err();
+    /// assert_eq!((error.kind(), error.key()), (ErrorKind::Unreadable, &["a".to_owned(), "2".to_owned()][..]));
+    ///
+    /// let page = query.each_result().await?;
+    /// for ticket in page.items() {
+    ///     match ticket {
+    ///         Ok(ticket) => println!("{ticket:?}"),
+    ///         Err(error) => eprintln!("{error}"),
+    ///     }
+    /// }
+    /// # assert_eq!(page.items().iter().filter(|one| one.is_ok()).count(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn each_result(self) -> PageQuery<Result<T>> {
+        self.decoded_by(decode_each::<T>)
+    }
 }
 
 impl<T: Send + 'static> PageQuery<T> {

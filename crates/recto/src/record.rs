@@ -1,7 +1,8 @@
-//! Records without a Rust type: what tools read and write.
+//! Records as Rust types, and records without one, which tools read and write.
 
 use std::sync::Arc;
 
+use recto_model::record::{NO_COLUMN, Record, RecordError};
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, Type, Value, cell, json};
 use recto_plan::Arrangement;
@@ -207,6 +208,72 @@ impl DynamicRecord {
             values,
         })
     }
+}
+
+/// Decodes a row as a record of a Rust type.
+pub(crate) fn decode_typed<T: Record>(
+    core: &CollectionCore,
+    arrangement: &Arrangement,
+    row: RowRef<'_>,
+) -> Result<T> {
+    let columns = core.columns_in(arrangement);
+    let read = if arrangement.derives_nulls() {
+        let is_null = |column: u16| arrangement.cell(row, usize::from(column)).is_none();
+        let columns = columns.iter().map(|&column| match column {
+            NO_COLUMN => NO_COLUMN,
+            column if is_null(column) => NO_COLUMN,
+            column => column,
+        });
+        T::read(row, &columns.collect::<Vec<_>>())
+    } else {
+        T::read(row, columns)
+    };
+    read.map_err(|error| unreadable(core, arrangement, row, error))
+}
+
+/// Decodes each record for itself, so that one that cannot be read does not keep others from being read.
+#[expect(clippy::unnecessary_wraps, reason = "the type of the function is `Decode`")]
+pub(crate) fn decode_each<T: Record>(
+    core: &CollectionCore,
+    arrangement: &Arrangement,
+    row: RowRef<'_>,
+) -> Result<Result<T>> {
+    Ok(decode_typed(core, arrangement, row))
+}
+
+/// The error of a row that is no record of a type. If the cell is a value of the field's type in the schema, then the row
+/// is not damaged.
+#[cold]
+fn unreadable(
+    core: &CollectionCore,
+    arrangement: &Arrangement,
+    row: RowRef<'_>,
+    error: RecordError,
+) -> Error {
+    let field = error.field();
+    let index = core.definition.field(field).map(|(index, _)| index);
+    let is_sound = index.is_some_and(|index| core.value(arrangement, row, index).is_ok());
+    let key = core.key_texts(arrangement, row);
+    let name = &core.definition.name;
+    let (kind, what, hint) = if is_sound {
+        let hint = "use a record type that has such values, or change the record; `each_result()` of a query or a scan \
+                    reads the other records";
+        (ErrorKind::Unreadable, "cannot be read", hint)
+    } else {
+        (
+            ErrorKind::Corrupt,
+            "is damaged",
+            "a check of the store finds every damaged row",
+        )
+    };
+    Error::new(
+        kind,
+        format!("record ({}) of {name} {what}: {error}", key.join(", ")),
+    )
+    .with_field(field)
+    .with_key(key)
+    .with_hint(hint)
+    .with_source(error)
 }
 
 /// The error of a field that a collection does not have.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::stream::StreamExt;
 use recto_model::Direction;
+use recto_model::record::Record;
 use std::future::IntoFuture as _;
 
 use super::runtime::{iterate, wait};
@@ -70,6 +71,14 @@ impl<T> PageQuery<T> {
     #[must_use]
     pub fn from<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Self {
         Self::new(self.inner.from(values))
+    }
+}
+
+impl<T: Record> PageQuery<T> {
+    /// See [`crate::PageQuery::each_result`].
+    #[must_use]
+    pub fn each_result(self) -> PageQuery<Result<T>> {
+        PageQuery::new(self.inner.each_result())
     }
 }
 

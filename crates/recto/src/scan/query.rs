@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
+use recto_model::record::Record;
+
 use super::Asked;
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::query::Decode;
+use crate::record::decode_each;
 
 /// Every record of a collection, or of a filter, in no order that two stores would share: for exports, copies
 /// and counts. It reads the whole table (on Cassandra several ranges side by side), unless pages of its filter are
@@ -101,6 +104,19 @@ impl<T> Scan<T> {
     pub fn resume(mut self, token: impl Into<String>) -> Self {
         self.asked.resume = Some(token.into());
         self
+    }
+}
+
+impl<T: Record> Scan<T> {
+    /// Makes a `Result` of each record, as [`PageQuery::each_result`](crate::PageQuery::each_result) does: the scan continues
+    /// after a record that the record type cannot represent.
+    #[must_use]
+    pub fn each_result(self) -> Scan<Result<T>> {
+        Scan {
+            handle: self.handle,
+            decode: decode_each::<T>,
+            asked: self.asked,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use bigdecimal::BigDecimal;
 use futures::TryStreamExt;
 use recto::filter::{Literal, field};
 use recto::types::{Json, Timestamp};
-use recto::{ErrorKind, FieldType, Record, Recto, schema_of};
+use recto::{Collection, DynamicRecord, ErrorKind, FieldType, KeyText, Record, Recto, schema_of};
 use serde_json::json;
 
 use crate::common::stores::{kind_of, parse};
@@ -226,6 +226,108 @@ pub(crate) async fn what_is_a_field_is_a_condition_and_a_key(recto: Recto) {
 
 fn total_text() -> String {
     "12.50".to_owned()
+}
+
+#[derive(Debug, Clone, PartialEq, Record)]
+#[record(collection = "tickets", key = ["desk", "id"], partition = ["desk"], order = ["id"])]
+struct Ticket {
+    desk: String,
+    id: i64,
+    title: String,
+    status: Status,
+    address: Option<Json<Address>>,
+    due: Option<jiff::Timestamp>,
+    seats: Option<i32>,
+}
+
+impl Ticket {
+    fn new(id: i64) -> Self {
+        Self {
+            desk: "a".into(),
+            id,
+            title: "Printer".into(),
+            status: Status::Open,
+            address: None,
+            due: None,
+            seats: None,
+        }
+    }
+}
+
+/// A collection in a store of its own, with these tickets.
+async fn tickets(recto: &Recto, ids: std::ops::Range<i64>) -> (Recto, Collection<Ticket>) {
+    let own = Fresh::new(kind_of(recto)).open().await;
+    own.apply(&schema_of([Ticket::collection()])).await.unwrap();
+    let tickets = own.collection::<Ticket>().unwrap();
+    for id in ids {
+        tickets.put(&Ticket::new(id)).await.unwrap();
+    }
+    (own, tickets)
+}
+
+/// Stores a ticket as a program of another record type does.
+async fn put_foreign(recto: &Recto, ticket: serde_json::Value) {
+    let dynamic = recto.dynamic("tickets").unwrap();
+    let record = DynamicRecord::from_json(dynamic.definition(), ticket.as_object().unwrap()).unwrap();
+    dynamic.put(&record).await.unwrap();
+}
+
+pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
+    let (own, tickets) = tickets(&recto, 1..6).await;
+    put_foreign(
+        &own,
+        json!({ "desk": "a", "id": 2, "title": "x", "status": "waiting" }),
+    )
+    .await;
+    put_foreign(&own, json!({ "desk": "a", "id": 4, "status": "Sent" })).await;
+    let unreadable = |error: &recto::Error, id: &str, field: &str| {
+        assert_eq!(
+            (error.kind(), error.field(), error.key()),
+            (
+                ErrorKind::Unreadable,
+                Some(field),
+                &["a".to_owned(), id.to_owned()][..]
+            ),
+            "{error}"
+        );
+        assert!(error.hint().unwrap().contains("each_result"), "{error}");
+    };
+    unreadable(&tickets.get(("a", 2)).await.unwrap_err(), "2", "status");
+    unreadable(&tickets.get(("a", 4)).await.unwrap_err(), "4", "title");
+    let all = tickets.query().filter(r#"desk = "a""#).first(3);
+    let error = all.clone().await.unwrap_err();
+    unreadable(&error, "2", "status");
+    // The key of the error finds the record.
+    let dynamic = own.dynamic("tickets").unwrap();
+    let record = dynamic.get(KeyText(error.key())).await.unwrap().unwrap();
+    assert_eq!(record.to_json()["status"], "waiting");
+
+    let page = all.clone().each_result().await.unwrap();
+    assert_eq!((page.len(), page.has_next()), (3, Some(true)));
+    assert_eq!(page.items()[0].as_ref().unwrap(), &Ticket::new(1));
+    unreadable(page.items()[1].as_ref().unwrap_err(), "2", "status");
+    assert_eq!(page.items()[2].as_ref().unwrap(), &Ticket::new(3));
+    // Such a record has a cursor, too.
+    let after = all.clone().each_result().after(page.cursor(1)).await.unwrap();
+    assert_eq!(after.items()[0].as_ref().unwrap(), &Ticket::new(3));
+    let before = all.before(page.cursor(1)).await.unwrap();
+    assert_eq!(before.items(), [Ticket::new(1)]);
+
+    let read = |items: Vec<Result<Ticket, recto::Error>>| {
+        let mut ids: Vec<i64> = items.iter().flatten().map(|ticket| ticket.id).collect();
+        ids.sort_unstable();
+        (ids, items.len())
+    };
+    let query = tickets.query().filter(r#"desk = "a""#).page_size(2);
+    let rows: Vec<_> = query.clone().each_result().stream().try_collect().await.unwrap();
+    assert_eq!(read(rows), (vec![1, 3, 5], 5));
+    let rows: Vec<_> = tickets.scan().each_result().stream().try_collect().await.unwrap();
+    assert_eq!(read(rows), (vec![1, 3, 5], 5));
+    let error = query.stream().try_collect::<Vec<_>>().await.unwrap_err();
+    unreadable(&error, "2", "status");
+    // A change that the type can represent makes the record readable.
+    tickets.update(("a", 2)).set("status", "Sent").await.unwrap();
+    assert!(tickets.get(("a", 2)).await.unwrap().is_some());
 }
 
 /// As the collection that `EVENTS` declares, but for the bucket, the view and a field.
