@@ -7,7 +7,9 @@ use syn::meta::ParseNestedMeta;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Fields, Ident, Lit, LitStr, Path, Result, Token, Type};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Fields, Ident, Lit, LitStr, Path, Result, Token, Type, Visibility,
+};
 
 use crate::declaration::Declaration;
 
@@ -41,6 +43,7 @@ pub(crate) struct Struct {
 
 /// One of its fields.
 pub(crate) struct Field {
+    pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
     /// Its name in the collection.
@@ -148,6 +151,7 @@ impl Field {
             })?;
         }
         Ok(Self {
+            vis: field.vis.clone(),
             name: name
                 .as_ref()
                 .map_or_else(|| ident.unraw().to_string(), LitStr::value),

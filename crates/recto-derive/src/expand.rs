@@ -2,7 +2,7 @@
 
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::Path;
 use syn::spanned::Spanned;
 
@@ -26,10 +26,20 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
         let (member, ty) = (&field.ident, &field.ty);
         quote_spanned!(ty.span()=> #index => #model::native::FieldType::write_cell(&self.#member, out))
     });
+    let check = record.fields.iter().enumerate().map(|(index, field)| {
+        let (name, ty) = (&field.name, &field.ty);
+        quote_spanned!(ty.span()=> #index => #model::record::check_field::<#ty>(cell, #name))
+    });
     let key_types = key_types(record, &model);
-    quote! {
+    let fields_ident = format_ident!("__{}Fields", ident);
+    let (fields, field_values) = typed_fields(record, &fields_ident, &model);
+    let implementation = quote! {
         #[automatically_derived]
         impl #model::record::Record for #ident {
+            type Fields = #fields_ident;
+
+            const FIELDS: #fields_ident = #field_values;
+
             #collection
 
             fn field_names() -> &'static [&'static str] {
@@ -56,10 +66,49 @@ pub(crate) fn expand(record: &Struct) -> TokenStream {
                     _ => ::core::panic!("a record has no field {field}"),
                 }
             }
+
+            fn check_cell(
+                field: usize,
+                cell: ::core::option::Option<&[u8]>,
+            ) -> ::core::result::Result<(), #model::record::RecordError> {
+                match field {
+                    #(#check,)*
+                    _ => ::core::panic!("a record has no field {field}"),
+                }
+            }
         }
+    };
+    quote! {
+        const _: () = {
+            #fields
+
+            #implementation
+        };
 
         #key_types
     }
+}
+
+/// The struct that has a member for each field, and its value.
+fn typed_fields(record: &Struct, fields_ident: &Ident, model: &TokenStream) -> (TokenStream, TokenStream) {
+    let ident = &record.ident;
+    let members = record.fields.iter().map(|field| {
+        let (vis, member, ty) = (&field.vis, &field.ident, &field.ty);
+        quote!(#vis #member: #model::record::TypedField<#ident, #ty>)
+    });
+    let values = record.fields.iter().map(|field| {
+        let (member, name) = (&field.ident, &field.name);
+        quote!(#member: #model::record::TypedField::new(#name))
+    });
+    let declaration = quote! {
+        #[doc(hidden)]
+        #[allow(dead_code, missing_docs, private_interfaces, unreachable_pub, non_camel_case_types)]
+        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
+        pub struct #fields_ident {
+            #(#members,)*
+        }
+    };
+    (declaration, quote!(#fields_ident { #(#values),* }))
 }
 
 /// The path of the crate `recto`: as given, or as the crate that is compiled names it.

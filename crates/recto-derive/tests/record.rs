@@ -278,6 +278,24 @@ fn a_rule_about_types_holds_when_the_collection_is_asked_for() {
 }
 
 #[test]
+fn cells_are_checked_by_the_types_of_fields() {
+    let name = |name: &str| Flight::field_names().iter().position(|one| *one == name).unwrap();
+    let (carrier, flight, destination) = (name("carrier"), name("flight"), name("destination"));
+    Flight::check_cell(flight, Some(&[0, 0, 0, 1])).unwrap();
+    Flight::check_cell(destination, None).unwrap();
+    let error = Flight::check_cell(carrier, None).unwrap_err();
+    assert_eq!(error, RecordError::Missing { field: "carrier" });
+    let error = Flight::check_cell(flight, Some(&[0])).unwrap_err();
+    assert_eq!(error.field(), "flight");
+}
+
+#[test]
+fn fields_have_the_names_of_the_collection() {
+    assert_eq!(Flight::FIELDS.dest.name(), "destination");
+    assert_eq!(String::from(Flight::FIELDS.r#type), "type");
+}
+
+#[test]
 fn records_come_back_as_they_were_written() {
     let flight = flight();
     let row = cells(&flight);

@@ -1,5 +1,8 @@
 //! Records as Rust types: the trait that `#[derive(Record)]` implements.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use crate::RowRef;
 use crate::cell::CellError;
 use crate::native::FieldType;
@@ -14,6 +17,13 @@ pub const NO_COLUMN: u16 = u16::MAX;
     note = "derive it: `#[derive(Record)]` with `#[record(collection = \"…\", key = [\"…\"])]`"
 )]
 pub trait Record: Sized {
+    /// A struct that has a member of the name and visibility of each field of the record type: a [`TypedField`].
+    type Fields;
+
+    /// The fields, by which the compiler checks the values of an update: `tickets.update(7).set(Ticket::FIELDS.status,
+    /// Status::Closed)`.
+    const FIELDS: Self::Fields;
+
     /// The collection as declared.
     ///
     /// # Panics
@@ -42,6 +52,58 @@ pub trait Record: Sized {
     /// # Panics
     /// If there is no such field.
     fn write(&self, field: usize, out: &mut Vec<u8>) -> Result<bool, CellError>;
+
+    /// Checks that the Rust type of field `field` has a value for a cell; `None` is null.
+    ///
+    /// # Errors
+    /// [`RecordError`] as of [`read`](Self::read).
+    ///
+    /// # Panics
+    /// If there is no such field.
+    fn check_cell(field: usize, cell: Option<&[u8]>) -> Result<(), RecordError>;
+}
+
+/// A field of the record type `R`, whose Rust type is `V`.
+pub struct TypedField<R, V> {
+    name: &'static str,
+    types: PhantomData<fn(R) -> V>,
+}
+
+impl<R, V> TypedField<R, V> {
+    /// Makes the field of this name, for the derived [`Record::FIELDS`].
+    #[doc(hidden)]
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            types: PhantomData,
+        }
+    }
+
+    /// Returns the name that the field has in the collection.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl<R, V> Clone for TypedField<R, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, V> Copy for TypedField<R, V> {}
+
+impl<R, V> fmt::Debug for TypedField<R, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TypedField").field(&self.name).finish()
+    }
+}
+
+/// The name that the field has in the collection, for filters and sorts.
+impl<R, V> From<TypedField<R, V>> for String {
+    fn from(field: TypedField<R, V>) -> Self {
+        field.name.to_owned()
+    }
 }
 
 /// Why a row is not a record of a type.
@@ -81,6 +143,16 @@ pub fn read_field<T: FieldType>(row: RowRef<'_>, column: u16, field: &'static st
     } else {
         row.get(usize::from(column))
     };
+    read_cell(cell, field)
+}
+
+/// Checks one field of a record: what the derived [`Record::check_cell`] calls for each.
+pub fn check_field<T: FieldType>(cell: Option<&[u8]>, field: &'static str) -> Result<(), RecordError> {
+    read_cell::<T>(cell, field).map(drop)
+}
+
+#[inline]
+fn read_cell<T: FieldType>(cell: Option<&[u8]>, field: &'static str) -> Result<T, RecordError> {
     if cell.is_none() && !T::NULLABLE {
         return Err(RecordError::Missing { field });
     }

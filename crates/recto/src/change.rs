@@ -2,19 +2,22 @@
 
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
+use recto_model::native::FieldType;
+use recto_model::record::{RecordError, TypedField};
 use recto_model::schema::WriteMode;
 use recto_model::{Cells, cell};
 use recto_views::{Change as Becomes, FieldCells, Request, Version};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
-use crate::filter::Literal;
-use crate::record::no_field;
+use crate::filter::{Literal, literal_of};
+use crate::record::{CheckCell, no_field};
 use crate::writes::{Changed, Changes, MAX_BATCH_CHANGES, RowChange, change, not_changed, ttl_seconds};
 
 /// The most changes that are made side by side.
@@ -219,28 +222,92 @@ where
     ended.into_iter().map(|(_, ended)| ended).collect()
 }
 
-/// A change of some fields of a record, which keeps the others; see [`Change`].
+/// A change of some fields of a record of type `T`, which keeps the others; see
+/// [`Collection::update`](crate::Collection::update).
 #[must_use = "nothing is written until it is awaited"]
-#[derive(Debug)]
-pub struct Update {
+pub struct Update<T> {
     change: Change,
+    check_cell: CheckCell,
+    records: PhantomData<fn() -> T>,
 }
 
-impl Update {
-    pub(crate) fn new(key: Result<(Arc<CollectionCore>, Cells)>) -> Self {
+impl<T> std::fmt::Debug for Update<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.change.fmt(f)
+    }
+}
+
+/// A field that an [update](Update::set) of a record of type `T` gives a value: a name, whose value is checked when it is
+/// set, or a member of [`Record::FIELDS`](crate::Record::FIELDS), whose value the compiler checks.
+pub trait SetField<T> {
+    /// Type of the values that the field takes.
+    type Value;
+
+    /// Returns the field's name in the collection.
+    fn name(&self) -> &str;
+
+    /// Returns what is stored for a value.
+    fn literal(value: Self::Value) -> Literal;
+}
+
+impl<T> SetField<T> for &str {
+    type Value = Literal;
+
+    fn name(&self) -> &str {
+        self
+    }
+
+    fn literal(value: Literal) -> Literal {
+        value
+    }
+}
+
+impl<T> SetField<T> for &String {
+    type Value = Literal;
+
+    fn name(&self) -> &str {
+        self
+    }
+
+    fn literal(value: Literal) -> Literal {
+        value
+    }
+}
+
+impl<T, V: FieldType> SetField<T> for TypedField<T, V> {
+    type Value = V;
+
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    fn literal(value: V) -> Literal {
+        literal_of(&value)
+    }
+}
+
+impl<T> Update<T> {
+    pub(crate) fn new(key: Result<(Arc<CollectionCore>, Cells)>, check_cell: CheckCell) -> Self {
         let what = |key| {
             let (fields, cells) = (Vec::new(), Cells::new());
             What::Update(key, FieldCells { fields, cells })
         };
         Self {
             change: Change::new(key, what),
+            check_cell,
+            records: PhantomData,
         }
     }
 
     /// Gives a field a value, or null (`None`). Text is read as a value of the field's type.
-    pub fn set(mut self, field: &str, value: impl Into<Literal>) -> Self {
+    ///
+    /// A value that is not of the field's type, or that the record type cannot represent, is an error of kind
+    /// [`ErrorKind::InvalidRecord`] when the update is awaited; then nothing is sent. A field of the collection that the
+    /// record type does not name is checked against the schema only.
+    pub fn set<F: SetField<T>>(mut self, field: F, value: impl Into<F::Value>) -> Self {
+        let check_cell = self.check_cell;
         self.change.asked = self.change.asked.and_then(|mut asked| {
-            asked.set(field, &value.into())?;
+            asked.set(field.name(), &F::literal(value.into()), check_cell)?;
             Ok(asked)
         });
         self
@@ -253,13 +320,13 @@ impl Update {
     }
 }
 
-impl From<Update> for Change {
-    fn from(update: Update) -> Self {
+impl<T> From<Update<T>> for Change {
+    fn from(update: Update<T>) -> Self {
         update.change
     }
 }
 
-impl IntoFuture for Update {
+impl<T> IntoFuture for Update<T> {
     type Output = Result<Changed>;
     type IntoFuture = <Change as IntoFuture>::IntoFuture;
 
@@ -270,7 +337,7 @@ impl IntoFuture for Update {
 
 impl Asked {
     /// A field gets a value.
-    fn set(&mut self, name: &str, value: &Literal) -> Result<()> {
+    fn set(&mut self, name: &str, value: &Literal, check_cell: CheckCell) -> Result<()> {
         let definition = &self.core.definition;
         let invalid = |message: String| {
             Error::new(ErrorKind::InvalidRecord, format!("{name}: {message}"))
@@ -293,16 +360,22 @@ impl Asked {
         if fields.fields.contains(&index) {
             return Err(invalid("it is given twice".to_owned()));
         }
-        if matches!(value, Literal::Null) {
-            fields.cells.push(None);
+        let mut bytes = Vec::new();
+        let cell = if matches!(value, Literal::Null) {
+            None
         } else {
             let value = value.value(&field.ty).map_err(invalid)?;
-            let encode = |out: &mut Vec<u8>| cell::encode(&field.ty, &value, out);
-            fields
-                .cells
-                .try_push_with(encode)
-                .map_err(|error| invalid(error.to_string()))?;
-        }
+            cell::encode(&field.ty, &value, &mut bytes).map_err(|error| invalid(error.to_string()))?;
+            Some(&*bytes)
+        };
+        check_cell(&self.core, index, cell).map_err(|error| {
+            let reason = match &error {
+                RecordError::Field { source, .. } => source.to_string(),
+                _ => "null, which only an Option can be".to_owned(),
+            };
+            invalid(reason).with_source(error)
+        })?;
+        fields.cells.push(cell);
         fields.fields.push(index);
         Ok(())
     }

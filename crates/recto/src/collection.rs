@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::handle::Handle;
 use crate::key::{Key, key_cells};
 use crate::query::{Decode, PageQuery};
-use crate::record::{DynamicRecord, decode_typed, row_of};
+use crate::record::{CheckCell, DynamicRecord, check_typed, decode_typed, row_of};
 use crate::scan::Scan;
 use crate::writes::{Changes, RowChange, ttl_seconds};
 
@@ -57,6 +57,7 @@ pub struct Collection<T> {
     handle: Arc<Handle>,
     decode: Decode<T>,
     encode: Encode<T>,
+    check_cell: CheckCell,
     records: PhantomData<fn() -> T>,
 }
 
@@ -66,6 +67,7 @@ impl<T> Clone for Collection<T> {
             handle: Arc::clone(&self.handle),
             decode: self.decode,
             encode: self.encode,
+            check_cell: self.check_cell,
             records: PhantomData,
         }
     }
@@ -85,6 +87,7 @@ impl<T: Record> Collection<T> {
             handle: Arc::new(handle),
             decode: decode_typed::<T>,
             encode: encode_typed::<T>,
+            check_cell: check_typed::<T>,
             records: PhantomData,
         }
     }
@@ -96,6 +99,7 @@ impl Collection<DynamicRecord> {
             handle,
             decode: DynamicRecord::read,
             encode: encode_dynamic,
+            check_cell: |_, _, _| Ok(()),
             records: PhantomData,
         }
     }
@@ -175,15 +179,51 @@ impl<T> Collection<T> {
     /// Gives some fields of a record new values, by [`Update::set`], and keeps the others. It lives for as long as it would
     /// have.
     ///
+    /// ```
+    /// # use recto::{OpenOptions, Record, Recto};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> recto::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+    /// use recto::{ErrorKind, FieldType};
+    ///
+    /// #[derive(Debug, Clone, Copy, PartialEq, FieldType)]
+    /// enum Status {
+    ///     Open,
+    ///     Closed,
+    /// }
+    ///
+    /// #[derive(Debug, Clone, Record)]
+    /// #[record(collection = "tickets", key = ["id"])]
+    /// struct Ticket {
+    ///     id: i64,
+    ///     title: String,
+    ///     status: Status,
+    /// }
+    /// # store.apply(&recto::schema_of([Ticket::collection()])).await?;
+    /// # let tickets = store.collection::<Ticket>()?;
+    /// tickets.put(&Ticket { id: 7, title: "Printer".into(), status: Status::Open }).await?;
+    ///
+    /// // The compiler checks the value of a field of the type.
+    /// tickets.update(7).set(Ticket::FIELDS.status, Status::Closed).await?;
+    /// // `set` checks the value of a field by its name before anything is sent.
+    /// tickets.update(7).set("title", "Printer jam").await?;
+    /// let error = tickets.update(7).set("status", "Lost").await.unwrap_err();
+    /// assert_eq!((error.kind(), error.field()), (ErrorKind::InvalidRecord, Some("status")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// - [`ErrorKind::InvalidRecord`](crate::ErrorKind::InvalidRecord): that is no key of the collection; a field is none that can change, or the value none of it.
+    /// - [`ErrorKind::InvalidRecord`](crate::ErrorKind::InvalidRecord): the key is no key of the collection; the collection has no such field, or the field is
+    ///   part of the key; the value is not of the field's type, or the record type cannot represent it.
     /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is no such record.
     /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): another [version](Update::if_version) is there than was asked for.
     /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the record would be too large, or could not stand in a view.
     /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
     /// - As [`WriteBatch::commit`](crate::WriteBatch::commit).
-    pub fn update(&self, key: impl Key) -> Update {
-        Update::new(self.key(&key))
+    pub fn update(&self, key: impl Key) -> Update<T> {
+        Update::new(self.key(&key), self.check_cell)
     }
 
     fn encoded(&self, record: &T) -> Result<(Arc<CollectionCore>, Cells)> {

@@ -55,6 +55,8 @@ pub enum Literal {
     Value(Value),
     /// Text, read as the field's type.
     Text(String),
+    /// A number as record JSON writes it, for fields of any type of number that has it.
+    Number(String),
     /// Nothing: what an `Option` without a value becomes. No condition is on null, so it is refused.
     Null,
     /// A Rust value that is no value of its type, such as a time past midnight, with the reason why it is refused.
@@ -228,11 +230,20 @@ fn bytes(collection: &Collection, field: usize, literal: &Literal) -> Result<Vec
 impl Literal {
     /// The value that is meant, as one of `ty`; or why it is none.
     pub(crate) fn value(&self, ty: &Type) -> std::result::Result<Cow<'_, Value>, String> {
+        let read = |text: &str| {
+            let value = json::from_text(ty, text).map(Cow::Owned);
+            value.map_err(|error| error.to_string())
+        };
         match self {
+            // A uuid has one text, whichever version its field takes.
+            Self::Value(Value::Uuid(uuid) | Value::TimeUuid(uuid))
+                if matches!(ty, Type::Uuid | Type::TimeUuid) =>
+            {
+                read(&uuid.to_string())
+            }
             Self::Value(value) => Ok(Cow::Borrowed(value)),
-            Self::Text(text) => json::from_text(ty, text)
-                .map(Cow::Owned)
-                .map_err(|error| error.to_string()),
+            Self::Number(number) if !ty.is_number() => Err(format!("expected {ty}, found {number}")),
+            Self::Text(text) | Self::Number(text) => read(text),
             Self::Null => {
                 Err("a value is compared with, and null is none: leave the condition out".to_owned())
             }
@@ -267,19 +278,18 @@ impl<T: Into<Literal>> From<Option<T>> for Literal {
 }
 
 macro_rules! literals_by_text {
-    ($($ty:ty),+ $(,)?) => {
+    ($literal:ident: $($ty:ty),+ $(,)?) => {
         $(impl From<$ty> for Literal {
             fn from(value: $ty) -> Self {
-                Self::Text(value.to_string())
+                Self::$literal(value.to_string())
             }
         })+
     };
 }
 
+literals_by_text!(Text: String, Ascii);
 literals_by_text!(
-    String,
-    bool,
-    i8,
+    Number: i8,
     i16,
     i32,
     i64,
@@ -292,10 +302,6 @@ literals_by_text!(
     u128,
     usize,
     num_bigint::BigInt,
-    uuid::Uuid,
-    std::net::IpAddr,
-    Ascii,
-    TimeUuid,
 );
 
 /// The literal of a field's value.
@@ -319,6 +325,10 @@ macro_rules! literals_by_value {
 }
 
 literals_by_value!(
+    bool,
+    uuid::Uuid,
+    std::net::IpAddr,
+    TimeUuid,
     Blob,
     Date,
     Time,
@@ -340,7 +350,7 @@ literals_by_value!(time::Date, time::Time, time::OffsetDateTime, time::UtcDateTi
 
 impl From<recto_model::decimals::BigDecimal> for Literal {
     fn from(value: recto_model::decimals::BigDecimal) -> Self {
-        Self::Text(json::to_text(&Type::Decimal, &Value::Decimal(value)))
+        Self::Number(json::to_text(&Type::Decimal, &Value::Decimal(value)))
     }
 }
 
@@ -349,7 +359,7 @@ macro_rules! float_literals {
     ($($ty:ty),+) => {
         $(impl From<$ty> for Literal {
             fn from(value: $ty) -> Self {
-                Self::Text(match value {
+                Self::Number(match value {
                     <$ty>::INFINITY => "Infinity".to_owned(),
                     <$ty>::NEG_INFINITY => "-Infinity".to_owned(),
                     number => number.to_string(),

@@ -145,7 +145,7 @@ use std::sync::Arc;
 
 pub use address::{CASSANDRA_PORT, CassandraAddress, HttpAddress, Secret, StoreAddress};
 pub use batch::WriteBatch;
-pub use change::{Change, Update};
+pub use change::{Change, SetField, Update};
 pub use collection::Collection;
 pub use core::no_collection;
 pub use error::{Error, ErrorKind, Part as ErrorPart, Result, Suggestion};
@@ -192,7 +192,7 @@ pub use recto_derive::FieldType;
 pub use recto_derive::Record;
 pub use recto_model::cell::CellError;
 pub use recto_model::native::FieldType;
-pub use recto_model::record::Record;
+pub use recto_model::record::{Record, TypedField};
 pub use recto_model::{Direction, Environment, Type, Value, schema};
 /// Where a page begins or ends: text to hand to a client, and to take back.
 ///

@@ -276,6 +276,17 @@ fn unreadable(
     .with_source(error)
 }
 
+/// Refuses a cell that the record type has no value for.
+pub(crate) type CheckCell = fn(&CollectionCore, field: usize, Option<&[u8]>) -> Result<(), RecordError>;
+
+pub(crate) fn check_typed<T: Record>(
+    core: &CollectionCore,
+    field: usize,
+    cell: Option<&[u8]>,
+) -> Result<(), RecordError> {
+    core.places[field].map_or(Ok(()), |place| T::check_cell(place, cell))
+}
+
 /// The error of a field that a collection does not have.
 pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> Error {
     Error::new(

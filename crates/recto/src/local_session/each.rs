@@ -198,7 +198,7 @@ impl Ready<'_> {
             What::Put(record, time) => living(self.collection.put(record), *time),
             What::Update(fields, names) => {
                 let update = self.collection.update(KeyText(&self.key));
-                let set = |update: crate::change::Update, name: &String| {
+                let set = |update: crate::change::Update<DynamicRecord>, name: &String| {
                     let value = fields.get(name).cloned();
                     update.set(name, value.map_or(Literal::Null, Literal::Value))
                 };

@@ -194,6 +194,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         records_are_the_dynamic_ones,
         a_type_that_differs_is_refused,
         what_is_a_field_is_a_condition_and_a_key,
+        an_update_is_checked_against_the_type,
         other_records_of_a_page_can_be_read,
         a_type_keeps_options_it_does_not_name,
     }

@@ -272,6 +272,79 @@ async fn put_foreign(recto: &Recto, ticket: serde_json::Value) {
     dynamic.put(&record).await.unwrap();
 }
 
+pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
+    let (own, tickets) = tickets(&recto, 1..2).await;
+    let ticket = || tickets.update(("a", 1));
+    let far = Timestamp(i64::MAX);
+    for (update, name, reason) in [
+        (ticket().set("title", 7), "title", "expected text, found 7"),
+        (ticket().set("title", true), "title", "text"),
+        (ticket().set("title", None::<String>), "title", "Option"),
+        (
+            ticket().set("status", "nonsense"),
+            "status",
+            "\"nonsense\" is none of typed open, Sent",
+        ),
+        (ticket().set("status", Literal::Null), "status", "Option"),
+        (ticket().set("address", "no json"), "address", "JSON"),
+        (ticket().set("due", far), "due", "range"),
+        (ticket().set("seats", "many"), "seats", "int"),
+        (ticket().set("seats", 1_i64 << 40), "seats", "int"),
+        (ticket().set("seat", 1), "seat", "no field"),
+        (ticket().set("id", 2), "id", "key"),
+    ] {
+        let error = update.await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.field()),
+            (ErrorKind::InvalidRecord, Some(name)),
+            "{error}"
+        );
+        assert!(error.to_string().contains(reason), "{name}: {error}");
+    }
+    assert_eq!(tickets.get(("a", 1)).await.unwrap(), Some(Ticket::new(1)));
+
+    // By name, and by fields that the compiler checks.
+    ticket().set("status", "Sent").set("seats", 2_u8).await.unwrap();
+    let due: jiff::Timestamp = "2013-01-31T10:00:00Z".parse().unwrap();
+    let fields = Ticket::FIELDS;
+    ticket()
+        .set(fields.title, "Router")
+        .set(fields.due, Some(due))
+        .set(fields.address, None::<Json<Address>>)
+        .await
+        .unwrap();
+    let stored = tickets.get(("a", 1)).await.unwrap().unwrap();
+    let expected = Ticket {
+        title: "Router".into(),
+        status: Status::Sent,
+        due: Some(due),
+        seats: Some(2),
+        ..Ticket::new(1)
+    };
+    assert_eq!(stored, expected);
+    let found = tickets
+        .query()
+        .matching(field("desk").equal_to("a").and(field(fields.id).equal_to(1)));
+    assert_eq!(found.await.unwrap().items(), [expected]);
+
+    // A field that the type does not know is the schema's.
+    let more = parse(
+        &own.schema()
+            .to_toml()
+            .replacen("fields = {", "fields = { note = \"text\",", 1),
+    );
+    own.apply(&more).await.unwrap();
+    ticket().set("note", "new").await.unwrap();
+    let error = ticket().set("note", 7).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.field()),
+        (ErrorKind::InvalidRecord, Some("note"))
+    );
+    // The schema alone decides for programs without a type.
+    let dynamic = own.dynamic("tickets").unwrap();
+    dynamic.update(("a", 1)).set("status", "waiting").await.unwrap();
+}
+
 pub(crate) async fn other_records_of_a_page_can_be_read(recto: Recto) {
     let (own, tickets) = tickets(&recto, 1..6).await;
     put_foreign(
