@@ -301,6 +301,33 @@ async fn waits_while_too_many_messages_are_in_flight() {
 }
 
 #[tokio::test]
+async fn reports_the_limit_in_flight_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = QueueOptions {
+        max_in_flight: 2,
+        ..QueueOptions::default()
+    };
+    let (_recto, jobs) = jobs(&folder, options).await;
+    send(&jobs, 6).await;
+    let reported = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reported);
+    let worker = jobs
+        .worker(|_| async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Ok(())
+        })
+        .concurrency(4)
+        .until_empty()
+        .observe(move |event| {
+            if let WorkEvent::TooManyInFlight(_) = event {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+    assert_eq!(worker.run().await.unwrap().done, 6);
+    assert_eq!(reported.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
 async fn stops_handler_of_removed_message() {
     let folder = tempfile::tempdir().unwrap();
     let (_recto, jobs) = jobs(&folder, QueueOptions::default()).await;

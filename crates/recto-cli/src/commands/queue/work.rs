@@ -170,7 +170,7 @@ fn end(args: &WorkArgs, worked: Worked, console: &mut Console) -> Result<()> {
     for (count, what) in [
         (worked.failed, "failed"),
         (worked.given_back, "given back"),
-        (worked.lost, "lost to other receivers"),
+        (worked.lost, "received by others or removed"),
     ] {
         if count > 0 {
             said.push(format!("{} {what}", grouped(count)));

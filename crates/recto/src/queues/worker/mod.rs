@@ -132,7 +132,7 @@ pub enum WorkEvent<'e> {
     NotSettled(&'e Error),
     /// Nothing can be received now; it is tried again.
     Unreachable(&'e Error),
-    /// As many messages of the queue are in flight as may be. The worker waits until some are settled; it says so once.
+    /// As many messages of the queue are in flight as may be. The worker waits until some are settled; each worker reports it once.
     TooManyInFlight(&'e Error),
 }
 

@@ -63,7 +63,8 @@ struct Work<S: Source> {
     owed: HashMap<Id, S::Receipt>,
     /// How often nothing could be received, one after the other.
     failures: u32,
-    /// Whether as many messages were in flight as may be when it asked last.
+    /// Whether the limit of messages in flight was met and reported. It is reported once, since a worker that is slow meets it after each
+    /// message.
     is_limited: bool,
     is_stopping: bool,
     /// Why it stops, if not because it was told to.
@@ -184,7 +185,7 @@ impl<S: Source> Work<S> {
     fn received(&mut self, received: Result<Vec<S::Message>>) {
         match received {
             Ok(messages) => {
-                (self.failures, self.is_limited) = (0, false);
+                self.failures = 0;
                 self.is_stopping |= messages.is_empty() && self.is_idle() && self.worker.until_empty;
                 for message in messages {
                     self.begin(message);
