@@ -287,7 +287,7 @@ impl Shard {
             }
             let now = self.queues.environment.now_micros();
             if segment.due().is_some_and(|due| due <= now) {
-                match self.claim(&mut look, &segment, live, wish).await {
+                match self.claim(&mut look, &segment, live, wish, prefers_new).await {
                     Err(_) if !look.messages.is_empty() => break,
                     claimed => claimed?,
                 }
@@ -328,7 +328,7 @@ impl Shard {
                     return Ok(Looked::PassedOver);
                 }
                 let before = look.messages.len();
-                self.claim(look, segment, live, wish).await?;
+                self.claim(look, segment, live, wish, prefers_new).await?;
                 if look.messages.len() == before {
                     // It is not its turn, or another was quicker: when there is something is not known.
                     look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
@@ -351,6 +351,7 @@ impl Shard {
         segment: &Arc<LiveSegment>,
         live: Live,
         wish: Wish<'_>,
+        prefers_new: bool,
     ) -> Result<()> {
         if !segment.may_claim() {
             return Ok(());
@@ -363,16 +364,21 @@ impl Shard {
         }
         let claim = ClaimId(self.queues.random());
         let (sent, visibility) = (self.queues.clock(), wish.visibility);
-        let wish = StateWish::Claim {
+        let claims = StateWish::Claim {
             claim,
             most: u16::try_from(most).unwrap_or(u16::MAX),
             until: sent.wall.saturating_add(visibility),
-            failed_surplus: u16::try_from(look.failed_surplus.max(0)).unwrap_or(u16::MAX),
+            failed_surplus: if wish.total == 1 && !prefers_new {
+                // Half of a single message is none: a new one comes every second time.
+                -1
+            } else {
+                i16::try_from(look.failed_surplus.max(0)).unwrap_or(i16::MAX)
+            },
         };
         let time = self.queues.request_timeout;
-        let answer = segment.state.ask_one(wish, time).await.inspect_err(|error| {
+        let answer = segment.state.ask_one(claims, time).await.inspect_err(|error| {
             if error.kind() == QueueErrorKind::OutcomeUnknown {
-                self.unclaim(segment, wish);
+                self.unclaim(segment, claims);
             }
         })?;
         let heard = self.queues.clock();

@@ -1,8 +1,8 @@
 //! Which messages a claim takes.
 //!
 //! A message is *new* until it is received for the first time. It has *failed* if it was given back, or if its claim is over.
-//! A claim takes new and failed messages in turn, a new one first: as long as there are new ones they are half of it, however many
-//! messages fail, and however often. New messages come by their places. Failed ones come by when they were due, so that none comes
+//! A claim takes new and failed messages in turn: as long as there are new ones they are half of it, however many messages fail, and
+//! however often. Its receiver says which kind comes first, so that claims of one message alternate, too. New messages come by their places. Failed ones come by when they were due, so that none comes
 //! twice before all others came that were due as well.
 
 use std::cmp::Reverse;
@@ -20,11 +20,11 @@ type Failed = BinaryHeap<Reverse<(Micros, Seq)>>;
 impl State {
     /// Returns the messages that a claim of at most `most` takes, by place, with their receipts before they were moved on. Fewer if
     /// no more may be pending, or if a claim has no more bytes. `surplus` is how many more failed messages than new ones its
-    /// receiver has already.
+    /// receiver has already; if it is negative, a failed message comes first.
     pub(crate) fn claimable(
         &self,
         most: u16,
-        surplus: u16,
+        surplus: i16,
         context: &StateContext<'_>,
     ) -> Vec<(Seq, Option<Received>)> {
         if context.log.segment != context.segment || context.order.is_some_and(Order::is_blind) {
@@ -62,7 +62,7 @@ impl State {
     fn take<'a>(
         &self,
         most: u16,
-        surplus: u16,
+        surplus: i16,
         mut new: impl Iterator<Item = (Seq, &'a Entry)>,
         failed: impl FnOnce() -> Failed,
         context: &StateContext<'a>,

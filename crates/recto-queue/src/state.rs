@@ -68,9 +68,9 @@ pub enum StateWish {
         most: u16,
         /// Until then, by this process' clock.
         until: Micros,
-        /// Number of failed messages that the receiver has already, less the number of new ones. New ones come first until both are
-        /// equal.
-        failed_surplus: u16,
+        /// Number of failed messages that the receiver has already, less the number of new ones. A new message comes next unless this
+        /// is negative.
+        failed_surplus: i16,
     },
     /// The message is done with.
     Ack {

@@ -164,3 +164,24 @@ pub(crate) async fn the_limit_of_messages_in_flight_is_an_error(bed: Bed) {
     let (received, acked) = tokio::join!(waiting, acked);
     assert_eq!((received.unwrap().len(), acked.unwrap().len()), (1, 1));
 }
+
+/// Workers ask for one message at a time, whenever one of their handlers ends.
+pub(crate) async fn receives_of_one_message_alternate(bed: Bed) {
+    let (bad, good) = (20, 200);
+    let shard = bed.open().await;
+    send_many(&shard, "bad", bad).await;
+    let received = shard.receive(bad, Some(LONG), NOW).await.unwrap();
+    work_on(&shard, &received, NOW).await;
+    send_many(&shard, "good", good).await;
+    let (mut failed, mut done) = (0, 0);
+    for turn in 1..=good {
+        let received = shard.receive(1, Some(LONG), NOW).await.unwrap();
+        assert_eq!(received.len(), 1);
+        failed += usize::from(received[0].attempts > 1);
+        done += work_on(&shard, &received, NOW).await;
+        assert!(
+            failed.abs_diff(done) <= 1,
+            "turn {turn}: {failed} failed, {done} are new"
+        );
+    }
+}

@@ -118,7 +118,7 @@ fn order_of(blocked: &BTreeSet<u8>) -> Order {
 fn expected(
     messages: &[Message],
     state: &State,
-    (most, failed_surplus): (u16, u16),
+    (most, failed_surplus): (u16, i16),
     most_attempts: Option<u16>,
     blocked: Option<&BTreeSet<u8>>,
     limit: usize,
@@ -160,8 +160,8 @@ fn expected(
             failed.retain(|(_, seq)| state.pending.contains_key(seq));
         }
         let next_failed = failed.last().map(|(_, seq)| *seq);
-        let failed_count = claimed.len() - new_count + usize::from(failed_surplus);
-        let is_new_next = new_count <= failed_count || next_failed.is_none();
+        let failed_count = (claimed.len() - new_count) as i16 + failed_surplus;
+        let is_new_next = new_count as i16 <= failed_count || next_failed.is_none();
         let next = new.last().copied().filter(|_| is_new_next).or(next_failed);
         let Some(seq) = next.or(new.last().copied()) else {
             break;
@@ -185,7 +185,7 @@ proptest! {
         most_attempts in proptest::option::of(1..4_u16),
         blocked in proptest::option::of(proptest::collection::btree_set(0..4_u8, 0..3)),
         room in 0..30_usize,
-        failed_surplus in 0..4_u16,
+        failed_surplus in -1..4_i16,
     ) {
         let mut messages = messages;
         for message in messages.iter_mut().take(is_done_up_to) {
