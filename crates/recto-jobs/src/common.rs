@@ -1,7 +1,7 @@
 //! What all shards of a queue share in this process.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use recto_queue::QueueId;
 use tokio::sync::Notify;
@@ -27,4 +27,39 @@ pub(crate) struct Common {
     pub(crate) sends: Affinity,
     /// Where it receives first.
     pub(crate) receives: Affinity,
+    /// Number of messages that receivers claim just now, and that no state counts yet.
+    claiming: Mutex<usize>,
+}
+
+/// Messages in flight that a receiver may claim. They count as claimed until this is dropped.
+pub(crate) struct Room<'c> {
+    common: &'c Common,
+    count: usize,
+}
+
+impl Common {
+    /// Returns as much as `find_room` leaves of the messages that a receiver wants. It is given how many others claim just now.
+    pub(crate) fn take_room(&self, find_room: impl FnOnce(usize) -> usize) -> Room<'_> {
+        let mut claiming = self.claiming.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = find_room(*claiming);
+        *claiming += count;
+        Room { common: self, count }
+    }
+}
+
+impl Room<'_> {
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let mut claiming = self
+            .common
+            .claiming
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *claiming -= self.count;
+    }
 }

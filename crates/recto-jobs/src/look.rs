@@ -356,7 +356,8 @@ impl Shard {
         if !segment.may_claim() {
             return Ok(());
         }
-        let most = wish.queue.room_in_flight(wish.wanted(look));
+        let room = wish.queue.take_room(wish.wanted(look));
+        let most = room.count();
         if most == 0 {
             // An ack wakes the receivers that wait, but a claim that ends does not.
             look.may_find(self.queues.environment.now_micros() + micros(LOOK_AGAIN));
@@ -381,6 +382,8 @@ impl Shard {
                 self.unclaim(segment, claims);
             }
         })?;
+        // From here on the state counts what was claimed.
+        drop(room);
         let heard = self.queues.clock();
         let StateAnswer::Claimed(deliveries) = answer else {
             return Ok(());

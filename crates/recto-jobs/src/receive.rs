@@ -6,6 +6,7 @@ use recto_queue::Micros;
 use recto_queue::limits::MAX_VISIBILITY_SECONDS;
 use tokio::sync::oneshot;
 
+use crate::common::Room;
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::look::{Look, Wish};
 use crate::message::{MAX_BATCH, Message};
@@ -62,7 +63,7 @@ impl Shards {
                 continue;
             }
             let left = queues.left(until);
-            if found.look.messages.is_empty() && left.is_zero() && self.room_in_flight(1) == 0 {
+            if found.look.messages.is_empty() && left.is_zero() && self.room_in_flight(1, 0) == 0 {
                 return Err(QueueError::too_many_in_flight(self.options().max_in_flight));
             }
             if !found.look.messages.is_empty() || left.is_zero() {
@@ -75,10 +76,17 @@ impl Shards {
         }
     }
 
-    /// Returns the number of messages, at most `wanted`, that may be received before the limit of messages in flight. Only segments
-    /// that this process knows count, so the limit may be passed.
-    pub(crate) fn room_in_flight(&self, wanted: usize) -> usize {
-        let most = self.options().max_in_flight as usize;
+    /// Takes room for the messages, at most `wanted`, that may be received before the limit of messages in flight. What other receivers
+    /// of this process claim meanwhile counts, too.
+    pub(crate) fn take_room(&self, wanted: usize) -> Room<'_> {
+        let find_room = |claiming| self.room_in_flight(wanted, claiming);
+        self.common().take_room(find_room)
+    }
+
+    /// Returns the number of messages, at most `wanted`, that may be received before the limit of messages in flight, if that many are
+    /// claimed just now. Only segments that this process knows count, so the limit may be passed.
+    fn room_in_flight(&self, wanted: usize, claiming: usize) -> usize {
+        let most = (self.options().max_in_flight as usize).saturating_sub(claiming);
         let known: Vec<_> = self
             .all()
             .iter()

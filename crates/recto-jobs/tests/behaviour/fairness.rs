@@ -185,3 +185,20 @@ pub(crate) async fn receives_of_one_message_alternate(bed: Bed) {
         );
     }
 }
+
+/// However many receive at once.
+pub(crate) async fn the_limit_holds_for_concurrent_receivers(bed: Bed) {
+    let most = 10;
+    let shard = bed.open().await;
+    shard.set_options(ShardOptions {
+        max_in_flight: most,
+        ..shard.options()
+    });
+    send_many(&shard, "good", 500).await;
+    let receivers = (0..20).map(|_| shard.receive(5, Some(LONG), NOW));
+    let received = futures::future::join_all(receivers).await;
+    let count = received.iter().flatten().map(Vec::len).sum::<usize>();
+    assert_eq!(count, most as usize);
+    let stats = shard.stats().await.unwrap();
+    assert_eq!(stats.in_flight, u64::from(most));
+}

@@ -116,6 +116,7 @@ behaviours! {
     fairness::all_messages_may_be_in_flight,
     fairness::the_limit_of_messages_in_flight_is_an_error,
     fairness::receives_of_one_message_alternate,
+    fairness::the_limit_holds_for_concurrent_receivers,
     inspecting::messages_are_looked_at_and_counted,
     inspecting::one_message_is_taken_out,
     ordered::of_a_group_one_message_is_received_at_a_time,
