@@ -382,7 +382,7 @@ impl Shard {
                 self.unclaim(segment, claims);
             }
         })?;
-        // From here on the state counts what was claimed.
+        // The state counts these claims now.
         drop(room);
         let heard = self.queues.clock();
         let StateAnswer::Claimed(deliveries) = answer else {

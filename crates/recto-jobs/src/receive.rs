@@ -76,8 +76,8 @@ impl Shards {
         }
     }
 
-    /// Takes room for the messages, at most `wanted`, that may be received before the limit of messages in flight. What other receivers
-    /// of this process claim meanwhile counts, too.
+    /// Takes room for the messages, at most `wanted`, that may be received before the limit of messages in flight. Claims of other
+    /// receivers of this process count, too.
     pub(crate) fn take_room(&self, wanted: usize) -> Room<'_> {
         let find_room = |claiming| self.room_in_flight(wanted, claiming);
         self.common().take_room(find_room)
