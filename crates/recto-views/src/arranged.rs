@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use crate::misfit::Misfit;
 use crate::row::{Entry, EntryKey, Generation, ViewNumber};
 
 /// A collection with its views, as one generation of the schema has them.
@@ -22,8 +23,8 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
     /// Which schema it is of.
     fn generation(&self) -> Generation;
 
-    /// The entries of a record: at most one in each view that is written, ready or not. None in a view in which it cannot
-    /// stand: nobody can have written it.
+    /// The entries of a record: at most one in each view that is written, ready or not. A view that the record does
+    /// not fit has no entry of it.
     fn entries(&self, record: &Self::Record) -> Vec<Entry<Self::Key, Self::Cells>>;
 
     /// What a record claims: the values of each unique constraint, none of them null. The number is that of the
@@ -39,8 +40,28 @@ pub trait Arranged: Clone + Debug + Eq + Hash {
         false
     }
 
-    /// A view, or a unique constraint, that should have a record and cannot: a change to it is refused.
-    fn unfit(&self, record: &Self::Record) -> Option<ViewNumber>;
+    /// Returns each view and unique constraint that should have a record and cannot hold it.
+    fn misfits(&self, record: &Self::Record) -> Vec<Misfit>;
+
+    /// Whether two versions of a record have the same value of this field.
+    fn has_same_value(&self, field: usize, one: &Self::Record, other: &Self::Record) -> bool;
+
+    /// Returns a misfit that a change of a record would make; none if all were there before it.
+    ///
+    /// A record that did not fit a view before the change may be changed: it stays without an entry there. Only the field
+    /// that is the cause must keep its value.
+    fn new_misfit(&self, before: Option<&Self::Record>, after: &Self::Record) -> Option<Misfit> {
+        let misfits = self.misfits(after);
+        let before = before
+            .filter(|_| !misfits.is_empty())
+            .map(|before| (before, self.misfits(before)));
+        misfits.into_iter().find(|misfit| {
+            !before.as_ref().is_some_and(|(before, misfits)| {
+                misfits.iter().any(|one| one.number == misfit.number)
+                    && self.has_same_value(misfit.field, before, after)
+            })
+        })
+    }
 
     /// Whether this view's table is still written. One that is not is about to be dropped, and nothing in it has to go.
     fn has_view(&self, view: ViewNumber) -> bool;

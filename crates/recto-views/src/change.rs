@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::arranged::Arranged;
 use crate::claimed::next_claims;
+use crate::misfit::Misfit;
 use crate::row::{
     Entry, EntryKey, Found, MAX_KEPT_SECONDS, MAX_MUST_GO, MAX_MUST_GO_BYTES, Micros, Row, RowClaims, Token,
     Tokens, Version, ViewNumber, ttl_until,
@@ -22,6 +23,13 @@ pub type EntriesOf<A> = Entries<<A as Arranged>::Key, <A as Arranged>::Cells>;
 pub enum Change<R, P> {
     /// It is put; refused if there is one.
     Insert {
+        /// All its fields.
+        record: R,
+        /// From when on it is gone.
+        expires_at: Option<Micros>,
+    },
+    /// Record of another store is put; refused if one is there. Views that it does not fit have no entry of it.
+    Copy {
         /// All its fields.
         record: R,
         /// From when on it is gone.
@@ -74,9 +82,8 @@ pub enum Refusal {
     Changed(Option<Version>),
     /// Another record has the values of this unique constraint that it would have.
     Taken(ViewNumber),
-    /// The record cannot stand in this view, which leaves out none like it, or in the table of this unique constraint: its
-    /// key there is too long, or has an empty partition.
-    Unfit(ViewNumber),
+    /// The record does not fit a view that should have it, or its unique values cannot be kept.
+    DoesNotFit(Misfit),
     /// It is to expire later than a store can keep anything that expires.
     ExpiresTooLate,
 }
@@ -118,10 +125,15 @@ pub fn decide<A: Arranged>(
     }
     let mut above = None;
     let (record, expires_at) = match (&request.change, there) {
-        (Change::Insert { .. }, Some((row, _))) => return Err(Refusal::Exists(row.version)),
-        (Change::Insert { record, expires_at } | Change::Put { record, expires_at }, _) => {
-            (Some(record.clone()), within_a_life(*expires_at, now)?)
+        (Change::Insert { .. } | Change::Copy { .. }, Some((row, _))) => {
+            return Err(Refusal::Exists(row.version));
         }
+        (
+            Change::Insert { record, expires_at }
+            | Change::Copy { record, expires_at }
+            | Change::Put { record, expires_at },
+            _,
+        ) => (Some(record.clone()), within_a_life(*expires_at, now)?),
         (
             Change::PutKnown {
                 known,
@@ -149,11 +161,15 @@ pub fn decide<A: Arranged>(
         expires_at,
         above,
     };
-    // What is there already stays, in the views that it can stand in.
-    let stays = matches!(request.change, Change::Raise(_) | Change::Claim);
-    let new = after.record.as_ref().filter(|_| !stays);
-    match new.and_then(|record| schema.unfit(record)) {
-        Some(view) => Err(Refusal::Unfit(view)),
+    // A record that these changes keep has entries in the views that it fits.
+    let is_kept = matches!(
+        request.change,
+        Change::Raise(_) | Change::Claim | Change::Copy { .. }
+    );
+    let record = after.record.as_ref().filter(|_| !is_kept);
+    let before = there.map(|(_, record)| record);
+    match record.and_then(|record| schema.new_misfit(before, record)) {
+        Some(misfit) => Err(Refusal::DoesNotFit(misfit)),
         None => Ok(after),
     }
 }

@@ -11,6 +11,7 @@ use recto_model::{Cells, Column, RowRef, Table, Type};
 
 use crate::change::Refusal;
 use crate::collection::{KeyCells, cell_of, push_canonical};
+use crate::misfit::Misfit;
 use crate::row::{EntryKey, Token, ViewNumber};
 
 /// The column that says whose the values are, which no other table has.
@@ -99,13 +100,18 @@ impl ClaimsTable {
     /// What a record claims; none if one of its values is null, or they cannot stand in a key.
     pub(crate) fn claim(&self, types: &[Type], record: &Cells) -> Option<EntryKey<KeyCells>> {
         self.asked_claim(types, record)
-            .filter(|claim| claim.key.fits(&self.table))
+            .filter(|claim| self.misfit_of(&claim.key).is_none())
     }
 
-    /// Whether a record has values that cannot stand in a key.
-    pub(crate) fn is_unfit(&self, types: &[Type], record: &Cells) -> bool {
-        let asked = self.asked_claim(types, record);
-        asked.is_some_and(|claim| !claim.key.fits(&self.table))
+    /// Returns why the values of a record cannot be claimed; none if they can, or if one of them is null.
+    pub(crate) fn misfit(&self, types: &[Type], record: &Cells) -> Option<Misfit> {
+        self.misfit_of(&self.asked_claim(types, record)?.key)
+    }
+
+    fn misfit_of(&self, key: &KeyCells) -> Option<Misfit> {
+        key.misfit(self.number, &self.table, |column| {
+            self.fields.get(column).copied()
+        })
     }
 
     fn asked_claim(&self, types: &[Type], record: &Cells) -> Option<EntryKey<KeyCells>> {

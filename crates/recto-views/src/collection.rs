@@ -1,5 +1,6 @@
 //! A collection of the schema with its views as tables: what the engine keeps views by.
 
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use recto_model::{Cells, RowRef, Table, Type, cell};
 use crate::arranged::Arranged;
 use crate::claims::ClaimsTable;
 use crate::judge::Seen;
+use crate::misfit::{EntryOutcome, Misfit, MisfitCause};
 use crate::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
 /// How many bytes the cells of an entry's key may have.
@@ -118,11 +120,32 @@ impl KeyCells {
         is_key.then(|| (partition.map(Some).collect(), clustering.map(Some).collect()))
     }
 
-    /// Whether it can stand in a table: stores take no partition that is one empty cell, and Recto no key that is too
-    /// long.
-    pub(crate) fn fits(&self, table: &Table) -> bool {
+    /// Returns the limit that the key breaks in a table: stores take no partition of one empty cell, and Recto no key that
+    /// is too large. `field_of` tells the field of a column.
+    pub(crate) fn misfit(
+        &self,
+        number: ViewNumber,
+        table: &Table,
+        field_of: impl Fn(usize) -> Option<usize>,
+    ) -> Option<Misfit> {
+        let bytes = self.cells().map(<[u8]>::len).sum::<usize>();
+        if bytes > MAX_VIEW_KEY_BYTES {
+            // A field may have two columns: its sort key and its text.
+            let mut by_field = BTreeMap::<usize, usize>::new();
+            for (column, cell) in self.cells().enumerate() {
+                *by_field.entry(field_of(column)?).or_default() += cell.len();
+            }
+            let largest = by_field.into_iter().rev().max_by_key(|(_, bytes)| *bytes);
+            return Some(Misfit {
+                number,
+                field: largest?.0,
+                cause: MisfitCause::TooLarge(bytes),
+            });
+        }
         let is_empty = table.partition().len() == 1 && self.cells().next().is_none_or(<[u8]>::is_empty);
-        !is_empty && self.cells().map(<[u8]>::len).sum::<usize>() <= MAX_VIEW_KEY_BYTES
+        let field = field_of(0).filter(|_| is_empty)?;
+        let cause = MisfitCause::Empty;
+        Some(Misfit { number, field, cause })
     }
 }
 
@@ -188,6 +211,18 @@ impl ViewedCollection {
         &self.views
     }
 
+    /// Derives the entry of a record in the view of this number; none if no view has the number.
+    pub fn outcome(&self, view: ViewNumber, record: &Cells) -> Option<EntryOutcome<KeyCells, Cells>> {
+        Some(self.view(view)?.outcome(&self.types, record))
+    }
+
+    /// Whether a record could be a misfit of a view or of a unique constraint.
+    pub fn can_have_misfits(&self) -> bool {
+        let tables = self.views.iter().map(|view| &view.table);
+        let mut tables = tables.chain(self.claims.iter().map(ClaimsTable::table));
+        tables.any(|table| can_have_misfits(table))
+    }
+
     /// The view of this number.
     pub fn view(&self, number: ViewNumber) -> Option<&ViewTable> {
         self.views.iter().find(|view| view.number == number)
@@ -224,11 +259,7 @@ impl ViewTable {
 
     /// The fields that its key has, or something derived from them.
     pub fn key_fields(&self) -> impl Iterator<Item = usize> {
-        let key = self.holds[..self.table.key_len()].iter();
-        key.filter_map(|holds| match *holds {
-            Holds::Field(field) | Holds::Derived(field, _) => Some(field),
-            Holds::Hidden => None,
-        })
+        (0..self.table.key_len()).filter_map(|column| self.field_of(column))
     }
 
     /// The regular columns that somebody sets who knows some fields only: the stamp, and those fields.
@@ -266,13 +297,32 @@ impl ViewTable {
         })
     }
 
-    /// The entry of a record; none if the view leaves it out, or it cannot stand there.
-    fn entry(&self, types: &[Type], record: &Cells) -> Option<Entry<KeyCells, Cells>> {
-        self.asked_entry(types, record)
-            .filter(|entry| entry.key.key.fits(&self.table))
+    /// Derives the entry of a record.
+    fn outcome(&self, types: &[Type], record: &Cells) -> EntryOutcome<KeyCells, Cells> {
+        let Some(entry) = self.asked_entry(types, record) else {
+            return EntryOutcome::LeftOutByRule;
+        };
+        let field_of = |column: usize| self.field_of(column);
+        match entry.key.key.misfit(self.number, &self.table, field_of) {
+            None => EntryOutcome::Entry(entry),
+            Some(misfit) => EntryOutcome::DoesNotFit(misfit),
+        }
     }
 
-    /// The entry of a record, whether it can stand there or not; none if the view leaves it out.
+    /// The field that a column holds, or something derived from it.
+    fn field_of(&self, column: usize) -> Option<usize> {
+        match *self.holds.get(column)? {
+            Holds::Field(field) | Holds::Derived(field, _) => Some(field),
+            Holds::Hidden => None,
+        }
+    }
+
+    /// Whether a record could be a misfit of this view. Values of a fixed size are never.
+    pub fn can_have_misfits(&self) -> bool {
+        can_have_misfits(&self.table)
+    }
+
+    /// The entry of a record, whether it fits or not; none if the view leaves it out by rule.
     fn asked_entry(&self, types: &[Type], record: &Cells) -> Option<Entry<KeyCells, Cells>> {
         let key_len = self.table.key_len();
         let mut key = Cells::new();
@@ -320,6 +370,35 @@ impl ViewTable {
     }
 }
 
+/// The most bytes of a value of a type whose values are of a bounded size.
+const MAX_BOUNDED_BYTES: usize = 16;
+
+/// Whether values of this type are of [`MAX_BOUNDED_BYTES`] at most, and never empty.
+fn is_bounded(ty: &Type) -> bool {
+    matches!(
+        ty,
+        Type::Boolean
+            | Type::TinyInt
+            | Type::SmallInt
+            | Type::Int
+            | Type::BigInt
+            | Type::Float
+            | Type::Double
+            | Type::Date
+            | Type::Time
+            | Type::Timestamp
+            | Type::Uuid
+            | Type::TimeUuid
+            | Type::Inet
+    )
+}
+
+/// Whether a key of this table could be too large, or its partition empty.
+fn can_have_misfits(table: &Table) -> bool {
+    let key = &table.columns()[..table.key_len()];
+    key.len() * MAX_BOUNDED_BYTES > MAX_VIEW_KEY_BYTES || !key.iter().all(|column| is_bounded(&column.ty))
+}
+
 /// The cell of a field. A record that was made by an older schema lacks those that were added since: they are null.
 pub(crate) fn cell_of(record: &Cells, field: usize) -> Option<&[u8]> {
     if field < record.len() {
@@ -364,22 +443,27 @@ impl Arranged for ViewedCollection {
     fn entries(&self, record: &Cells) -> Vec<Entry<KeyCells, Cells>> {
         let entries = self.views.iter();
         entries
-            .filter_map(|view| view.entry(&self.types, record))
+            .filter_map(|view| view.outcome(&self.types, record).into_entry())
             .collect()
     }
 
     fn entry_in(&self, view: ViewNumber, record: &Cells) -> Option<Entry<KeyCells, Cells>> {
-        self.view(view)?.entry(&self.types, record)
+        self.outcome(view, record)?.into_entry()
     }
 
-    fn unfit(&self, record: &Cells) -> Option<ViewNumber> {
-        let asked = |view: &&ViewTable| {
-            let entry = view.asked_entry(&self.types, record);
-            entry.is_some_and(|entry| !entry.key.key.fits(&view.table))
-        };
-        let view = self.views.iter().find(asked).map(|view| view.number);
-        let unclaimed = |claims: &&ClaimsTable| claims.is_unfit(&self.types, record);
-        view.or_else(|| self.claims.iter().find(unclaimed).map(ClaimsTable::number))
+    fn misfits(&self, record: &Cells) -> Vec<Misfit> {
+        let views = self.views.iter().filter(|view| view.can_have_misfits());
+        let of_views = views.filter_map(|view| match view.outcome(&self.types, record) {
+            EntryOutcome::DoesNotFit(misfit) => Some(misfit),
+            EntryOutcome::Entry(_) | EntryOutcome::LeftOutByRule => None,
+        });
+        let claims = self.claims.iter();
+        let of_claims = claims.filter_map(|claims| claims.misfit(&self.types, record));
+        of_views.chain(of_claims).collect()
+    }
+
+    fn has_same_value(&self, field: usize, one: &Cells, other: &Cells) -> bool {
+        cell_of(one, field) == cell_of(other, field)
     }
 
     fn claims(&self, record: &Cells) -> Vec<EntryKey<KeyCells>> {

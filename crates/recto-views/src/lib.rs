@@ -16,6 +16,7 @@
 //! |---|---|
 //! | [`arranged`] | [`Arranged`]: where a collection's records stand in its views |
 //! | [`collection`] | [`ViewedCollection`]: the same of a collection of the schema |
+//! | [`misfit`] | records that a view should have and cannot hold |
 //! | [`claims`] | who holds the values of unique constraints |
 //! | [`claimed`] | what a change makes of a record's claims |
 //! | [`taking`] | how a record takes them where the store has no transactions |
@@ -37,6 +38,7 @@ pub mod claims;
 pub mod collection;
 pub mod judge;
 pub mod member;
+pub mod misfit;
 pub mod row;
 pub mod segments;
 pub mod stored;
@@ -60,6 +62,7 @@ pub use claims::{ClaimsTable, Refused};
 pub use collection::{FieldCells, KeyCells, ViewTable, ViewedCollection};
 pub use judge::{BaseRead, Difference, Mend, Seen, Verdict, difference, fill, fill_until, judge, remove};
 pub use member::{Joining, Member, Registration, Watch};
+pub use misfit::{EntryOutcome, Misfit, MisfitCause};
 pub use row::{
     Entry, EntryKey, Found, Generation, Micros, Row, RowClaims, Token, Tokens, Version, ViewNumber,
 };

@@ -219,7 +219,7 @@ impl<T> Collection<T> {
     ///   part of the key; the value is not of the field's type, or the record type cannot represent it.
     /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is no such record.
     /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): another [version](Update::if_version) is there than was asked for.
-    /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the record would be too large, or could not stand in a view.
+    /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the record would be too large, in itself or for a view.
     /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
     /// - As [`WriteBatch::commit`](crate::WriteBatch::commit).
     pub fn update(&self, key: impl Key) -> Update<T> {

@@ -9,7 +9,10 @@ use recto_model::schema::Schema;
 use crate::collection::{FieldCells, KeyCells, ViewedCollection};
 use crate::row::{EntryKey, Found, Generation, Row, Token, Version, ViewNumber};
 use crate::write::{Action, Answer, Decision, Event, Here, Write};
-use crate::{Arranged, Change, Entries, Refusal, Request, decide, entries_of, transaction};
+use crate::{
+    Arranged, Change, Entries, EntryOutcome, Misfit, MisfitCause, Refusal, Request, decide, entries_of,
+    transaction,
+};
 
 const SCHEMA: &str = r#"
 [collection.suspensions]
@@ -222,16 +225,24 @@ fn records_of_an_older_schema_lack_what_was_added() {
 }
 
 /// A field's value is nowhere refused but in a view's key, so a record may be there before the view is.
+/// A record with this status.
+fn with_status(cell: &[u8]) -> Cells {
+    let record = record(1, 1, 0);
+    let cells = record.iter().enumerate();
+    cells
+        .map(|(field, there)| if field == 1 { Some(cell) } else { there })
+        .collect()
+}
+
+/// Statuses that do not fit a view that is partitioned by them.
+fn misfit_statuses() -> [Vec<u8>; 3] {
+    [vec![], vec![b'x'; 70_000], vec![b'x'; 8 << 10]]
+}
+
 #[test]
-fn what_cannot_stand_in_a_view_is_refused_there_and_in_nobodys_way() {
+fn rejects_misfits_and_leaves_them_without_entries() {
     let schema = suspensions();
-    let status = |cell: &[u8]| {
-        let record = record(1, 1, 0);
-        let cells = record.iter().enumerate();
-        cells
-            .map(|(field, there)| if field == 1 { Some(cell) } else { there })
-            .collect::<Cells>()
-    };
+    let status = with_status;
     let request = |change| Request {
         change,
         if_version: None,
@@ -239,8 +250,22 @@ fn what_cannot_stand_in_a_view_is_refused_there_and_in_nobodys_way() {
     let [by_status, _] = schema.views() else {
         panic!("two views")
     };
-    for cell in [vec![], vec![b'x'; 70_000], vec![b'x'; 8 << 10]] {
+    for cell in misfit_statuses() {
         let cell = cell.as_slice();
+        let misfit = Misfit {
+            number: by_status.number(),
+            field: 1,
+            cause: match cell.len() {
+                0 => MisfitCause::Empty,
+                // The rest of the key is the record's own.
+                bytes => MisfitCause::TooLarge(bytes + by_status_rest(&schema)),
+            },
+        };
+        assert_eq!(schema.misfits(&status(cell)), [misfit]);
+        assert_eq!(
+            schema.outcome(by_status.number(), &status(cell)),
+            Some(EntryOutcome::DoesNotFit(misfit))
+        );
         let there = Row {
             tokens: crate::row::Tokens::pushed(None, Token(1)),
             version: Version(1),
@@ -256,7 +281,17 @@ fn what_cannot_stand_in_a_view_is_refused_there_and_in_nobodys_way() {
             expires_at: None,
         });
         let refused = decide(&put, None, &schema, 0);
-        assert_eq!(refused, Err(Refusal::Unfit(by_status.number())));
+        assert_eq!(refused, Err(Refusal::DoesNotFit(misfit)));
+        let copied = decide(
+            &request(Change::Copy {
+                record: status(cell),
+                expires_at: None,
+            }),
+            None,
+            &schema,
+            0,
+        );
+        assert!(copied.is_ok());
         for change in [
             Change::Delete,
             Change::Put {
@@ -271,7 +306,97 @@ fn what_cannot_stand_in_a_view_is_refused_there_and_in_nobodys_way() {
         let sweeps = entries_of(&there, &schema, 0);
         assert!(sweeps.puts.is_empty() && sweeps.removals.is_empty());
     }
-    assert_eq!(schema.unfit(&status(&[b'x'; 8_000])), None);
+    assert_eq!(schema.misfits(&status(&[b'x'; 8_000])), []);
+    let null = record(0, 1, 0);
+    assert_eq!(
+        schema.outcome(by_status.number(), &null),
+        Some(EntryOutcome::LeftOutByRule)
+    );
+}
+
+/// Returns the number of bytes of the other cells in a key of the first view.
+fn by_status_rest(schema: &ViewedCollection) -> usize {
+    let entries = schema.entries(&with_status(b"x"));
+    entries[0].key.key.cells().map(<[u8]>::len).sum::<usize>() - 1
+}
+
+#[test]
+fn a_misfit_can_be_changed_in_other_fields() {
+    let schema = suspensions();
+    let [by_status, _] = schema.views() else {
+        panic!("two views")
+    };
+    for cell in misfit_statuses() {
+        let there = Row {
+            tokens: crate::row::Tokens::pushed(None, Token(1)),
+            version: Version(1),
+            generation: Generation(0),
+            record: Some(with_status(&cell)),
+            expires_at: None,
+            must_go: std::collections::BTreeSet::new(),
+            claims: crate::row::RowClaims::NONE,
+        };
+        let update = |field: usize, cell: &[u8]| Request {
+            change: Change::Update(FieldCells {
+                fields: vec![field],
+                cells: std::iter::once(Some(cell)).collect(),
+            }),
+            if_version: None,
+        };
+        let changed = |request| transaction(&request, Some(&there), &schema, 0, Version(0));
+        let since = record(1, 2, 0);
+        let since = since.get(2).expect("it has one");
+        let other = changed(update(2, since)).expect("the status stays");
+        assert!(other.entries.puts.is_empty() && other.entries.removals.is_empty());
+        let same = changed(update(1, &cell)).expect("the status stays");
+        assert_eq!(same.after.record, there.record);
+        // Another value that does not fit is a new misfit.
+        let long = vec![b'y'; 9_000];
+        match changed(update(1, &long)) {
+            Err(Refusal::DoesNotFit(misfit)) => assert_eq!(misfit.number, by_status.number()),
+            changed => panic!("{changed:?}"),
+        }
+        assert!(changed(update(1, b"fits")).is_ok());
+    }
+}
+
+#[test]
+fn names_the_largest_field_of_a_key_that_is_too_large() {
+    let schema = r#"
+[collection.people]
+fields = { id = "int", team = "text", name = "text", born = "int" }
+key = ["id"]
+
+[collection.people.view.by_name]
+partition = ["team"]
+order = ["name"]
+collate = "de"
+
+[collection.people.view.by_birth]
+partition = ["born"]
+"#;
+    let schema = Schema::parse(schema).expect("a schema");
+    let numbered = schema.collections[0].views.iter().zip(1..);
+    let views = numbered.map(|(view, number)| (ViewNumber(number), view));
+    let people = ViewedCollection::new(Generation(1), &schema.collections[0], views).expect("views");
+    let person = |team: &str, name: &str| -> Cells {
+        let id = 7_i32.to_be_bytes();
+        let cells = [
+            Some(&id[..]),
+            Some(team.as_bytes()),
+            Some(name.as_bytes()),
+            Some(&id),
+        ];
+        cells.into_iter().collect()
+    };
+    let misfit_of = |team: &str, name: &str| people.misfits(&person(team, name)).first().map(|one| one.field);
+    assert_eq!(misfit_of("red", "Ada"), None);
+    // The text would fit without its sort key.
+    assert_eq!(misfit_of(&"r".repeat(3_000), &"ä".repeat(2_000)), Some(2));
+    assert_eq!(misfit_of(&"r".repeat(9_000), "Ada"), Some(1));
+    assert!(people.views()[0].can_have_misfits());
+    // Values of a fixed size always fit.
+    assert!(!people.views()[1].can_have_misfits());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::arranged::Arranged;
 use crate::change::{Change, Request};
+use crate::misfit::Misfit;
 use crate::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
 /// A record: where it stands, and a note that may be null.
@@ -69,8 +70,12 @@ impl Arranged for Tiny {
         self.views.iter().filter_map(entry).collect()
     }
 
-    fn unfit(&self, _: &Record) -> Option<ViewNumber> {
-        None
+    fn misfits(&self, _: &Record) -> Vec<Misfit> {
+        Vec::new()
+    }
+
+    fn has_same_value(&self, _: usize, one: &Record, other: &Record) -> bool {
+        one == other
     }
 
     fn has_view(&self, view: ViewNumber) -> bool {

@@ -9,6 +9,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use super::usually;
 use crate::arranged::Arranged;
 use crate::change::{Change, FoundOf, Refusal, Request as Asked, RowOf};
+use crate::misfit::Misfit;
 use crate::row::{Entry, EntryKey, Found, Generation, Row, RowClaims, Token, Tokens, Version, ViewNumber};
 use crate::rules::{Rule, Rules};
 use crate::taking::{Claim, ClaimDecision, TakingStep};
@@ -52,8 +53,12 @@ impl Arranged for Wanting {
         true
     }
 
-    fn unfit(&self, _: &bool) -> Option<ViewNumber> {
-        None
+    fn misfits(&self, _: &bool) -> Vec<Misfit> {
+        Vec::new()
+    }
+
+    fn has_same_value(&self, _: usize, one: &bool, other: &bool) -> bool {
+        one == other
     }
 
     fn has_view(&self, _: ViewNumber) -> bool {

@@ -74,7 +74,7 @@ impl WholePart<'_> {
                     let error = refused_by(core, &mutation::partition(core, &row.loaded), &refused);
                     return Ok(Err(Reason::general(error.message())));
                 }
-                Err(error) if matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::Conflict) => {
+                Err(error) if is_of_record(error.kind()) => {
                     return Ok(Err(Reason::general(error.message())));
                 }
                 Err(error) => return Err(error),
@@ -155,10 +155,18 @@ fn passes(kind: ErrorKind) -> bool {
 
 /// What is wrong with a row stops no load.
 fn stopped_unless_refused(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::LimitExceeded | ErrorKind::Conflict => error,
-        _ => stopped(error),
+    if is_of_record(error.kind()) {
+        return error;
     }
+    stopped(error)
+}
+
+/// Whether an error of a change is about its record, and not about the store.
+fn is_of_record(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::LimitExceeded | ErrorKind::InvalidRecord | ErrorKind::Conflict
+    )
 }
 
 /// The error of a load that stops; what is stored stays, and the same load goes on from there.

@@ -6,7 +6,7 @@ use recto_model::{Cells, RowRef};
 use recto_store::{Cas, Limits, PartitionWrite, Stamp};
 use recto_views::change::RowOf;
 use recto_views::collection::KeyCells;
-use recto_views::{Arranged, Change, Entry, Request, Version, ViewedCollection, transaction};
+use recto_views::{Arranged, Change, Entry, Misfit, Request, Version, ViewedCollection, transaction};
 
 use super::buffer::{Buffer, Chunk, Loaded, RefusedRow, stamp};
 use super::checkpoint::Tally;
@@ -18,7 +18,7 @@ use crate::entries::EntryWrites;
 use crate::error::{Error, ErrorKind, Result};
 use crate::viewed::Viewed;
 use crate::writes::mutation::{self, BaseRow as _};
-use crate::writes::{Transacting, refusal_of, unfit};
+use crate::writes::{Transacting, does_not_fit, refusal_of};
 
 /// What is there of a record.
 pub(super) type There = RowOf<ViewedCollection>;
@@ -121,7 +121,7 @@ impl<'a> Writing<'a> {
             match self.add(&row, there, &mut whole) {
                 Ok(Becomes::Conflicts) => whole.refused.push(buffer.refuse(chunk.target, index, None)),
                 Ok(becomes) => self.count(&row, becomes, &mut whole.became),
-                Err(error) if error.kind() == ErrorKind::LimitExceeded => {
+                Err(error) if matches!(error.kind(), ErrorKind::LimitExceeded | ErrorKind::InvalidRecord) => {
                     let reason = Reason::general(error.message());
                     whole
                         .refused
@@ -159,9 +159,9 @@ impl<'a> Writing<'a> {
             return self.add_change(row, there, whole);
         }
         if row.entries.len() < self.viewed.views.views().len()
-            && let Some(view) = self.viewed.views.unfit(&row.record)
+            && let Some(misfit) = self.new_misfit(row, there)
         {
-            return Err(unfit(core, view));
+            return Err(does_not_fit(core, misfit));
         }
         let becomes = row.becomes(there, self.now);
         let stamp = match (core.replaces(), becomes) {
@@ -172,6 +172,12 @@ impl<'a> Writing<'a> {
         };
         self.put(row, stamp, &mut whole.writes);
         Ok(becomes)
+    }
+
+    /// Returns a misfit that a row would make; none if its record does not fit already.
+    fn new_misfit(&self, row: &Row<'_>, there: Option<&There>) -> Option<Misfit> {
+        let there = there.and_then(|there| there.record_at(self.now));
+        self.viewed.views.new_misfit(there, &row.record)
     }
 
     /// The row as it is put, with its entries.

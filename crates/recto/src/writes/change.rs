@@ -12,8 +12,8 @@ use recto_store::{
 use recto_views::change::{RowOf, TransactionOf};
 use recto_views::collection::MAX_VIEW_KEY_BYTES;
 use recto_views::{
-    Arranged, BaseTable, FieldCells, Refusal, Refused, Request, Version, ViewNumber, ViewedCollection,
-    transaction,
+    Arranged, BaseTable, FieldCells, Misfit, MisfitCause, Refusal, Refused, Request, Version,
+    ViewedCollection, transaction,
 };
 
 use super::claims::{taken, unique_fields};
@@ -347,7 +347,7 @@ pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -
         )
         .with_hint("it was deleted, or has expired: insert it if it should be there"),
         Refusal::Taken(number) => taken(core, number, None),
-        Refusal::Unfit(view) => unfit(core, view),
+        Refusal::DoesNotFit(misfit) => does_not_fit(core, misfit),
         Refusal::ExpiresTooLate => Error::new(
             ErrorKind::InvalidArgument,
             format!("{} would expire later than a store can keep it", record()),
@@ -372,49 +372,55 @@ pub(crate) fn exists_unseen(core: &CollectionCore, key: &Cells) -> Error {
     Error::new(ErrorKind::Exists, message).with_hint("give the record another key")
 }
 
-/// A record cannot stand in a view.
+/// The error of a record that does not fit a view, or whose unique values cannot be kept.
 #[cold]
-pub(crate) fn unfit(core: &CollectionCore, number: ViewNumber) -> Error {
-    let kept = core
-        .recorded
-        .views
-        .tables
-        .iter()
-        .find(|one| one.number == number.0);
-    let Some(kept) = kept else {
-        return not_claimed(core, number);
+pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
+    let collection = &core.definition;
+    let mut tables = core.recorded.views.tables.iter();
+    let view = tables.find(|one| one.number == misfit.number.0);
+    let (field, is_optional) = match collection.fields.get(misfit.field) {
+        Some(field) => (&*field.name, !collection.is_required(&field.name)),
+        None => ("a field", false),
     };
-    let name = &kept.view.name;
-    Error::new(
-        ErrorKind::LimitExceeded,
-        format!(
-            "a record of {} cannot stand in view {name}: the values that the view is by have more than \
-             {MAX_VIEW_KEY_BYTES} bytes, or its partition would be empty",
-            core.definition.name
+    let (kind, cause, instead) = match misfit.cause {
+        MisfitCause::Empty => (
+            ErrorKind::InvalidRecord,
+            format!("{field} is empty"),
+            format!("nothing was written; give {field} a value"),
         ),
-    )
-    .with_hint(
-        "nothing was written; make these values shorter, not empty, or null, so that the view leaves it out",
-    )
-}
-
-/// A record has values that cannot be claimed.
-#[cold]
-fn not_claimed(core: &CollectionCore, number: ViewNumber) -> Error {
-    let fields = unique_fields(core, number);
-    let message = format!(
-        "{} of a record of {}, which {} unique, cannot be kept: the values have more than {MAX_VIEW_KEY_BYTES} bytes, or the only \
-         one is empty",
-        fields.join(", "),
-        core.definition.name,
-        if fields.len() == 1 { "is" } else { "are" },
-    );
-    let error = Error::new(ErrorKind::LimitExceeded, message)
-        .with_hint("nothing was written; make these values shorter, not empty, or null, which is not unique");
-    match fields.first() {
-        Some(first) => error.with_part(Part::Record).with_field(first),
-        None => error,
-    }
+        MisfitCause::TooLarge(bytes) => (
+            ErrorKind::LimitExceeded,
+            format!(
+                "{field} is too large: the key there would have {bytes} bytes, {MAX_VIEW_KEY_BYTES} are the most"
+            ),
+            format!("nothing was written; make {field} shorter"),
+        ),
+    };
+    let name = &collection.name;
+    let (message, or_null) = match view {
+        Some(kept) => (
+            format!("a record of {name} does not fit view {}: {cause}", kept.view.name),
+            "so that the view leaves the record out",
+        ),
+        None => {
+            let fields = unique_fields(core, misfit.number);
+            let is = if fields.len() == 1 { "is" } else { "are" };
+            (
+                format!(
+                    "{} of a record of {name}, which {is} unique, cannot be kept: {cause}",
+                    fields.join(", ")
+                ),
+                "which is not unique",
+            )
+        }
+    };
+    let hint = if is_optional {
+        format!("{instead}, or null, {or_null}")
+    } else {
+        instead
+    };
+    let error = Error::new(kind, message).with_part(Part::Record).with_hint(hint);
+    error.with_field(field)
 }
 
 /// That its records have no versions, since they are written plainly.

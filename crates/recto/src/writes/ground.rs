@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::Cells;
 use recto_store::{Cas, CasCondition, PointRead, ReadOptions, RowAddress};
+use recto_views::{Arranged, Misfit};
 
 use super::{Pending, RowChange};
 use crate::catalog;
@@ -29,6 +30,8 @@ pub(super) struct Ground {
     read: HashMap<usize, Option<Stored>>,
     /// What must still hold of what was read.
     conditions: Vec<Cas>,
+    /// For each change, a misfit that it would make.
+    pub(super) new_misfits: Vec<Option<Misfit>>,
 }
 
 /// A record that is there.
@@ -58,6 +61,7 @@ impl Ground {
             viewed: Vec::new(),
             read: HashMap::new(),
             conditions: Vec::new(),
+            new_misfits: new_misfits(shared, pending, &viewed).await?,
         };
         let mut places = HashMap::new();
         let reads: Vec<_> = stream::iter(reads).buffered(MAX_READS).try_collect().await?;
@@ -121,6 +125,30 @@ impl Ground {
     pub(super) fn has_schema(&self) -> bool {
         self.generation > 0
     }
+}
+
+/// Returns for each change a misfit that it would make. Only records that are misfits are read, which are few.
+async fn new_misfits(
+    shared: &Shared,
+    pending: &[Pending],
+    viewed: &[Option<Arc<Viewed>>],
+) -> Result<Vec<Option<Misfit>>> {
+    let mut misfits = Vec::with_capacity(pending.len());
+    for (number, (one, viewed)) in pending.iter().zip(viewed).enumerate() {
+        let (RowChange::Put { cells, .. }, Some(viewed)) = (&one.change, viewed) else {
+            misfits.push(None);
+            continue;
+        };
+        let record = one.core.record_of(cells);
+        let mut misfit = viewed.views.new_misfit(None, &record);
+        if misfit.is_some() {
+            let (_, stored, _) = read(shared, number, one, viewed).await?;
+            let there = stored.as_ref().map(|stored| &stored.record);
+            misfit = viewed.views.new_misfit(there, &record);
+        }
+        misfits.push(misfit);
+    }
+    Ok(misfits)
 }
 
 /// Whether a record must be read before it is written: where records are never changed, to delete one, whose entries stand

@@ -18,11 +18,10 @@ use recto_store::check::{CELL_OVERHEAD_BYTES, MAX_TTL_SECONDS, MUTATION_OVERHEAD
 use recto_store::{
     Atomicity, Mutation, Stamp, StoreError, StoreErrorKind, TransactionOutcome, WriteOptions, WriteOutcome,
 };
-use recto_views::Arranged;
 
 pub use change::Changed;
 pub(crate) use change::{
-    Transacting, change, exists_unseen, get, not_changed, refusal_of, refused_by, transact, unfit,
+    Transacting, change, does_not_fit, exists_unseen, get, not_changed, refusal_of, refused_by, transact,
 };
 pub(crate) use claims::{claim_as_it_is, claims_of, has_claims, release_unheld, without_holder};
 use ground::Ground;
@@ -222,11 +221,6 @@ impl Changes {
     /// Refuses a change that the store would refuse, whatever others it is committed with.
     fn check(&self, pending: &Pending, partition: &Cells, clustering: &Cells) -> Result<()> {
         let core = &pending.core;
-        if let (RowChange::Put { cells, .. }, Some(viewed)) = (&pending.change, &core.viewed)
-            && let Some(view) = viewed.views.unfit(&core.record_of(cells))
-        {
-            return Err(unfit(core, view));
-        }
         let table = &core.written;
         let limits = self.shared.store.limits();
         limits.check_partition(table, partition).map_err(invalid_key)?;
@@ -362,7 +356,7 @@ impl Changes {
         }
     }
 
-    /// Records that are never changed and are there must be those that are put.
+    /// Records that are never changed and are there must be those that are put, and no record may become a misfit.
     fn check_ground(&self, ground: &Ground) -> Result<()> {
         let sees_conflicts = self.shared.store.limits().sees_conflicts;
         let mut pending = self.pending.iter().enumerate();
@@ -370,7 +364,12 @@ impl Changes {
             let stored = ground.stored(*number);
             sees_conflicts && stored.is_some_and(|stored| plain::is_another(pending, stored))
         });
-        another.map_or(Ok(()), |(number, _)| Err(self.conflict(Some(number))))
+        another.map_or(Ok(()), |(number, _)| Err(self.conflict(Some(number))))?;
+        let misfits = self.pending.iter().zip(&ground.new_misfits);
+        let mut misfits = misfits.filter_map(|(pending, misfit)| Some((pending, (*misfit)?)));
+        misfits.next().map_or(Ok(()), |(pending, misfit)| {
+            Err(does_not_fit(&pending.core, misfit).with_change(pending.number))
+        })
     }
 
     async fn attempt(&self, ground: &Ground, reads_all: bool, options: WriteOptions) -> Attempt<Sent, Error> {

@@ -314,10 +314,12 @@ fn what_cannot_stand_in_a_view_is_rejected_by_its_name() {
             assert_eq!(counts(&report, collection), [1, 0, 0, 1], "{collection}");
         }
         let rejects = bench.text("a.csv.rejects.csv");
-        let reason = "2,updated,\"a record of updated cannot stand in view by_route: the values";
+        let reason = "2,updated,\"a record of updated does not fit view by_route: origin is too large";
         assert!(rejects.contains(reason), "{rejects}");
         assert!(
-            rejects.contains("2,appended,\"a record of appended cannot stand in view by_route"),
+            rejects.contains(
+                "2,appended,\"a record of appended does not fit view by_route: origin is too large"
+            ),
             "{rejects}"
         );
         assert_exact(&recto, &["appended", "updated"], 1).await;

@@ -256,8 +256,8 @@ pub(crate) async fn what_is_too_much_is_refused_whole(recto: Recto) {
     let recto = store(&recto).await;
     let visits = recto.collection::<Visit>().unwrap();
     let error = visits.put(&visit("ada", 1, "", None)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-    assert!(error.message().contains("view by_page"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::InvalidRecord, "{error}");
+    assert!(error.message().contains("view by_page: page is empty"), "{error}");
     // With its entry a record has as much again.
     let large = Visit {
         note: Some("x".repeat(30 << 10)),

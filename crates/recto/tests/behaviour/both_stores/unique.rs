@@ -134,13 +134,13 @@ pub(crate) async fn numbers_are_unique_by_their_value(recto: Recto) {
 
 pub(crate) async fn values_that_cannot_be_claimed_are_refused(recto: Recto) {
     let users = users(&recto).await;
-    for email in [String::new(), "x".repeat(10_000)] {
+    for (email, kind, says) in [
+        (String::new(), ErrorKind::InvalidRecord, "email is empty"),
+        ("x".repeat(10_000), ErrorKind::LimitExceeded, "email is too large"),
+    ] {
         let error = users.put_user("ada", Some(&email)).await.unwrap_err();
-        assert_eq!(
-            (error.kind(), error.field()),
-            (ErrorKind::LimitExceeded, Some("email")),
-            "{error}"
-        );
+        assert_eq!((error.kind(), error.field()), (kind, Some("email")), "{error}");
+        assert!(error.message().contains(says), "{error}");
     }
     assert!(users.collection.get("ada".to_owned()).await.unwrap().is_none());
 }
