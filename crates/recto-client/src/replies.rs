@@ -46,6 +46,8 @@ pub(crate) struct PageBody {
     offset: u64,
     #[serde(default)]
     offset_error: u64,
+    #[serde(default)]
+    lacks: u64,
 }
 
 impl PageBody {
@@ -65,6 +67,7 @@ impl PageBody {
                 offset: self.offset,
                 offset_error: self.offset_error,
             }),
+            lacks: self.lacks,
             cost: cost(headers),
             cost_hidden: !headers.contains_key(COST),
             ..PageReply::default()

@@ -263,6 +263,7 @@ fn schema_body(schema: &Schema, options: &ApplyOptions) -> Json {
         "toml": schema.to_toml(),
         "remove": options.remove,
         "rows_per_second": options.rows_per_second,
+        "allow_misfits": options.allow_misfits,
     })
 }
 

@@ -43,6 +43,17 @@ pub struct Arrangement {
     /// Whether a row is shown only if the base row, read after it, says that the record stands there. Then all fields
     /// are the base row's.
     pub is_verified: bool,
+    /// Maximum number of records that it should have and lacks.
+    pub lacks: LackedRecords,
+}
+
+/// Maximum number of records that a view should have and lacks, because they do not fit it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LackedRecords {
+    /// Records whose value of the only partition field is empty: they are in no partition of the view.
+    pub empty: u64,
+    /// Records whose key in the view would be too large: they may be missing from any partition.
+    pub too_large: u64,
 }
 
 impl Arrangement {
@@ -96,6 +107,7 @@ impl Arrangement {
             version: hidden(VERSION_COLUMN),
             head: hidden(HEAD_COLUMN),
             is_verified: false,
+            lacks: LackedRecords::default(),
             name: arranged.name().to_owned(),
             is_base: arranged.view.is_none(),
             skips_nulls_of: (table.partition().len()..key_len).filter_map(skips).collect(),
@@ -124,6 +136,14 @@ impl Arrangement {
             Holds::Field(field) => Some(field),
             Holds::Derived(..) | Holds::Hidden => None,
         }
+    }
+
+    /// The field whose empty value it lacks records of; none if it has them all.
+    pub fn lacks_empty_values_of(&self) -> Option<usize> {
+        if self.lacks.empty == 0 || self.table.partition().len() != 1 {
+            return None;
+        }
+        self.field_of(0)
     }
 
     /// The field that rows are sorted by in a column, be it rounded; none if the column only stands before another of its field,

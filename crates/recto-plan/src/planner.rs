@@ -150,6 +150,7 @@ pub fn plan(
         unpinned,
         advice: match too_many {
             Some(message) => Advice::FewerValues(message),
+            None if arrangements.iter().any(|one| lacks_empty(one, query).is_some()) => Advice::Scan,
             None => advice(collection, query),
         },
     })
@@ -272,13 +273,26 @@ fn plan_on(
     Ok(plan)
 }
 
-/// Refuses an arrangement that lacks records that may be asked for.
+/// The field whose empty value is asked for, if an arrangement lacks the records that have it.
+fn lacks_empty(arrangement: &Arrangement, query: &Query) -> Option<usize> {
+    let field = arrangement.lacks_empty_values_of()?;
+    query.allows_empty(field).then_some(field)
+}
+
+/// Refuses an arrangement that lacks records that may be asked for. Records whose key is too large could be in any answer:
+/// the operator allowed that the view lacks them, so that pages and explanations only tell.
 fn check_records(
     collection: &Collection,
     arrangement: &Arrangement,
     query: &Query,
     wishes: &Wishes<'_>,
 ) -> Result<(), String> {
+    if let Some(field) = lacks_empty(arrangement, query) {
+        return Err(format!(
+            "it lacks records whose {} is empty, which do not fit it",
+            collection.fields[field].name
+        ));
+    }
     // Who names the view means the records that are in it.
     let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
     match arrangement.skips_nulls_of.iter().find(lacks) {

@@ -114,6 +114,14 @@ pub struct Query {
 }
 
 impl Query {
+    /// Whether a list of values that this field may have names the empty one.
+    pub fn allows_empty(&self, field: usize) -> bool {
+        self.constraints.iter().any(|(of, constraint)| {
+            let is_empty = |values: &Vec<Vec<u8>>| values.iter().any(Vec::is_empty);
+            *of == field && matches!(constraint, Constraint::In(values) if is_empty(values))
+        })
+    }
+
     /// The normal form of `conditions` and `sort`.
     ///
     /// # Errors

@@ -42,6 +42,8 @@ pub enum Advice {
     FewerValues(String),
     /// Nothing is pinned that could be a view's partition.
     Pin,
+    /// A view would serve it, but for records that do not fit the view: only a scan finds these.
+    Scan,
     /// No one view can serve it.
     None,
 }
@@ -135,6 +137,10 @@ impl From<Refusal> for QueryError {
             Advice::Pin => no_plan(
                 "pin at least one field with =, so that a view can be partitioned by it; \
                  to read a whole collection in no order, scan it"
+                    .into(),
+            ),
+            Advice::Scan => no_plan(
+                "scan the collection, which finds these records; or change them, so that they fit the view"
                     .into(),
             ),
             Advice::None => no_plan(

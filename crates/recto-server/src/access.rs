@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recto::session::ViewStatus;
+use recto::session::{MisfitCounts, ViewStatus};
 use recto::{LocalSession, Session};
 
 use crate::operation::Observed;
@@ -103,6 +103,7 @@ impl Access {
         for view in &mut views {
             if !self.reads_all_of(&view.collection) {
                 view.rows_filled = None;
+                view.misfits = MisfitCounts::default();
             }
         }
         Ok(views)

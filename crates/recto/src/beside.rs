@@ -11,7 +11,7 @@ use recto_store::{
 };
 use recto_views::collection::{KeyCells, ViewTable};
 use recto_views::row::Micros;
-use recto_views::{Arranged, Change, Entry, Mend, Request, Row, Seen, Version, ViewNumber, fill_until};
+use recto_views::{Change, Entry, EntryOutcome, Mend, Request, Row, Seen, Version, ViewNumber, fill_until};
 
 use crate::core::CollectionCore;
 use crate::entries::EntryWrites;
@@ -128,9 +128,14 @@ impl Beside {
 
     /// The entry that a record has in the view.
     pub(crate) fn entry(&self, row: &RecordRow) -> Option<Entry<KeyCells, Cells>> {
+        self.outcome(row)?.into_entry()
+    }
+
+    /// Derives the entry of a record; none if there is no record.
+    pub(crate) fn outcome(&self, row: &RecordRow) -> Option<EntryOutcome<KeyCells, Cells>> {
         self.viewed
             .views
-            .entry_in(self.view.number(), row.record.as_ref()?)
+            .outcome(self.view.number(), row.record.as_ref()?)
     }
 
     /// What the two are compared by.

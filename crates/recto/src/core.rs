@@ -6,6 +6,7 @@ use recto_model::record::NO_COLUMN;
 use recto_model::schema::{Collection, Schema, WriteMode};
 use recto_model::{Cells, RowRef, Table, Value, cell, json};
 use recto_plan::Arrangement;
+use recto_plan::arrangement::LackedRecords;
 use recto_store::tables::serves;
 
 use crate::catalog::Recorded;
@@ -58,6 +59,10 @@ impl CollectionCore {
             let arranged = definition.arranged(&kept.view);
             if let Ok(mut view) = Arrangement::new(&arranged, arranged.table_name(kept.number)) {
                 view.is_verified = kept.view.verify && changes && !shared.store.limits().transactions;
+                view.lacks = LackedRecords {
+                    empty: kept.misfits.empty,
+                    too_large: kept.misfits.too_large,
+                };
                 arrangements.push(Arc::new(view));
             }
         }
@@ -345,19 +350,28 @@ impl CollectionCore {
 
     /// The key of a row, for people: the text of each of its values, in the key's order.
     pub(crate) fn key_text(&self, partition: &Cells, clustering: &Cells) -> String {
-        let base = self.base();
-        let texts = self.definition.key.iter().filter_map(|name| {
-            let (field, definition) = self.definition.field(name)?;
-            let column = base.column_of_field[field]?;
-            let cell = match column.checked_sub(partition.len()) {
-                None => partition.get(column),
-                Some(column) => clustering.get(column),
-            };
-            let value = cell::decode(&definition.ty, cell?).ok()?;
-            Some(json::to_text(&definition.ty, &value))
-        });
-        format!("({})", texts.collect::<Vec<_>>().join(", "))
+        key_text(&self.definition, self.base(), partition, clustering)
     }
+}
+
+/// The key of a row of a collection's base table, for people: the text of each of its values, in the key's order.
+pub(crate) fn key_text(
+    collection: &Collection,
+    base: &Arrangement,
+    partition: &Cells,
+    clustering: &Cells,
+) -> String {
+    let texts = collection.key.iter().filter_map(|name| {
+        let (field, definition) = collection.field(name)?;
+        let column = base.column_of_field[field]?;
+        let cell = match column.checked_sub(partition.len()) {
+            None => partition.get(column),
+            Some(column) => clustering.get(column),
+        };
+        let value = cell::decode(&definition.ty, cell?).ok()?;
+        Some(json::to_text(&definition.ty, &value))
+    });
+    format!("({})", texts.collect::<Vec<_>>().join(", "))
 }
 
 /// The error of a stored cell that does not decode.

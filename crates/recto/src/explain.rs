@@ -16,7 +16,8 @@ use crate::core::CollectionCore;
 use crate::paging::{AskedBucket, MIN_REMOTE_CHUNK_ROWS, PageSpec, Place, RESIDUAL_CHUNK_ROWS, first_chunks};
 use crate::planned::Planned;
 use crate::session::{
-    ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement, TableOrder,
+    ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, MisfitCounts, RejectedArrangement,
+    TableOrder,
 };
 
 /// How the page of `spec` is answered by `planned`; `asked`: the buckets that it was looked for in, if it was read.
@@ -94,12 +95,31 @@ pub(crate) fn explain(
         },
         residual: plan.residual.iter().map(|one| residual(fields, one)).collect(),
         base_rows: plan.reads_base().then(|| base_rows(fields, plan)),
+        misfits: if planned.hides {
+            // Their number would count hidden records, too.
+            MisfitCounts::default()
+        } else {
+            misfits(plan)
+        },
         expected_rows: expected_rows(plan, spec, sources.len() as u64),
         expected_round_trips: round_trips,
         sources,
         actual: None,
         rejected,
     }
+}
+
+/// The records that the views of a plan lack. A row of several views must be in each of them.
+fn misfits(plan: &Plan) -> MisfitCounts {
+    let others = plan.views.iter().map(|view| &view.arrangement);
+    let lacks = std::iter::once(&plan.arrangement)
+        .chain(others)
+        .map(|one| one.lacks);
+    let counts = lacks.map(|lacks| MisfitCounts {
+        empty: lacks.empty,
+        too_large: lacks.too_large,
+    });
+    counts.fold(MisfitCounts::default(), MisfitCounts::max)
 }
 
 fn intersected(view: &Intersected) -> ExplainedView {

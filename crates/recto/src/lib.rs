@@ -113,6 +113,7 @@ mod key;
 mod keys;
 mod load;
 mod local_session;
+mod misfits;
 mod open;
 mod options;
 mod pace;

@@ -126,6 +126,14 @@ impl<T> Page<T> {
         self.raw.estimate.as_deref().copied()
     }
 
+    /// Maximum number of records that no page of the query shows, because they do not fit the view that is read. It is more
+    /// than 0 only if that was [allowed](crate::ApplyOptions::allow_misfits) when the view was added.
+    pub fn lacks(&self) -> u64 {
+        let plan = &self.planned.plan;
+        let others = plan.views.iter().map(|view| view.arrangement.lacks.too_large);
+        others.fold(plan.arrangement.lacks.too_large, u64::max)
+    }
+
     /// Whether there are none. An empty page need not be the end: ask [`has_next`](Self::has_next).
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

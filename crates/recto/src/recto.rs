@@ -26,6 +26,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::handle::Handle;
 use crate::keys::MAX_EARLIER_CURSOR_KEYS;
+use crate::misfits::Checked;
 use crate::open::{self, Opened, Operations};
 use crate::options::{GivenKeys, OpenOptions};
 use crate::queues::Queues;
@@ -464,9 +465,22 @@ impl Recto {
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         self.check_reached(schema)?;
         let recorded = self.recorded();
-        let found = FoundTables::look(&self.catalog(), &recorded, schema, options).await?;
+        Ok(self.intent(&recorded, schema, options).await?.plan)
+    }
+
+    /// Plans the application of `schema`. Records are read if some may not fit views that would be added.
+    async fn intent(&self, recorded: &Recorded, schema: &Schema, options: &ApplyOptions) -> Result<Intent> {
+        let found = FoundTables::look(&self.catalog(), recorded, schema, options).await?;
         let show = |change: &_| self.own.operations.show(change);
-        Ok(Intent::new(&recorded, &found, schema, options, show).plan)
+        let mut intent = Intent::new(recorded, &found, schema, options, show);
+        let mut misfits = Vec::new();
+        for added in intent.added(recorded, &found) {
+            let checked = Checked::from(added);
+            let found = checked.find(&self.shared, options.rows_per_second).await?;
+            misfits.extend(found.into_values());
+        }
+        intent.add_misfits(misfits, options);
+        Ok(intent)
     }
 
     /// Refuses a schema that cannot be applied, as applying it would.
@@ -490,14 +504,15 @@ impl Recto {
     /// change in a batch, a [`DynamicRecord`] that was made before.
     ///
     /// # Errors
-    /// [`ErrorKind::SchemaMismatch`] for a change that data in the store stands against,
+    /// [`ErrorKind::SchemaMismatch`] for a change that data in the store stands against, such as a view that records do
+    /// not fit, unless [that is allowed](ApplyOptions::allow_misfits),
     /// [`ErrorKind::Unsupported`] for parts of the schema that this release cannot do; nothing is
     /// changed then.
     pub async fn apply(&self, schema: &Schema) -> Result<Applied> {
         self.apply_with(schema, &ApplyOptions::default()).await
     }
 
-    /// Makes the store hold `schema`, as [`apply`](Self::apply) does, and removes what the options name.
+    /// Makes the store hold `schema`, as [`apply`](Self::apply) does, with these options.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -527,7 +542,9 @@ impl Recto {
         }
         self.check_reached(schema)?;
         let store = &self.shared.store;
-        let (applied, after) = apply::apply(store, &catalog, &self.recorded(), schema, options).await?;
+        let recorded = self.recorded();
+        let intent = self.intent(&recorded, schema, options).await?;
+        let (applied, after) = apply::apply(store, &catalog, &recorded, schema, intent).await?;
         if first {
             self.take_cursor_keys(&catalog).await?;
         }
@@ -545,7 +562,6 @@ impl Recto {
         self.look_at_tables(true).await?;
         let build = Build {
             shared: &self.shared,
-            catalog: &catalog,
             options,
             progress,
         };

@@ -9,6 +9,7 @@
 //! | `buckets` | the buckets that partitions are kept in |
 //! | `checked_buckets` | what is wrong with them |
 //! | `copies` | one store into another |
+//! | `misfits` | records that do not fit a view |
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `queues` | queues and their messages |
 //! | `records` | records by their keys, and changes to them |
@@ -20,6 +21,7 @@ mod buckets;
 mod checked_buckets;
 mod copies;
 mod explanation;
+mod misfits;
 mod pages;
 mod queue_ring;
 mod queues;
@@ -51,6 +53,7 @@ pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement,
     TableOrder,
 };
+pub use misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
 pub use queue_ring::{QueueRing, RingSettings, RingTable};
 pub use queues::{
@@ -130,6 +133,9 @@ pub struct PageReply {
     pub versions: Option<Vec<Option<i64>>>,
     /// If asked for: how many rows there are, and how many before the page.
     pub estimate: Option<Estimate>,
+    /// Maximum number of records that no page of the query shows, because they do not fit the view. In JSON it is absent if
+    /// it is 0.
+    pub lacks: u64,
     /// How it was found; absent where that is not known. No part of the JSON.
     pub shape: Option<PlanShape>,
     /// What it cost.
@@ -169,6 +175,9 @@ impl PageReply {
                 .members()
                 .map(|(name, rows)| (name.to_owned(), rows.into()));
             json.extend(members);
+        }
+        if self.lacks > 0 {
+            json.insert("lacks".into(), self.lacks.into());
         }
         Json::Object(json)
     }

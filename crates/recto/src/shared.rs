@@ -9,13 +9,17 @@ use recto_plan::cursor::KeyRing;
 use recto_store::{ReadOptions, Store, WriteOptions};
 use tokio::sync::{Mutex, RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::catalog::views::KeptViews;
 use crate::catalog::{Catalog, Recorded};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::held::{Held, Holding};
 use crate::keys::CursorKeys;
 use crate::options::{OpenOptions, read_options, write_options};
 use crate::stamps::Stamps;
 use crate::writer::{PlainWriting, Writer};
+
+/// Maximum number of attempts to record a state of views while other processes apply schemas.
+const MAX_RECORDINGS: u32 = 16;
 
 /// What every handle on one open store shares.
 pub(crate) struct Shared {
@@ -134,6 +138,34 @@ impl Shared {
         let mut writing = self.writing().await;
         writing.plain = self.writer.plain(time).await?;
         Ok(writing)
+    }
+
+    /// Changes the catalog's tables of views and unique constraints by a function, which returns whether it changed them.
+    /// If another process records a schema at the same time, the function is called again.
+    ///
+    /// # Errors
+    /// The catalog cannot be read or written.
+    pub(crate) async fn record_views(&self, change: impl Fn(&mut KeptViews) -> bool) -> Result<()> {
+        let catalog = Catalog::new(&self.store, &self.environment, self.request_timeout);
+        for _ in 0..MAX_RECORDINGS {
+            let recorded = catalog.schema().await?;
+            let mut views = KeptViews::clone(&recorded.views);
+            if change(&mut views) {
+                let (schema, after) = (&recorded.schema, recorded.generation);
+                match catalog.record_schema(schema, &views, after).await {
+                    Err(error) if error.kind() == ErrorKind::SchemaMismatch => continue,
+                    recorded => recorded?,
+                };
+            }
+            let recorded = catalog.schema().await?;
+            self.holding.hold_newer(recorded);
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Store,
+            "the store's schema changes too quickly for the state of a view to be recorded",
+        )
+        .with_hint("others apply schemas now: run the command again when they are done"))
     }
 
     /// Waits until no write of this process is under way, and lets none begin while it is held.

@@ -70,13 +70,19 @@ impl Viewed {
         let unique = recorded.views.unique_of(&collection.name);
         let unique = unique.map(|kept| (ViewNumber(kept.number), &*kept.fields));
         let views = views.with_unique(collection, unique).ok()?;
+        let viewed = Self::of(views, collection)?;
+        (viewed.base.is_some() || !viewed.views.views().is_empty()).then_some(viewed)
+    }
+
+    /// Joins views with the base table of a collection.
+    pub(crate) fn of(views: ViewedCollection, collection: &Collection) -> Option<Self> {
         let base = match collection.writes {
             WriteMode::Update => Some(BaseTable::new(collection).ok()?),
             WriteMode::Overwrite | WriteMode::Append => None,
         };
         let (table, holds) = collection.base().table(&collection.name).ok()?;
         let column_of = |field: usize| holds.iter().position(|holds| *holds == Holds::Field(field));
-        (base.is_some() || !views.views().is_empty()).then_some(Self {
+        Some(Self {
             views,
             base,
             table: Arc::new(table),

@@ -154,6 +154,10 @@ fn draw(report: &CopyReport, to: &str, took: &str, console: &mut Console) -> Res
         let line = "page tokens of the one store do not open in the other, which has keys of its own";
         console.line(format_args!("  {} {line}", console.paint(Tone::Dim, "note:")))?;
     }
+    for misfits in &report.misfits {
+        let note = console.paint(Tone::Warning, "missing from a view:");
+        console.line(format_args!("  {note} {}", printable(&misfits.to_string())))?;
+    }
     for line in &report.left_out {
         let note = console.paint(Tone::Dim, "note:");
         console.line(format_args!("  {note} {}", printable(line)))?;

@@ -57,6 +57,11 @@ impl View<'_> {
                 &format!("{count}, --fields chooses: {}", hidden.join(", ")),
             ));
         }
+        if self.reply.lacks > 0 {
+            let records = counted(self.reply.lacks, "record that does", "records that do");
+            let text = format!("the view lacks up to {records} not fit it: recto verify lists them");
+            lines.push(line(console, Tone::Warning, &text));
+        }
         if let Some(stop) = &self.reply.stop {
             let text = format!(
                 "cut short by the page's budget of {}; the next one in the same direction goes on",

@@ -40,7 +40,7 @@ Examples:
   recto plan
   recto plan --schema shop.toml --store cassandra://db1/shop";
 
-/// What is removed of a store.
+/// Removals and permissions of `plan` and `apply`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct RemoveArgs {
     /// Remove a collection with all its records, a view (`orders.by_customer`) or a unique constraint
@@ -48,12 +48,16 @@ pub(crate) struct RemoveArgs {
     /// store keeps everything that the file does not name. May be given several times
     #[arg(long, value_name = "NAME")]
     remove: Vec<String>,
+    /// Add views and unique constraints although records do not fit them; these records are then missing from the views
+    #[arg(long)]
+    allow_misfits: bool,
 }
 
 impl RemoveArgs {
     fn options(&self) -> ApplyOptions {
         let mut options = ApplyOptions::new();
         options.remove.clone_from(&self.remove);
+        options.allow_misfits = self.allow_misfits;
         options
     }
 }
@@ -81,6 +85,7 @@ Examples:
   recto apply --store cassandra://db1/shop     makes the keyspace too, if it is not there
   recto apply --remove orders                  removes a collection that no file names
   recto apply --remove users.unique.email      lets records share values of a field again
+  recto apply --allow-misfits                  adds a view that cannot hold all records
   recto apply --rate 20000                     leaves room for others while new views are filled";
 
 /// Arguments of `recto apply`.
@@ -234,8 +239,12 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
         if json {
             message = format!("{message}: {}", plan.refused.join("; "));
         }
-        return Err(Failure::new(Exit::Refused, message)
-            .with_hint("change in the schema what is named, then plan again"));
+        let hint = if plan.misfits.is_empty() {
+            "change in the schema what is named, then plan again"
+        } else {
+            "change the records that do not fit, or allow that they are missing: --allow-misfits"
+        };
+        return Err(Failure::new(Exit::Refused, message).with_hint(hint));
     }
     if plan.changes.is_empty() || yes {
         return Ok(true);
@@ -255,6 +264,7 @@ pub(crate) fn show_applied(applied: &Applied, json: bool, console: &mut Console)
                 "generation": applied.generation,
                 "changes": applied.changes,
                 "kept": applied.kept,
+                "misfits": applied.misfits,
             }),
         )?;
     } else if !applied.changes.is_empty() {
@@ -310,6 +320,7 @@ fn plan_json(plan: &SchemaPlan) -> serde_json::Value {
         "statements": plan.statements,
         "kept": plan.kept,
         "refused": plan.refused,
+        "misfits": plan.misfits,
     })
 }
 
@@ -328,6 +339,10 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
     section(console, "Changes", &plan.changes, (Tone::Good, "•"))?;
     section(console, "Statements", &plan.statements, (Tone::Plain, ""))?;
     section(console, "Left as they are", &plan.kept, (Tone::Dim, "•"))?;
+    if plan.refused.is_empty() {
+        let misfits: Vec<String> = plan.misfits.iter().map(ToString::to_string).collect();
+        section(console, "Will be missing", &misfits, (Tone::Warning, "!"))?;
+    }
     section(console, "Cannot be done", &plan.refused, (Tone::Bad, "✗"))
 }
 

@@ -48,7 +48,8 @@ Examples:
   recto verify --checkpoint verify.place     goes on where the same command was stopped
 
 Records and views are read whole and compared, two views at a time; what is kept in buckets is looked at before: whether each row is \
-where its directory says, and directories and samples are whole. Nothing is changed. The exit code is 4 if something is wrong.";
+where its directory says, and directories and samples are whole. Nothing is changed. The exit code is 4 if something is wrong. \
+Records that do not fit a view are counted; they are wrong if the store has not recorded that the view lacks them.";
 
 const REPAIR_EXAMPLES: &str = "\
 Examples:
@@ -57,7 +58,7 @@ Examples:
   recto repair --checkpoint repair.place     goes on where the same command was stopped
 
 What `recto verify` finds is mended, while others write: entries that are missing are put, those of no record deleted; rows that lie \
-astray are taken to their buckets, directories and samples made anew. The exit code is 4 if something could not be mended.";
+astray are taken to their buckets, directories and samples made anew. The number of records that do not fit a view is recorded. The exit code is 4 if something could not be mended.";
 
 /// Arguments of `recto verify`.
 #[derive(Debug, Args)]
@@ -139,6 +140,10 @@ fn draw_view(view: &ViewStatus, console: &mut Console) -> Result<()> {
         ),
         console.paint(tone, &printable(&view.state)),
     ))?;
+    if view.misfits.total() > 0 {
+        let lacks = format!("lacks {}", view.misfits);
+        console.line(format_args!("  {}", console.paint(Tone::Warning, &lacks)))?;
+    }
     let collations = view.collate.iter();
     let collations = collations.map(|(field, locale)| format!(", {field} as in {locale}"));
     console.line(format_args!(
@@ -255,11 +260,12 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
         rows(view.records),
         counted(view.entries, "entry", "entries")
     );
-    if view.wrong() == 0 {
+    if view.wrong() == 0 && view.misfits.total() == 0 {
         let good = console.paint(Tone::Good, "✓");
         console.line(format_args!("{good} {name}: {compared}; all is well"))?;
         return Ok(());
     }
+    let is_known = view.wrong() == 0 && view.unrecorded_misfits() == 0;
     let parts = [
         (view.missing, "missing"),
         (view.orphan, "orphan"),
@@ -270,11 +276,18 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| counted(*count, what, what))
         .collect();
-    if repairs {
+    if repairs && view.wrong() > 0 {
         parts.push(counted(view.mended, "mended", "mended"));
     }
-    let bad = console.paint(Tone::Bad, "✗");
-    console.line(format_args!("{bad} {name}: {compared}; {}", parts.join(", ")))?;
+    if view.misfits.total() > 0 {
+        parts.push(format!("lacks {}", view.misfits));
+    }
+    let mark = if is_known {
+        console.paint(Tone::Warning, "!")
+    } else {
+        console.paint(Tone::Bad, "✗")
+    };
+    console.line(format_args!("{mark} {name}: {compared}; {}", parts.join(", ")))?;
     for example in &view.examples {
         let outcome = match example.outcome.as_str() {
             "" => String::new(),
@@ -283,24 +296,41 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
         let kind = printable(&example.kind);
         console.line(format_args!("  {kind} {}{outcome}", printable(&example.key)))?;
     }
-    let more = view.wrong().saturating_sub(view.examples.len() as u64);
+    let all = view.wrong() + view.misfits.total();
+    let more = all.saturating_sub(view.examples.len() as u64);
     if more > 0 {
         console.line(format_args!("  and {} more", crate::text::grouped(more)))?;
     }
     Ok(())
 }
 
+/// The misfits that the store has not recorded.
+fn unrecorded(report: &VerifyReport) -> u64 {
+    report.views.iter().map(VerifiedView::unrecorded_misfits).sum()
+}
+
 fn draw_end(report: &VerifyReport, repairs: bool, console: &mut Console) -> Result<()> {
     if report.views.is_empty() && report.buckets.is_empty() && report.left_out.is_empty() {
         console.line("There are no views to compare.")?;
-    } else if !repairs && report.wrong() > 0 {
-        let mut examples = report.views.iter().flat_map(|view| &view.examples);
+    } else if !repairs && report.wrong() > unrecorded(report) {
+        let examples = report.views.iter().flat_map(|view| &view.examples);
+        let mut examples = examples.filter(|example| example.kind != "misfit");
         let what = if examples.all(|example| example.outcome.is_empty()) {
             "it"
         } else {
             "the rest"
         };
         console.line(format_args!("Nothing was changed. `recto repair` mends {what}."))?;
+    }
+    if report.views.iter().any(|view| view.misfits.total() > 0) {
+        let records = if unrecorded(report) > 0 {
+            ", or record them by `recto repair`, so that queries tell"
+        } else {
+            ""
+        };
+        console.line(format_args!(
+            "No page of these views shows the records that do not fit: change them{records}."
+        ))?;
     }
     if let Some(seconds) = report.begun_seconds_ago {
         let ago = duration(Duration::from_secs(seconds));

@@ -11,10 +11,11 @@ use recto::session::{
     Action, ActualCost, Applied, ApplyOptions, Backup, Bears, BucketFault, BucketFigures, BucketList,
     BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest, CheckOutcome,
     CheckedCollection, CursorKey, Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, LoadedCollection, LoadedView, MendProgress, MendReport, MendRequest, PageCost,
-    PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange, Records, RejectedArrangement, RowSizes,
-    ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress, Swept, TableOrder, Tools,
-    VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    LoadReport, LoadRequest, LoadedCollection, LoadedView, MendProgress, MendReport, MendRequest,
+    MisfitCounts, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange, Records,
+    RejectedArrangement, RowSizes, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
+    Swept, TableOrder, Tools, VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest, Versioned,
+    ViewProgress, ViewStatus, Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
 use serde_json::{Value as Json, json};
@@ -203,6 +204,7 @@ impl Pages for FakeSession {
             previous_page_token: token(page.checked_sub(1)),
             stop: request.allow_residual.then(|| "scanned".to_owned()),
             estimate: None,
+            lacks: 0,
             shape: Some(shape(Shape::Scan, false)),
             cost: COST,
             cost_hidden: false,
@@ -234,6 +236,7 @@ impl Pages for FakeSession {
                 order("carrier", Direction::Ascending),
             ],
             collate: std::collections::BTreeMap::new(),
+            misfits: MisfitCounts::default(),
             direction: TableOrder::With,
             sources: vec![source("AA"), source("UA")],
             residual: if request.allow_residual {
@@ -378,6 +381,10 @@ impl Tools for FakeSession {
             number,
             table: format!("flights_{name}_{number}"),
             rows_filled,
+            misfits: MisfitCounts {
+                empty: 0,
+                too_large: number / 4,
+            },
         };
         if self.empty {
             return Ok(Vec::new());
@@ -421,7 +428,20 @@ impl Tools for FakeSession {
             examples: vec![
                 drift("missing", "the record stands in its way"),
                 drift("differing", "mended"),
+                Drift {
+                    kind: "misfit".into(),
+                    key: "(2013-01-02T10:00:00.000Z, UA, 7)".into(),
+                    outcome: "origin is empty".into(),
+                },
             ],
+            misfits: MisfitCounts {
+                empty: 2,
+                too_large: 0,
+            },
+            misfits_recorded: MisfitCounts {
+                empty: 2 * u64::from(request.repair),
+                too_large: 0,
+            },
             ..compared("origin", self.rejected)
         };
         let views = if self.rejected > 0 {

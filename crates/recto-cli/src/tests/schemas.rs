@@ -24,6 +24,7 @@ fn planned(refused: &[&str], changed: bool) -> Planned {
             },
             kept: kept.iter().map(ToString::to_string).collect(),
             refused: refused.iter().map(ToString::to_string).collect(),
+            misfits: Vec::new(),
         },
     }
 }
@@ -97,6 +98,7 @@ fn what_was_applied_is_shown() {
         generation: 3,
         changes: vec!["collection posts: new".into()],
         kept: vec!["collection notes".into()],
+        misfits: Vec::new(),
     };
     let mut all = shown(console(), |console| show_applied(&applied, false, console));
     all.push_str(&shown(console(), |console| show_applied(&applied, true, console)));

@@ -95,6 +95,9 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
     for (name, rows) in reply.estimate.iter().flat_map(Estimate::members) {
         let _ = write!(text, ",\"{name}\":{rows}");
     }
+    if reply.lacks > 0 {
+        let _ = write!(text, ",\"lacks\":{}", reply.lacks);
+    }
     text.push('}');
     (text, tag)
 }
@@ -160,6 +163,7 @@ mod tests {
                 offset: 50,
                 ..Estimate::default()
             }),
+            lacks: 2,
             ..PageReply::default()
         }
     }

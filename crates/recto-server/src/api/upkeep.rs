@@ -48,6 +48,9 @@ pub(crate) const LOAD_PATH: &str = "/v1/store:load";
 /// How fast work on views goes at most.
 const ROWS_PER_SECOND: &str = "rows_per_second";
 
+/// Whether views are added although records do not fit them.
+const ALLOW_MISFITS: &str = "allow_misfits";
+
 /// The longest name of a backup.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 
@@ -110,7 +113,7 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"], "rows_per_second": 20000}`, what applying the schema, and
+/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`, what applying the schema, and
 /// removing these collections, would do.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
@@ -133,7 +136,12 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
         let tell = |at: ViewProgress| tells.tell(at.to_json());
         let applied = async { session.tools()?.apply(&schema, &options, &tell).await };
         running.end(applied.await.map(|applied| {
-            json!({ "generation": applied.generation, "changes": applied.changes, "kept": applied.kept })
+            json!({
+                "generation": applied.generation,
+                "changes": applied.changes,
+                "kept": applied.kept,
+                "misfits": applied.misfits,
+            })
         }))
     };
     run_on(caller.upkeep(), told, work).await
@@ -219,6 +227,15 @@ fn rows_per_second(value: &Json) -> Result<Option<u32>, Problem> {
     }
 }
 
+/// A member of a body that is true or false; absent, it is false.
+fn flag(member: &str, value: &Json) -> Result<bool, Problem> {
+    match value {
+        Json::Null => Ok(false),
+        Json::Bool(value) => Ok(*value),
+        _ => Err(Problem::invalid_body(format!("{member} is true or false")).with_field(member)),
+    }
+}
+
 /// The name of a backup: one step of a path, and none that is hidden.
 fn backup_name(body: Json) -> Result<String, Problem> {
     let [name] = members(body, ["name"])?;
@@ -244,7 +261,8 @@ fn no_backup_folder() -> Problem {
 }
 
 fn schema(body: Json) -> Result<(Schema, ApplyOptions), Problem> {
-    let [toml, remove, rate] = members(body, ["toml", "remove", ROWS_PER_SECOND])?;
+    let [toml, remove, rate, allow_misfits] =
+        members(body, ["toml", "remove", ROWS_PER_SECOND, ALLOW_MISFITS])?;
     let Json::String(toml) = toml else {
         return Err(Problem::invalid_body("toml is a schema's text").with_field("toml"));
     };
@@ -254,6 +272,7 @@ fn schema(body: Json) -> Result<(Schema, ApplyOptions), Problem> {
     let mut options = ApplyOptions::new();
     options.remove = names("remove", remove)?;
     options.rows_per_second = rows_per_second(&rate)?;
+    options.allow_misfits = flag(ALLOW_MISFITS, &allow_misfits)?;
     Ok((schema, options))
 }
 
@@ -272,6 +291,7 @@ fn plan_json(plan: &SchemaPlan) -> Json {
         "statements": plan.statements,
         "kept": plan.kept,
         "refused": plan.refused,
+        "misfits": plan.misfits,
     })
 }
 

@@ -119,6 +119,9 @@ fn entry(collection: &Collection, view: &Seen) -> Markup {
             @if !status.collate.is_empty() {
                 div { dt { "Collation" } dd { (collations(status)) } }
             }
+            @if status.misfits.total() > 0 {
+                div { dt { "Lacks" } dd { (status.misfits) } }
+            }
             div { dt { "Table" } dd { code { (status.table) } } }
             div { dt { "Compared" } dd { (drift(view)) } }
         }
@@ -159,6 +162,8 @@ pub(super) fn drift(view: &Seen) -> Markup {
         @if left > 0 {
             strong.bad { (grouped(left)) " wrong" } " of " (grouped(found.records)) ": "
             (parts(found)) ", " (ago) ". " code { "recto repair " (found.collection) } " mends it."
+        } @else if found.misfits.total() > 0 {
+            (counted(found.records, "record", "records")) ", and it lacks " (found.misfits) ", " (ago)
         } @else {
             "all is well, " (counted(found.records, "record", "records"))
             @if found.mended > 0 { ", " (grouped(found.mended)) " of them mended" }

@@ -142,6 +142,7 @@ fn page(name: &str) -> Json {
         "total_size_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
         "offset": rows("How many rows stand before the page, if `estimate` asked for that."),
         "offset_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
+        "lacks": rows("Maximum number of records that no page of the query shows, because they do not fit the view; absent if there are none."),
     });
     object(
         members(properties),
@@ -348,12 +349,25 @@ fn views() -> Json {
         "table": text("Its table."),
         "rows_filled": { "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "null" }],
             "description": "Of a view that is building, how many records it has so far." },
+        "misfits": misfit_counts("Maximum number of records that the view lacks because they do not fit it."),
     });
     let names: Vec<String> = members(properties.clone()).keys().cloned().collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let view = object(members(properties), &names);
     let list = json!({ "views": { "type": "array", "items": view } });
     object(members(list), &["views"])
+}
+
+/// Numbers of records that do not fit a view, by cause.
+fn misfit_counts(about: &str) -> Json {
+    let count = |about: &str| json!({ "type": "integer", "minimum": 0, "description": about });
+    let properties = json!({
+        "empty": count("Number of records whose value of the only partition field is empty."),
+        "too_large": count("Number of records whose key in the view would be too large."),
+    });
+    let mut counts = object(members(properties), &["empty", "too_large"]);
+    counts["description"] = about.into();
+    counts
 }
 
 fn explanation() -> Json {
@@ -412,13 +426,16 @@ fn explanation() -> Json {
         "sources": { "type": "array", "items": source },
         "residual": texts,
         "base_rows": base_rows,
+        "misfits": misfit_counts("Maximum number of records that the view lacks because they do not fit it; absent if it lacks none, or if the token sees some rows only."),
         "expected_rows": count,
         "expected_round_trips": count,
         "rejected": { "type": "array", "items": rejected },
         "actual": actual,
     });
     let mut required: Vec<String> = members(properties.clone()).keys().cloned().collect();
-    required.retain(|name| !["actual", "base_rows", "collate", "intersected"].contains(&name.as_str()));
+    required.retain(|name| {
+        !["actual", "base_rows", "collate", "intersected", "misfits"].contains(&name.as_str())
+    });
     let required: Vec<&str> = required.iter().map(String::as_str).collect();
     object(members(properties), &required)
 }

@@ -1,6 +1,7 @@
 //! What can be asked of the store itself.
 
 use recto::schema::Schema;
+use recto::session::MAX_LISTED_MISFITS;
 use serde_json::{Map, Value as Json, json};
 
 use super::parameters;
@@ -75,6 +76,7 @@ pub(super) fn schemas() -> Map<String, Json> {
         "statements": texts(),
         "kept": texts(),
         "refused": texts(),
+        "misfits": misfits(),
     });
     let toml = json!({
         "toml": { "type": "string", "description": "The collections, as a schema file declares them." },
@@ -86,6 +88,11 @@ pub(super) fn schemas() -> Map<String, Json> {
                             else.",
         },
         "rows_per_second": rows_per_second("The most records a second that new views are filled with."),
+        "allow_misfits": {
+            "anyOf": [{ "type": "boolean" }, { "type": "null" }],
+            "description": "Whether views and unique constraints are added although records do not fit them. These records \
+                            are missing from the views then. Default: false.",
+        },
     });
     let compared = json!({
         "collections": {
@@ -103,11 +110,57 @@ pub(super) fn schemas() -> Map<String, Json> {
         ("CursorKeys".to_owned(), of(keys, &["keys"])),
         (
             "Plan".to_owned(),
-            of(plan, &["generation", "changes", "statements", "kept", "refused"]),
+            of(
+                plan,
+                &[
+                    "generation",
+                    "changes",
+                    "statements",
+                    "kept",
+                    "refused",
+                    "misfits",
+                ],
+            ),
         ),
         ("SchemaText".to_owned(), of(toml, &["toml"])),
         ("Compared".to_owned(), of(compared, &[])),
     ])
+}
+
+/// Records that do not fit views and unique constraints that would be added.
+fn misfits() -> Json {
+    let count = |about: &str| json!({ "type": "integer", "minimum": 0, "description": about });
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let listed = json!({
+        "key": text("Key of the record."),
+        "field": text("Field that is the cause."),
+        "key_bytes": count("Number of bytes that the key in the view would have; absent if the field is empty."),
+    });
+    let properties = json!({
+        "collection": text("Collection of the records."),
+        "view": text("Name of the view; of a unique constraint `unique (FIELDS)`."),
+        "empty": count("Number of records whose value of the only partition field is empty."),
+        "too_large": count("Number of records whose key in the view would be too large."),
+        "listed": {
+            "type": "array",
+            "maxItems": MAX_LISTED_MISFITS,
+            "items": object(members(listed), &["key", "field"]),
+            "description": "First of these records.",
+        },
+    });
+    let one = object(
+        members(properties),
+        &["collection", "view", "empty", "too_large", "listed"],
+    );
+    json!({
+        "type": "array",
+        "items": one,
+        "description": "Records that do not fit views and unique constraints that would be added.",
+    })
+}
+
+fn members(properties: Json) -> Map<String, Json> {
+    properties.as_object().cloned().unwrap_or_default()
 }
 
 fn rows_per_second(about: &str) -> Json {
@@ -173,7 +226,8 @@ fn check() -> Json {
 const COMPARED: &str = "It stops if its client goes away, who goes on by asking for the same with the `resume_token` that \
                         progress told last; if the schema was changed since, that is refused. The result has the `views` \
                         that were compared, each with its `records`, its `entries`, how many are `missing`, `orphan` or \
-                        `differing`, and `examples` of them (claims of unique fields are told as views named `unique (FIELDS)`), \
+                        `differing`, how many are `misfits` (records that do not fit the view, by cause; `misfits_recorded` is how many the \
+                        store has recorded, and only more than that are wrong), and `examples` of all these (claims of unique fields are told as views named `unique (FIELDS)`), \
                         and those that were `left_out`, since they are not read yet or any more; and before them `buckets`, what is kept in buckets: each with its `rows`, its `buckets`, \
                         how much is wrong of each kind as `found`, how many are `too_large`, and `examples`. If it went on, `begun_seconds_ago`: what was found before is told as it was found.";
 
@@ -251,7 +305,8 @@ fn plan() -> Json {
 
 fn apply() -> Json {
     let about = format!(
-        "{RUNS_ON} The result has the `generation`, the `changes` that were made, and what was `kept` as it is."
+        "{RUNS_ON} The result has the `generation`, the `changes` that were made, what was `kept` as it is, and \
+         the `misfits` that were allowed."
     );
     let mut apply = work(
         "apply_schema",

@@ -19,24 +19,20 @@ use recto_model::schema::Collection;
 use recto_views::building::RETIRING_MICROS;
 use recto_views::{BuildStep, Built, Generation, Progress as Known, ViewNumber, ViewState, next_step};
 
+use crate::catalog::Recorded;
 use crate::catalog::change::{TableChange, change_table};
 use crate::catalog::views::{KeptView, KeptViews};
-use crate::catalog::{Catalog, Recorded};
 use crate::core::CollectionCore;
 use crate::covered::Covered;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{ApplyOptions, Progress, ViewProgress, ViewStatus};
+use crate::session::{ApplyOptions, MisfitCounts, Progress, ViewProgress, ViewStatus};
 use crate::shared::Shared;
-use crate::verify::Verification;
+use crate::verify::{MISFIT, Verification};
 use fill::Fill;
-
-/// How often a state is recorded anew because another schema came between.
-const MAX_RECORDINGS: u32 = 16;
 
 /// What views are brought to their end with.
 pub(crate) struct Build<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    pub(crate) catalog: &'a Catalog<'a>,
     pub(crate) options: &'a ApplyOptions,
     pub(crate) progress: Progress<'a, ViewProgress>,
 }
@@ -51,6 +47,9 @@ struct Due {
 /// How far the views are that this process has worked on, by their numbers.
 type KnownViews = HashMap<u64, Known>;
 
+/// The number of misfits of views that were compared, by the views' numbers.
+type CountedMisfits = HashMap<u64, MisfitCounts>;
+
 impl Build<'_> {
     /// Does what is to be done, until every view is ready or gone, and each record has its claims. It goes by the schema that is held, which must be the
     /// one that is recorded.
@@ -58,17 +57,23 @@ impl Build<'_> {
     /// # Errors
     /// The store failed; a view could not be made true; records have the same values of unique fields. The same again goes on.
     pub(crate) async fn run(&self) -> Result<()> {
-        let mut known = KnownViews::new();
+        let (mut known, mut misfits) = (KnownViews::new(), CountedMisfits::new());
         loop {
             let recorded = self.shared.held().recorded.clone();
             let Some(due) = due(&recorded.views, &known) else {
                 return self.claim_all(&recorded).await;
             };
-            self.step(&recorded, &due, &mut known).await?;
+            self.step(&recorded, &due, &mut known, &mut misfits).await?;
         }
     }
 
-    async fn step(&self, recorded: &Recorded, due: &Due, known: &mut KnownViews) -> Result<()> {
+    async fn step(
+        &self,
+        recorded: &Recorded,
+        due: &Due,
+        known: &mut KnownViews,
+        misfits: &mut CountedMisfits,
+    ) -> Result<()> {
         let mut is_now = |now: Known| {
             for number in &due.numbers {
                 known.insert(*number, now);
@@ -97,11 +102,18 @@ impl Build<'_> {
                 is_now(Known::Building(Built::Filled));
             }
             BuildStep::Verify => {
-                self.verify(recorded, due).await?;
+                misfits.extend(self.verify(recorded, due).await?);
                 is_now(Known::Building(Built::Verified));
             }
             BuildStep::Record(state) => {
-                self.record(|views| set(views, &due.numbers, state)).await?;
+                let record = |views: &mut KeptViews| {
+                    let is_changed = set(views, &due.numbers, state);
+                    for number in due.numbers.iter().filter(|_| state == ViewState::Ready) {
+                        views.set_misfits(*number, misfits.get(number).copied().unwrap_or_default());
+                    }
+                    is_changed
+                };
+                self.shared.record_views(record).await?;
                 if state == ViewState::Ready {
                     Covered::filling(self.shared, &due.collection, &due.numbers)
                         .forget()
@@ -121,7 +133,8 @@ impl Build<'_> {
                 is_now(Known::Dropped);
             }
             BuildStep::Forget => {
-                self.record(|views| forget(views, &due.numbers)).await?;
+                let forget = |views: &mut KeptViews| forget(views, &due.numbers);
+                self.shared.record_views(forget).await?;
             }
             // Tables are made before their views are recorded.
             BuildStep::MakeTable | BuildStep::Done => is_now(Known::Ready),
@@ -141,10 +154,14 @@ impl Build<'_> {
         self.shared.writer.barrier(needed, told).await
     }
 
-    /// Compares views that were filled with their records, and mends what writers of before have left.
-    async fn verify(&self, recorded: &Recorded, due: &Due) -> Result<()> {
+    /// Compares views that were filled with their records, and mends what writers of before have left. Returns the number
+    /// of misfits of each: since all writers write the views by now, none is added any more.
+    ///
+    /// # Errors
+    /// There are misfits, and the options do not allow them. The store failed; a view could not be made true.
+    async fn verify(&self, recorded: &Recorded, due: &Due) -> Result<CountedMisfits> {
         let Some(core) = self.core(recorded, &due.collection) else {
-            return Ok(());
+            return Ok(CountedMisfits::new());
         };
         let verification = Verification {
             mends: true,
@@ -154,9 +171,21 @@ impl Build<'_> {
         let views = recorded.views.of(&due.collection);
         let views = views.filter(|view| due.numbers.contains(&view.number));
         let views = views.map(|view| (ViewNumber(view.number), view.view.name.clone()));
+        let views: Vec<(ViewNumber, String)> = views.collect();
+        let numbers: Vec<u64> = views.iter().map(|(number, _)| number.0).collect();
         let found = verification.views(&core, views, self.progress).await?;
+        let misfit = found.iter().find(|view| view.misfits.total() > 0);
+        if let Some(view) = misfit.filter(|_| !self.options.allow_misfits) {
+            let example = view.examples.iter().find(|one| one.kind == MISFIT);
+            return Err(not_allowed(
+                &format!("{}.{}", view.collection, view.view),
+                view.misfits,
+                example.map(|one| format!("{}: {}", one.key, one.outcome)),
+            ));
+        }
         let Some(wrong) = found.iter().find(|view| view.left() > 0) else {
-            return Ok(());
+            let counts = found.iter().map(|view| view.misfits);
+            return Ok(numbers.into_iter().zip(counts).collect());
         };
         Err(Error::new(
             ErrorKind::Store,
@@ -168,29 +197,6 @@ impl Build<'_> {
             ),
         )
         .with_hint("it is not read before they are: apply the schema again, which goes on"))
-    }
-
-    /// Changes what is recorded of views, by a function that says whether it did, whatever others record meanwhile.
-    async fn record(&self, change: impl Fn(&mut KeptViews) -> bool) -> Result<()> {
-        for _ in 0..MAX_RECORDINGS {
-            let recorded = self.catalog.schema().await?;
-            let mut views = KeptViews::clone(&recorded.views);
-            if change(&mut views) {
-                let (schema, after) = (&recorded.schema, recorded.generation);
-                match self.catalog.record_schema(schema, &views, after).await {
-                    Err(error) if error.kind() == ErrorKind::SchemaMismatch => continue,
-                    recorded => recorded?,
-                };
-            }
-            let recorded = self.catalog.schema().await?;
-            self.shared.holding.hold_newer(recorded);
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Store,
-            "the store's schema changes too quickly for the state of a view to be recorded",
-        )
-        .with_hint("others apply schemas now: apply this one again when they are done, which goes on"))
     }
 
     async fn drop_tables(&self, recorded: &Recorded, due: &Due) -> Result<()> {
@@ -226,6 +232,16 @@ impl Build<'_> {
             ..ViewProgress::default()
         }
     }
+}
+
+/// The error of a view or unique constraint that is not ready, because records do not fit it.
+#[cold]
+fn not_allowed(name: &str, misfits: MisfitCounts, example: Option<String>) -> Error {
+    let example = example
+        .map(|example| format!(", as {example}"))
+        .unwrap_or_default();
+    Error::new(ErrorKind::SchemaMismatch, format!("{name} would lack {misfits}{example}"))
+        .with_hint("change these records, and apply the schema again, which continues; or allow misfits (--allow-misfits)")
 }
 
 /// What is to be done next: first for those who wait for a view to be read.
@@ -341,5 +357,6 @@ fn status(collection: &Collection, kept: &KeptView, filled: Option<u64>) -> View
         number: kept.number,
         table: kept.table_name(collection),
         rows_filled: filled.filter(|_| kept.state == ViewState::Building),
+        misfits: kept.misfits,
     }
 }

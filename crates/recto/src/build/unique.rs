@@ -3,18 +3,21 @@
 //! What is written goes by a constraint from when it is recorded: a record that is put gets its claims, or is refused. Those that were
 //! there get them here, one after the other, as they are then; of two that have the same values one gets them, and the other is told of.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use recto_model::Cells;
+use recto_model::{Cells, RowRef};
 use recto_store::ReadOptions;
 use recto_views::ViewNumber;
 
-use super::Build;
+use super::{Build, not_allowed};
 use crate::catalog::Recorded;
+use crate::catalog::views::KeptViews;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
+use crate::misfits::{list, misfits_of};
 use crate::pace::Pace;
-use crate::session::ViewProgress;
+use crate::session::{MisfitCounts, ViewProgress};
 use crate::writes::{claim_as_it_is, has_claims};
 
 /// Records whose claims are looked at between two waits.
@@ -22,11 +25,15 @@ const STEP_ROWS: u32 = 1_000;
 /// The most records with values of others that are named.
 const MAX_EXAMPLES: usize = 5;
 
-/// Records whose values others have.
+/// Records whose values others have, or whose values cannot be kept.
 #[derive(Debug, Default)]
 struct Duplicates {
     count: u64,
     examples: Vec<String>,
+    /// Number of records whose values cannot be kept, for each number of a constraint.
+    misfits: HashMap<u64, MisfitCounts>,
+    /// The first misfit, in words.
+    misfit: Option<String>,
 }
 
 impl Build<'_> {
@@ -54,15 +61,19 @@ impl Build<'_> {
             if found.count > 0 {
                 return Err(found.error(&collection.name));
             }
-            self.record(|views| {
+            if !self.options.allow_misfits {
+                found.check_misfits(recorded, &collection.name)?;
+            }
+            let record = |views: &mut KeptViews| {
                 let mut those = views.unique.iter_mut();
                 let mut is_changed = false;
                 while let Some(one) = those.find(|one| one.is_building && numbers.contains(&one.number)) {
                     (one.is_building, is_changed) = (false, true);
+                    one.misfits = found.misfits.get(&one.number).copied().unwrap_or_default();
                 }
                 is_changed
-            })
-            .await?;
+            };
+            self.shared.record_views(record).await?;
         }
         Ok(())
     }
@@ -82,6 +93,7 @@ impl Build<'_> {
                     .await?;
                 drop(snapshot);
                 for row in read.rows.iter() {
+                    found.count_misfits(core, row, numbers)?;
                     if has_claims(core, row)? {
                         continue;
                     }
@@ -109,6 +121,33 @@ impl Build<'_> {
 }
 
 impl Duplicates {
+    /// Counts a record whose values cannot be kept.
+    fn count_misfits(&mut self, core: &CollectionCore, row: RowRef<'_>, numbers: &[u64]) -> Result<()> {
+        for misfit in misfits_of(core, row)? {
+            if !numbers.contains(&misfit.number.0) {
+                continue;
+            }
+            self.misfits.entry(misfit.number.0).or_default().add(misfit.cause);
+            if self.misfit.is_none() {
+                let listed = list(core, row, misfit);
+                self.misfit = Some(format!("{}: {}", listed.key, listed.reason()));
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// There are misfits.
+    fn check_misfits(&self, recorded: &Recorded, collection: &str) -> Result<()> {
+        let mut unique = recorded.views.unique_of(collection);
+        let found = unique.find_map(|one| Some((one, *self.misfits.get(&one.number)?)));
+        let Some((unique, misfits)) = found else {
+            return Ok(());
+        };
+        let name = format!("{collection}.unique ({})", unique.fields.join(", "));
+        Err(not_allowed(&name, misfits, self.misfit.clone()))
+    }
+
     /// Gives one record its claims.
     async fn add(&mut self, core: &Arc<CollectionCore>, key: &Cells, numbers: &[u64]) -> Result<()> {
         let numbers: Vec<ViewNumber> = numbers.iter().copied().map(ViewNumber).collect();

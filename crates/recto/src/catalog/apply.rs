@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use recto_model::Table;
-use recto_model::schema::{Change, ChangeKind, MAX_UNIQUE, MAX_VIEWS, Schema, StoreQueues, View};
+use recto_model::schema::{Change, ChangeKind, Collection, MAX_UNIQUE, MAX_VIEWS, Schema, StoreQueues, View};
 use recto_store::Store;
 use recto_store::tables::added_columns;
 use recto_views::ViewState;
@@ -18,7 +18,7 @@ use super::unsupported::unsupported;
 use super::views::{KeptUnique, KeptView, KeptViews};
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Applied, ApplyOptions, SchemaPlan};
+use crate::session::{Applied, ApplyOptions, Misfits, SchemaPlan};
 
 /// What applying a schema would do.
 pub(crate) struct Intent {
@@ -145,6 +145,54 @@ impl Intent {
             tables,
             after: After { dropped, queues },
         }
+    }
+}
+
+/// A collection that has records, with the views and unique constraints that are to be added to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Added {
+    /// As its records are stored.
+    pub(crate) stored: Arc<Collection>,
+    /// As it is declared.
+    pub(crate) declared: Arc<Collection>,
+    pub(crate) views: Vec<KeptView>,
+    pub(crate) unique: Vec<KeptUnique>,
+}
+
+impl Intent {
+    /// The collections whose records may not fit what is to be added; none if the schema is refused anyway.
+    pub(crate) fn added(&self, recorded: &Recorded, found: &FoundTables) -> Vec<Added> {
+        let collections = self.schema.collections.iter();
+        let collections = collections.filter(|one| {
+            self.plan.refused.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
+        });
+        let added = collections.filter_map(|declared| {
+            let views = self.views.of(&declared.name);
+            let views = views.filter(|view| view.state == ViewState::Building).cloned();
+            let unique = self.views.unique_of(&declared.name);
+            let unique = unique.filter(|unique| unique.is_building).cloned();
+            // Of one that is not recorded, and whose table is there, the records are as it is declared.
+            let stored = recorded.schema.collection(&declared.name).unwrap_or(declared);
+            Some(Added {
+                stored: Arc::clone(stored),
+                declared: Arc::clone(declared),
+                views: views.collect(),
+                unique: unique.collect(),
+            })
+            .filter(|added| !added.views.is_empty() || !added.unique.is_empty())
+        });
+        added.collect()
+    }
+
+    /// Takes into account that records do not fit what is to be added.
+    pub(crate) fn add_misfits(&mut self, misfits: Vec<Misfits>, options: &ApplyOptions) {
+        if !options.allow_misfits {
+            let refused = misfits
+                .iter()
+                .map(|one| format!("{one}; change these records, or allow misfits (--allow-misfits)"));
+            self.plan.refused.extend(refused);
+        }
+        self.plan.misfits = misfits;
     }
 }
 
@@ -473,10 +521,8 @@ pub(crate) async fn apply(
     catalog: &Catalog<'_>,
     recorded: &Recorded,
     asked: &Schema,
-    options: &ApplyOptions,
+    intent: Intent,
 ) -> Result<(Applied, After)> {
-    let found = FoundTables::look(catalog, recorded, asked, options).await?;
-    let intent = Intent::new(recorded, &found, asked, options, |_| Vec::new());
     let plan = intent.plan;
     if let Some(refusal) = refusal_of(&plan, asked) {
         return Err(refusal);
@@ -485,6 +531,7 @@ pub(crate) async fn apply(
         generation: recorded.generation,
         changes: plan.changes,
         kept: plan.kept,
+        misfits: plan.misfits,
     };
     if applied.changes.is_empty() && recorded.generation > 0 {
         return Ok((applied, After::default()));

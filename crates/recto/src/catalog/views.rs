@@ -7,6 +7,7 @@ use recto_model::table::TableError;
 use recto_views::{ClaimsTable, ViewNumber, ViewState};
 
 use super::tables::FoundTables;
+use crate::session::MisfitCounts;
 
 /// The number of the first view of a store.
 const FIRST_NUMBER: u64 = 1;
@@ -23,6 +24,8 @@ pub(crate) struct KeptView {
     pub(crate) state: ViewState,
     /// The collation number by which its sort keys were made; none if it has none.
     pub(crate) collation: Option<u32>,
+    /// Maximum number of records that it should have and lacks.
+    pub(crate) misfits: MisfitCounts,
 }
 
 /// The table of a unique constraint. All that is written goes by it from when it is there.
@@ -36,6 +39,8 @@ pub(crate) struct KeptUnique {
     pub(crate) number: u64,
     /// Whether records may be there that have not their claims yet, since they were there before it.
     pub(crate) is_building: bool,
+    /// Maximum number of records whose values cannot be kept.
+    pub(crate) misfits: MisfitCounts,
 }
 
 /// The tables of all views and unique constraints of a store.
@@ -158,6 +163,32 @@ impl KeptViews {
         views
     }
 
+    /// The number of misfits that is recorded for the view or the unique constraint of this number.
+    pub(crate) fn misfits_of(&self, number: u64) -> MisfitCounts {
+        let view = self.tables.iter().find(|one| one.number == number);
+        let unique = self.unique.iter().find(|one| one.number == number);
+        let of_view = view.map(|one| one.misfits);
+        of_view.or(unique.map(|one| one.misfits)).unwrap_or_default()
+    }
+
+    /// Sets the number of misfits of a view or of a unique constraint. Returns whether that is a change.
+    pub(crate) fn set_misfits(&mut self, number: u64, misfits: MisfitCounts) -> bool {
+        let view = self.tables.iter_mut().find(|one| one.number == number);
+        let unique = self.unique.iter_mut().find(|one| one.number == number);
+        let of_view = view.map(|one| &mut one.misfits);
+        let Some(recorded) = of_view.or(unique.map(|one| &mut one.misfits)) else {
+            return false;
+        };
+        std::mem::replace(recorded, misfits) != misfits
+    }
+
+    /// Whether any view or unique constraint lacks records.
+    pub(crate) fn have_misfits(&self) -> bool {
+        let of_views = self.tables.iter().map(|one| one.misfits);
+        let mut all = of_views.chain(self.unique.iter().map(|one| one.misfits));
+        all.any(|misfits| misfits.total() > 0)
+    }
+
     /// Whether there are none.
     pub(crate) fn has_none(&self) -> bool {
         self.tables.is_empty()
@@ -270,6 +301,7 @@ impl KeptViews {
                 ViewState::Building
             },
             collation: collation_number(view),
+            misfits: MisfitCounts::default(),
         });
         self.next += 1;
     }
@@ -285,6 +317,7 @@ impl KeptViews {
                 fields: fields.clone(),
                 number: self.next,
                 is_building: !is_empty,
+                misfits: MisfitCounts::default(),
             });
             self.next += 1;
         }
@@ -295,7 +328,8 @@ impl KeptViews {
         let line = |one: &KeptView| {
             let collation = one.collation.map(|number| format!("collation {number} "));
             format!(
-                "{}view {} {} {} {} {}\n",
+                "{}{}view {} {} {} {} {}\n",
+                misfits_text(one.misfits),
                 collation.unwrap_or_default(),
                 one.number,
                 state_text(one.state),
@@ -309,7 +343,11 @@ impl KeptViews {
         let unique = unique.map(|one| {
             let state = state_text(one.state());
             let fields = one.fields.join(",");
-            format!("unique {} {state} {} {fields}\n", one.number, one.collection)
+            let misfits = misfits_text(one.misfits);
+            format!(
+                "{misfits}unique {} {state} {} {fields}\n",
+                one.number, one.collection
+            )
         });
         let unique: String = unique.collect();
         format!("next {}\n{lines}{unique}", self.next)
@@ -322,7 +360,8 @@ impl KeptViews {
             .next()
             .and_then(|line| line.strip_prefix("next ")?.parse().ok());
         let next = next.ok_or("the number of the next view is missing")?;
-        let (unique, tables): (Vec<&str>, Vec<&str>) = lines.partition(|line| line.starts_with(UNIQUE));
+        let is_unique = |line: &&str| read_misfits(line).is_some_and(|(_, line)| line.starts_with(UNIQUE));
+        let (unique, tables): (Vec<&str>, Vec<&str>) = lines.partition(is_unique);
         let read = |line: &str| read_line(line, schema).ok_or_else(|| format!("no view: {line}"));
         let read_unique =
             |line: &str| read_unique(line, schema).ok_or_else(|| format!("no unique constraint: {line}"));
@@ -342,7 +381,30 @@ fn collation_number(view: &View) -> Option<u32> {
 /// What the line of a unique constraint begins with.
 const UNIQUE: &str = "unique ";
 
+/// Beginning of the line of a table that lacks records.
+const MISFITS: &str = "misfits ";
+
+fn misfits_text(misfits: MisfitCounts) -> String {
+    if misfits.total() == 0 {
+        return String::new();
+    }
+    format!("{MISFITS}{} {} ", misfits.empty, misfits.too_large)
+}
+
+/// The misfits that a line tells, and the rest of it; none if it is not right.
+fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
+    let Some(line) = line.strip_prefix(MISFITS) else {
+        return Some((MisfitCounts::default(), line));
+    };
+    let mut words = line.splitn(3, ' ');
+    let mut number = || words.next()?.parse().ok();
+    let (empty, too_large) = (number()?, number()?);
+    let misfits = MisfitCounts { empty, too_large };
+    Some((misfits, words.next()?))
+}
+
 fn read_unique(line: &str, schema: &Schema) -> Option<KeptUnique> {
+    let (misfits, line) = read_misfits(line)?;
     let mut words = line.strip_prefix(UNIQUE)?.splitn(4, ' ');
     let mut word = || words.next();
     let (number, state, collection, fields) = (word()?, word()?, word()?, word()?);
@@ -357,10 +419,12 @@ fn read_unique(line: &str, schema: &Schema) -> Option<KeptUnique> {
         fields,
         number,
         is_building,
+        misfits,
     })
 }
 
 fn read_line(line: &str, schema: &Schema) -> Option<KeptView> {
+    let (misfits, line) = read_misfits(line)?;
     let (collation, line) = match line.strip_prefix("collation ") {
         None => (None, line),
         Some(rest) => {
@@ -377,6 +441,7 @@ fn read_line(line: &str, schema: &Schema) -> Option<KeptView> {
         view: schema.view_of(collection, name, definition)?,
         collection: collection.to_owned(),
         collation,
+        misfits,
     })
     .filter(|one| one.collation.is_some() != one.view.collate.is_empty())
 }
@@ -428,6 +493,32 @@ collate = "de"
             RECORDED.replace("collation 1 ", "collation x "),
             RECORDED.replace(", collate = { name = \"de\" }", ""),
         ] {
+            assert!(KeptViews::from_text(&text, &schema).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn misfits_are_recorded_with_their_table() {
+        let schema = PEOPLE.replace("key = [\"id\"]", "key = [\"id\"]\nunique = [\"name\"]");
+        let schema = Schema::parse(&schema).unwrap();
+        let mut made = KeptViews::default().following(&schema, &FoundTables::default(), |_| true);
+        assert!(!made.have_misfits());
+        let misfits = MisfitCounts {
+            empty: 2,
+            too_large: 1_000,
+        };
+        assert!(made.set_misfits(1, misfits) && made.set_misfits(2, misfits));
+        assert!(!made.set_misfits(1, misfits) && !made.set_misfits(3, misfits));
+        let text = made.to_text();
+        assert!(text.contains("\nmisfits 2 1000 collation 1 view 1 "), "{text}");
+        assert!(
+            text.contains("\nmisfits 2 1000 unique 2 ready people name\n"),
+            "{text}"
+        );
+        assert_eq!(KeptViews::from_text(&text, &schema).unwrap(), made);
+        assert_eq!((made.misfits_of(2), made.have_misfits()), (misfits, true));
+        for wrong in ["misfits 2 ", "misfits 2 x ", "misfits -1 0 ", "misfits 1  "] {
+            let text = text.replace("misfits 2 1000 ", wrong);
             assert!(KeptViews::from_text(&text, &schema).is_err(), "{text}");
         }
     }

@@ -1,5 +1,6 @@
 //! What is copied, and whether the other store takes it: looked at before anything is changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recto_model::schema::{Collection, Schema};
@@ -7,11 +8,14 @@ use recto_plan::cursor::KeyRing;
 use recto_store::{StoreErrorKind, StoreKind, TokenRange};
 
 use super::record::Records;
-use crate::catalog::views::KeptUnique;
+use crate::catalog::apply::Added;
+use crate::catalog::views::{KeptUnique, KeptViews};
 use crate::core::no_collection;
 use crate::covered::{Covered, Work};
 use crate::error::{Error, ErrorKind, Result};
+use crate::misfits::Checked;
 use crate::recto::Recto;
+use crate::session::Misfits;
 
 /// What says how far it is.
 pub(super) const WORK: Work = Work::COPY;
@@ -80,6 +84,45 @@ impl Begun {
             )
             .with_hint("nothing was changed")),
         }
+    }
+
+    /// Counts the records that do not fit views and unique constraints, and records their number in the other store, so
+    /// that these are known to lack records before they do. Returns what was found.
+    ///
+    /// # Errors
+    /// A store cannot be read, or the other one not written.
+    pub(super) async fn mark_misfits(
+        &self,
+        source: &Recto,
+        target: &Recto,
+        rows_per_second: Option<u32>,
+    ) -> Result<Vec<Misfits>> {
+        let (recorded, mut all) = (target.recorded(), BTreeMap::new());
+        for declared in &self.schema.collections {
+            let stored = source.core(&declared.name)?;
+            let views = recorded.views.of(&declared.name);
+            let unique = recorded.views.unique_of(&declared.name);
+            let checked = Checked::from(Added {
+                stored: Arc::clone(&stored.definition),
+                declared: Arc::clone(declared),
+                views: views.filter(|view| view.is_written()).cloned().collect(),
+                unique: unique.cloned().collect(),
+            });
+            all.extend(checked.find(source.shared(), rows_per_second).await?);
+        }
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let record = |views: &mut KeptViews| {
+            let mut is_changed = false;
+            for (number, found) in &all {
+                let known = views.misfits_of(*number);
+                is_changed |= views.set_misfits(*number, known.max(found.counts));
+            }
+            is_changed
+        };
+        target.shared().record_views(record).await?;
+        Ok(all.into_values().collect())
     }
 
     /// Whether a store, as it is known here, has the cursor keys of the one that is copied.

@@ -51,6 +51,8 @@ impl Recto {
     /// Nobody should write to either store meanwhile. What becomes of records that are written to this one while they are copied is not
     /// said; the report tells if the stores differ in the end.
     ///
+    /// Records that do not fit a view or a unique constraint are copied, and have no entry there: the report lists them.
+    ///
     /// A copy that was cut off goes on where it was, when it is asked for again.
     ///
     /// ```
@@ -108,6 +110,9 @@ async fn copy(
     let left_out = begin::left_out(source).await?;
     let cursors_go_on = begun.take_cursor_keys(source, target).await?;
     target.apply(&begun.schema).await?;
+    let misfits = begun
+        .mark_misfits(source, target, request.rows_per_second)
+        .await?;
     let pace = Pace::new(request.rows_per_second, &source.shared().environment);
     let telling = Mutex::new(Telling {
         pace,
@@ -140,6 +145,7 @@ async fn copy(
         collections,
         cursors_go_on,
         left_out,
+        misfits,
     };
     if report.is_equal() {
         Covered::forget_all(&all).await?;

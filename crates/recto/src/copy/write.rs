@@ -4,7 +4,7 @@
 //! |---|---|
 //! | are written plainly | row and entries, plainly, at the stamp; repeated they change nothing |
 //! | change, and the store has transactions | rows and entries of a step in one transaction, if none of the records is there |
-//! | change, and it has none | each as an insert that the protocol makes, with a token of its own, as of the time that is its version |
+//! | change, and it has none | each as a copy that the protocol makes, with a token of its own, as of the time that is its version |
 //!
 //! So a record that is there by an earlier run of the copy stays as it is, and so does one that somebody has changed since.
 
@@ -41,7 +41,7 @@ const LEAST_STAMP: i64 = 1;
 pub(super) struct Target<'a>(pub(super) &'a Arc<CollectionCore>);
 
 /// What is asked for a record that changes.
-type Insert = Request<Cells, FieldCells>;
+type CopyRequest = Request<Cells, FieldCells>;
 
 impl Target<'_> {
     /// Writes records. Durable they are with the next durable write.
@@ -192,7 +192,7 @@ impl Target<'_> {
         let (core, shared) = (self.0, &self.0.shared);
         let partition = mutation::partition(core, &record.cells);
         let (key, name) = (core.key_of(&partition), &core.definition.name);
-        let (at, request) = (record.version.0, insert_of(record));
+        let (at, request) = (record.version.0, copy_of(record));
         let attempt = |_| async {
             let changed = shared
                 .writer
@@ -282,7 +282,7 @@ impl Target<'_> {
                 key: &key,
             };
             let change: TransactionOf<ViewedCollection> =
-                transaction(&insert_of(record), None, &viewed.views, now, record.version)
+                transaction(&copy_of(record), None, &viewed.views, now, record.version)
                     .map_err(|refusal| refusal_of(core, &key, refusal))?;
             debug_assert_eq!(change.entries.version, record.version, "nothing was there");
             writes.extend(transacting.writes(&change, now)?);
@@ -300,9 +300,9 @@ impl Target<'_> {
     }
 }
 
-fn insert_of(record: &Record) -> Insert {
+fn copy_of(record: &Record) -> CopyRequest {
     Request {
-        change: Change::Insert {
+        change: Change::Copy {
             record: record.fields.clone(),
             expires_at: record.expires_at,
         },

@@ -194,6 +194,8 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
             .versions
             .then(|| (0..page.len()).map(|index| page.version(index)).collect()),
         estimate: page.estimate(),
+        // Their number would count hidden records, too.
+        lacks: if page.hides() { 0 } else { page.lacks() },
         shape: Some(page.shape()),
         cost: page.cost(),
         cost_hidden: page.hides(),

@@ -80,11 +80,12 @@ impl Estimator<'_> {
             Some(position) => self.rows(Some(position), Travel::Backward).await?,
             None => Figures::default(),
         };
+        // Records that do not fit the view are counted nowhere.
         // Entries are counted that a page may find to be stale.
         let least = u64::from(self.plan.arrangement.is_verified && total.rows > 0);
         Ok(Estimate {
             total_size: total.rows.max(rows as u64),
-            total_size_error: total.rows_error().max(least),
+            total_size_error: total.rows_error().max(least) + self.plan.arrangement.lacks.too_large,
             offset: before.rows.min(total.rows.saturating_sub(rows as u64)),
             offset_error: before.rows_error().max(least.min(before.rows)),
         })

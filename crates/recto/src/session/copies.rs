@@ -2,6 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use super::misfits::Misfits;
+
 /// What to copy, and how quickly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CopyRequest {
@@ -65,6 +67,8 @@ pub struct CopyReport {
     pub cursors_go_on: bool,
     /// What the store has that is not copied, a line each.
     pub left_out: Vec<String>,
+    /// Records that were copied and do not fit views and unique constraints, which lack them in the other store, too.
+    pub misfits: Vec<Misfits>,
 }
 
 impl CopiedCollection {
@@ -98,6 +102,7 @@ impl CopyReport {
             "equal": self.is_equal(),
             "cursors_go_on": self.cursors_go_on,
             "left_out": self.left_out,
+            "misfits": self.misfits,
         })
     }
 }

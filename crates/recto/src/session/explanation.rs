@@ -11,6 +11,7 @@ use recto_plan::text::FilterText;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::PageCost;
+use super::misfits::MisfitCounts;
 use crate::text::{bytes, counted, duration, grouped};
 
 /// The most buckets of a source whose numbers people are shown.
@@ -51,6 +52,9 @@ pub struct Explanation {
     /// What is read of the base table for each row of a view; absent if nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rows: Option<ExplainedBaseRows>,
+    /// Maximum number of records that the view lacks because they do not fit it; absent if it lacks none.
+    #[serde(default, skip_serializing_if = "MisfitCounts::is_none")]
+    pub misfits: MisfitCounts,
     /// The most rows the page reads.
     pub expected_rows: u64,
     /// The most sequential round-trip stages.
@@ -218,7 +222,8 @@ impl Explanation {
             .map(|(field, locale)| format!("{field} as in {locale}"))
             .collect();
         let collations = (!collations.is_empty()).then(|| ("collation", collations.join(", ")));
-        let facts = facts.into_iter().chain(collations);
+        let lacks = (!self.misfits.is_none()).then(|| ("lacks", self.misfits.to_string()));
+        let facts = facts.into_iter().chain(collations).chain(lacks);
         facts.chain(conditions).chain(base_rows).collect()
     }
 
@@ -419,6 +424,10 @@ mod tests {
                 looked_up: vec!["note".into()],
                 reads_per_row: 1,
             }),
+            misfits: MisfitCounts {
+                empty: 0,
+                too_large: 2,
+            },
             expected_rows: 10_000,
             expected_round_trips: 1,
             actual: Some(ActualCost {
@@ -526,7 +535,8 @@ mod tests {
     #[test]
     fn people_read_a_line_a_fact() {
         let expected = "scan + residual\narrangement: (day), -at, id\norder: at desc, id asc\n\
-            table: events, read with its clustering order\nrow by row: kind = \"alarm\"\n\
+            table: events, read with its clustering order\nlacks: 2 records that do not fit (2 too large)\n\
+            row by row: kind = \"alarm\"\n\
             base rows: note looked up there: 1 read more for each row\n\
             source: day = \"mon\", the whole partition\n  a key range\n  asked: buckets 3, 1\n\
             expected: at most 10,000 rows, 1 round trip\n\

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
 use super::buckets::{BucketList, BucketPartitions, BucketsRequest, MendProgress, MendReport, MendRequest};
+use super::misfits::Misfits;
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 use crate::error::{Error, Result};
 
@@ -26,6 +27,9 @@ pub struct SchemaPlan {
     pub kept: Vec<String>,
     /// What cannot be done, with the reason; `apply` refuses while there is any.
     pub refused: Vec<String>,
+    /// Records that do not fit views and unique constraints that would be added, one element for each of these.
+    #[serde(default)]
+    pub misfits: Vec<Misfits>,
 }
 
 /// What `apply` shall do beside making the store hold a schema.
@@ -39,6 +43,8 @@ pub struct ApplyOptions {
     pub remove: Vec<String>,
     /// The most records a second that new views are filled with, and are compared with; `None`: as fast as it goes.
     pub rows_per_second: Option<u32>,
+    /// Whether a view, or a unique constraint, is added although records do not fit it. It lacks these records then.
+    pub allow_misfits: bool,
 }
 
 impl ApplyOptions {
@@ -52,6 +58,13 @@ impl ApplyOptions {
     #[must_use]
     pub fn remove(mut self, name: impl Into<String>) -> Self {
         self.remove.push(name.into());
+        self
+    }
+
+    /// Adds a view, or a unique constraint, although records do not fit it.
+    #[must_use]
+    pub fn allow_misfits(mut self) -> Self {
+        self.allow_misfits = true;
         self
     }
 
@@ -106,6 +119,9 @@ pub struct Applied {
     /// What the store has and the schema does not name, a line each: it was left as it is.
     #[serde(default)]
     pub kept: Vec<String>,
+    /// Records that do not fit views and unique constraints that were added, which lack them.
+    #[serde(default)]
+    pub misfits: Vec<Misfits>,
 }
 
 /// How to load a file.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::VerifiedBuckets;
+use super::misfits::MisfitCounts;
 
 /// A view of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -34,6 +35,9 @@ pub struct ViewStatus {
     /// Of a view that is being built, how many records have been filled in so far.
     #[serde(default)]
     pub rows_filled: Option<u64>,
+    /// Maximum number of records that the view lacks because they do not fit it, as recorded when it was added.
+    #[serde(default)]
+    pub misfits: MisfitCounts,
 }
 
 impl ViewStatus {
@@ -51,6 +55,7 @@ impl ViewStatus {
             "number": self.number,
             "table": self.table,
             "rows_filled": self.rows_filled,
+            "misfits": self.misfits,
         })
     }
 }
@@ -146,19 +151,25 @@ pub struct VerifiedView {
     /// How many of these were mended.
     #[serde(default)]
     pub mended: u64,
-    /// The first of them.
+    /// Records that do not fit the view, and have no entry in it.
+    #[serde(default)]
+    pub misfits: MisfitCounts,
+    /// Number of misfits that the store has recorded for the view. More of them than that count as wrong.
+    #[serde(default)]
+    pub misfits_recorded: MisfitCounts,
+    /// The first of all these.
     pub examples: Vec<Drift>,
 }
 
 /// Something in which a view differs from its collection's records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Drift {
-    /// `missing`, `orphan` or `differing`.
+    /// `missing`, `orphan`, `differing` or `misfit`.
     pub kind: String,
     /// The key of the record.
     pub key: String,
     /// Whether it was mended; if it was to be and was not, why. Of what was only looked at, why it could not be mended, where
-    /// that can be told.
+    /// that can be told. Of a misfit, its cause.
     #[serde(default)]
     pub outcome: String,
 }
@@ -167,13 +178,15 @@ impl VerifyReport {
     /// How much is wrong.
     pub fn wrong(&self) -> u64 {
         let of_buckets: u64 = self.buckets.iter().map(VerifiedBuckets::wrong).sum();
-        self.views.iter().map(VerifiedView::wrong).sum::<u64>() + of_buckets
+        let of_views = |view: &VerifiedView| view.wrong() + view.unrecorded_misfits();
+        self.views.iter().map(of_views).sum::<u64>() + of_buckets
     }
 
     /// How much is wrong still.
     pub fn left(&self) -> u64 {
         let of_buckets: u64 = self.buckets.iter().map(VerifiedBuckets::left).sum();
-        self.views.iter().map(VerifiedView::left).sum::<u64>() + of_buckets
+        let of_views = |view: &VerifiedView| view.left() + view.unrecorded_misfits();
+        self.views.iter().map(of_views).sum::<u64>() + of_buckets
     }
 
     /// The JSON that `verify --json` prints of it and a server answers.
@@ -194,6 +207,11 @@ impl VerifiedView {
         self.missing + self.orphan + self.differing
     }
 
+    /// Returns the number of misfits that the store has not recorded.
+    pub fn unrecorded_misfits(&self) -> u64 {
+        self.misfits.beyond(&self.misfits_recorded)
+    }
+
     /// How much is wrong with it still.
     pub fn left(&self) -> u64 {
         self.wrong().saturating_sub(self.mended)
@@ -212,6 +230,8 @@ impl VerifiedView {
             "orphan": self.orphan,
             "differing": self.differing,
             "mended": self.mended,
+            "misfits": self.misfits,
+            "misfits_recorded": self.misfits_recorded,
             "examples": examples,
         })
     }

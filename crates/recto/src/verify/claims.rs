@@ -11,9 +11,10 @@ use recto_model::{Cells, RowRef};
 use recto_views::collection::KeyCells;
 use recto_views::{ClaimsTable, EntryKey, Token, ViewNumber};
 
-use super::{Steps, Verification};
+use super::{MISFIT, Steps, Verification};
 use crate::core::CollectionCore;
 use crate::error::{ErrorKind, Result};
+use crate::misfits::{list, misfits_of};
 use crate::pace::Pace;
 use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
 use crate::writes::{claim_as_it_is, claims_of, get, release_unheld};
@@ -28,6 +29,9 @@ const MAX_SUSPECTS: usize = 8_192;
 const DOUBT_PAUSE: Duration = Duration::from_millis(500);
 /// The most examples of what is wrong with the claims of a constraint.
 const MAX_EXAMPLES: usize = 20;
+
+/// The most examples of records whose values cannot be kept, which leaves room for others.
+const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 
 /// What is said of what was mended.
 const MENDED: &str = "mended";
@@ -63,11 +67,12 @@ impl<'a> Claims<'a> {
         Self { how, core, progress }
     }
 
-    /// Compares those of each constraint that is ready; of others a line is left out.
+    /// Compares the claims of each constraint that is ready, and returns the constraint's number with the findings. For each
+    /// other constraint it adds a line to `left_out`.
     ///
     /// # Errors
     /// The store cannot be read, or written; a row is damaged.
-    pub(super) async fn compare(&self, left_out: &mut Vec<String>) -> Result<Vec<VerifiedView>> {
+    pub(super) async fn compare(&self, left_out: &mut Vec<String>) -> Result<Vec<(u64, VerifiedView)>> {
         let core = self.core;
         let name = &core.definition.name;
         let mut found = Vec::new();
@@ -87,7 +92,7 @@ impl<'a> Claims<'a> {
             };
             self.side(table, Side::Records, &mut one).await?;
             self.side(table, Side::Claims, &mut one).await?;
-            found.push(one);
+            found.push((kept.number, one));
         }
         Ok(found)
     }
@@ -111,6 +116,11 @@ impl<'a> Claims<'a> {
         let mut steps = steps.all().await?;
         let mut suspects = Vec::new();
         while let Some((_, read)) = steps.try_next().await? {
+            if side == Side::Records {
+                for row in read.rows.iter() {
+                    self.note_misfit(claims, row, found)?;
+                }
+            }
             let pairs = read.rows.iter().map(|row| self.pair(claims, side, row));
             let pairs: Vec<Pair> = pairs.filter_map(Result::transpose).collect::<Result<_>>()?;
             match side {
@@ -133,6 +143,23 @@ impl<'a> Claims<'a> {
             tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
         }
         self.judge(claims, side, suspects, found).await
+    }
+
+    /// Counts a record whose values cannot be kept.
+    fn note_misfit(&self, claims: &ClaimsTable, row: RowRef<'_>, found: &mut VerifiedView) -> Result<()> {
+        let misfits = misfits_of(self.core, row)?.into_iter();
+        for misfit in misfits.filter(|misfit| misfit.number == claims.number()) {
+            found.misfits.add(misfit.cause);
+            if found.misfits.total() <= MAX_MISFIT_EXAMPLES as u64 {
+                let listed = list(self.core, row, misfit);
+                found.examples.push(Drift {
+                    kind: MISFIT.to_owned(),
+                    outcome: listed.reason(),
+                    key: listed.key,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// What a row says, of either table; none if it claims nothing.

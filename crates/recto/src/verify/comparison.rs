@@ -6,15 +6,17 @@ use std::sync::Arc;
 use futures::stream::TryStreamExt;
 use recto_model::Table;
 use recto_store::{ReadOptions, ScanRead, Snapshot};
-use recto_views::Difference;
+use recto_views::{Difference, EntryOutcome, Misfit};
 use tokio::sync::{Mutex, mpsc};
 
+use super::MISFIT;
 use super::fingerprints::{Fingerprint, Pass};
 use super::place::Reached;
 use super::steps::{Places, Steps};
 use super::suspects::{self, Outcome, Suspect, Wrong, undisturbed};
 use crate::beside::Beside;
 use crate::error::Result;
+use crate::misfits::list;
 use crate::pace::Pace;
 use crate::session::{Drift, VerifiedView};
 
@@ -41,6 +43,19 @@ pub(super) enum Said {
     Left(u64),
     /// All before this is compared.
     Reached(Reached),
+}
+
+/// The most examples of records that do not fit, which leaves room for others.
+const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
+
+/// Expectation of a record in the view.
+enum Expected {
+    /// Nothing: it is left out by rule, or is over.
+    Nothing,
+    /// Entry with this fingerprint.
+    Entry(Fingerprint),
+    /// No entry, although it should have one: it does not fit.
+    Misfit(Misfit),
 }
 
 /// The words for what can be wrong.
@@ -145,9 +160,14 @@ impl Comparison {
         while let Some((place, read)) = steps.try_next().await? {
             let number = places.keep(place);
             for index in 0..read.rows.len() {
-                if let Some(fingerprint) = self.expected(&read, index)? {
-                    self.reached.found.records += u64::from(self.is_first());
-                    pass.meet(fingerprint, number);
+                match self.expected(&read, index)? {
+                    Expected::Nothing => {}
+                    Expected::Misfit(misfit) if self.is_first() => self.note_misfit(misfit, &read, index),
+                    Expected::Misfit(_) => {}
+                    Expected::Entry(fingerprint) => {
+                        self.reached.found.records += u64::from(self.is_first());
+                        pass.meet(fingerprint, number);
+                    }
                 }
             }
             rows += read.rows.len() as u64;
@@ -160,24 +180,44 @@ impl Comparison {
         Ok(())
     }
 
-    /// The fingerprint of the entry that a row of the base table should have.
-    fn expected(&self, read: &ScanRead, index: usize) -> Result<Option<Fingerprint>> {
+    /// Derives what the view should have of a row of the base table.
+    fn expected(&self, read: &ScanRead, index: usize) -> Result<Expected> {
         let beside = &self.beside;
         let written = beside.written(&read.stamps, &read.ends_in_seconds, index);
         let Some(row) = beside.row(read.rows.row(index), written)? else {
-            return Ok(None);
+            return Ok(Expected::Nothing);
         };
         if row.has_expired(beside.core.shared.environment.now_micros()) {
-            return Ok(None);
+            return Ok(Expected::Nothing);
         }
-        let Some(entry) = beside.entry(&row) else {
-            return Ok(None);
+        let entry = match beside.outcome(&row) {
+            Some(EntryOutcome::Entry(entry)) => entry,
+            Some(EntryOutcome::DoesNotFit(misfit)) => return Ok(Expected::Misfit(misfit)),
+            Some(EntryOutcome::LeftOutByRule) | None => return Ok(Expected::Nothing),
         };
         if beside.is_late(&entry.key.key)? {
-            return Ok(None);
+            return Ok(Expected::Nothing);
         }
         let version = beside.has_versions().then_some(row.version);
-        Ok(Some(Fingerprint::of(&entry.key.key, version, &entry.cells)))
+        Ok(Expected::Entry(Fingerprint::of(
+            &entry.key.key,
+            version,
+            &entry.cells,
+        )))
+    }
+
+    /// Counts a record that does not fit the view.
+    fn note_misfit(&mut self, misfit: Misfit, read: &ScanRead, index: usize) {
+        let found = &mut self.reached.found;
+        found.misfits.add(misfit.cause);
+        if found.misfits.total() <= MAX_MISFIT_EXAMPLES as u64 {
+            let listed = list(&self.beside.core, read.rows.row(index), misfit);
+            found.examples.push(Drift {
+                kind: MISFIT.to_owned(),
+                outcome: listed.reason(),
+                key: listed.key,
+            });
+        }
     }
 
     /// Reads the view, and takes out what it should have. What it should not have is suspect.
@@ -213,7 +253,7 @@ impl Comparison {
         let before = self.suspects.len();
         for index in 0..read.rows.len() {
             let expected = self.expected(read, index)?;
-            if expected.is_some_and(|one| pass.has(one, place)) {
+            if matches!(expected, Expected::Entry(one) if pass.has(one, place)) {
                 let key = self.beside.key_of_row(read.rows.row(index));
                 self.suspects.push(Suspect::Record(key));
             }

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use recto_model::schema::AttachedTable;
 use recto_views::{ViewNumber, ViewState};
 
+use crate::catalog::views::KeptViews;
 use crate::core::{CollectionCore, no_collection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Progress, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
@@ -43,6 +44,8 @@ pub(crate) use steps::Steps;
 pub(crate) use suspects::undisturbed;
 use together::Together;
 
+/// Kind of an example that is a record that does not fit.
+pub(crate) const MISFIT: &str = "misfit";
 /// The memory for what is compared unless told otherwise: fingerprints, and where they were met, of all views together.
 const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 /// How views are compared with their records.
@@ -118,6 +121,36 @@ fn not_compared(name: &str, table: &AttachedTable, is_named: bool) -> Result<Opt
     Err(Error::new(ErrorKind::NotOffered, line).with_hint("name other collections, or none for all others"))
 }
 
+/// Compares the number of misfits of views with the recorded number. A repair records the number, so that queries that lack
+/// these records are refused or explained.
+async fn compare_misfits(
+    shared: &Shared,
+    how: &Verification,
+    numbers: &[u64],
+    views: &mut [VerifiedView],
+) -> Result<()> {
+    let held = shared.held();
+    let recorded = &held.recorded.views;
+    for (number, view) in numbers.iter().zip(views.iter_mut()) {
+        view.misfits_recorded = recorded.misfits_of(*number);
+    }
+    if !how.mends || views.iter().all(|view| view.misfits == view.misfits_recorded) {
+        return Ok(());
+    }
+    let record = |recorded: &mut KeptViews| {
+        let mut is_changed = false;
+        for (number, view) in numbers.iter().zip(&*views) {
+            is_changed |= recorded.set_misfits(*number, view.misfits);
+        }
+        is_changed
+    };
+    shared.record_views(record).await?;
+    for view in views {
+        view.misfits_recorded = view.misfits;
+    }
+    Ok(())
+}
+
 /// Looks at buckets, and compares views that are read with their records, as is asked.
 ///
 /// # Errors
@@ -187,11 +220,16 @@ pub(crate) async fn verify(
         progress,
         tells_places: true,
     };
+    let mut numbers: Vec<u64> = together.compared.views.iter().map(|one| one.number).collect();
     report.views = together.run().await?;
     for core in &all {
         let claims = claims::Claims::new(&how, core, progress);
-        report.views.extend(claims.compare(&mut report.left_out).await?);
+        for (number, found) in claims.compare(&mut report.left_out).await? {
+            numbers.push(number);
+            report.views.push(found);
+        }
     }
+    compare_misfits(shared, &how, &numbers, &mut report.views).await?;
     report.begun_seconds_ago =
         begun_at_seconds.map(|begun| shared.environment.now_seconds().saturating_sub(begun));
     Ok(report)

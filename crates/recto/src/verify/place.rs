@@ -11,8 +11,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{VerifiedBuckets, VerifiedView};
 use crate::shared::Shared;
 
-/// The version of what is sealed. Of version 1 nothing was said of buckets.
-const PLACE_VERSION: u64 = 2;
+/// The version of what is sealed. Version 1 told nothing of buckets, version 2 nothing of misfits.
+const PLACE_VERSION: u64 = 3;
 
 /// How far the comparison of one view is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn places_of_before_are_read() {
-        let golden = include_str!("golden/place-v2.json").trim();
+        let golden = include_str!("golden/place-v3.json").trim();
         let compared = Compared::read(golden.as_bytes()).expect("it is of this release");
         assert_eq!(compared.views[1].next, Some(1 << 127));
         assert_eq!(compared.views[0].found.examples.len(), 1);
@@ -239,13 +239,20 @@ mod tests {
         );
         let json: Json = serde_json::from_str(golden).expect("it is JSON");
         assert_eq!(compared.to_json(true), json);
-        let newer = golden.replace("\"version\":2", "\"version\":3");
+        let newer = golden.replace("\"version\":3", "\"version\":4");
         assert_eq!(Compared::read(newer.as_bytes()), None);
+        // Nothing was known of misfits.
+        let without_misfits = Compared::read(include_bytes!("golden/place-v2.json")).expect("it is read");
+        let mut known = Compared::read(golden.as_bytes()).expect("it is of this release");
+        for view in &mut known.views {
+            (view.found.misfits, view.found.misfits_recorded) = Default::default();
+        }
+        assert_eq!(without_misfits, known);
         // Nothing was known of buckets.
         let before = Compared::read(include_bytes!("golden/place-v1.json")).expect("it is read");
         let without = Compared {
             buckets: Vec::new(),
-            ..compared
+            ..known
         };
         assert_eq!(before, without);
     }

@@ -21,6 +21,7 @@ mod intersect;
 mod kept;
 mod kept_views;
 mod listing;
+mod misfits;
 mod pages;
 mod plain_views;
 mod queries;
@@ -169,6 +170,13 @@ crate::on_both_stores! { super::super::SCHEMA;
     }
     closing {
         gives_the_store_up_for_every_handle,
+    }
+    misfits {
+        adding_a_view_tells_of_misfits,
+        misfits_can_be_changed,
+        adding_a_unique_constraint_tells_of_misfits,
+        a_copy_has_the_misfits,
+        misfits_can_be_put_plainly,
     }
     unique {
         values_have_one_holder,

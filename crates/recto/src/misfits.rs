@@ -1,0 +1,162 @@
+//! Counting records that do not fit views and unique constraints: before these are added, and before records are copied.
+
+use std::collections::BTreeMap;
+
+use recto_model::{Cells, RowRef, Table};
+use recto_plan::Arrangement;
+use recto_store::{ReadOptions, ScanRead};
+use recto_views::{Arranged, Generation, Misfit, ViewNumber, ViewedCollection};
+
+use crate::catalog::apply::Added;
+use crate::core::{CollectionCore, key_text};
+use crate::error::Result;
+use crate::pace::Pace;
+use crate::session::{ListedMisfit, MAX_LISTED_MISFITS, Misfits};
+use crate::shared::Shared;
+use crate::viewed::{Viewed, Written};
+
+/// Records read at a time.
+const STEP_ROWS: u32 = 1_000;
+/// Bytes of records read at a time.
+const STEP_BYTES: u64 = 2 << 20;
+
+/// Views and unique constraints of a collection, for which its records are read.
+pub(crate) struct Checked(Added);
+
+impl From<Added> for Checked {
+    fn from(added: Added) -> Self {
+        Self(added)
+    }
+}
+
+impl Checked {
+    /// Derives tables of the views and constraints; none if no record could be a misfit.
+    fn viewed(&self) -> Option<Viewed> {
+        let views = self.0.views.iter().map(|one| (ViewNumber(one.number), &one.view));
+        let unique = self
+            .0
+            .unique
+            .iter()
+            .map(|one| (ViewNumber(one.number), &*one.fields));
+        let views = ViewedCollection::new(Generation(0), &self.0.declared, views).ok()?;
+        let views = views.with_unique(&self.0.declared, unique).ok()?;
+        let views = Some(views).filter(ViewedCollection::can_have_misfits)?;
+        Viewed::of(views, &self.0.stored)
+    }
+
+    /// The name of a view or of a unique constraint.
+    fn name_of(&self, number: u64) -> Option<String> {
+        let view = self.0.views.iter().find(|one| one.number == number);
+        let unique = self.0.unique.iter().find(|one| one.number == number);
+        let of_view = view.map(|one| one.view.name.clone());
+        of_view.or_else(|| Some(format!("unique ({})", unique?.fields.join(", "))))
+    }
+
+    /// Reads all records, and returns what does not fit, by the numbers of views and constraints.
+    ///
+    /// # Errors
+    /// The store cannot be read; a row is damaged.
+    pub(crate) async fn find(
+        &self,
+        shared: &Shared,
+        rows_per_second: Option<u32>,
+    ) -> Result<BTreeMap<u64, Misfits>> {
+        let mut found = BTreeMap::new();
+        let Some(viewed) = self.viewed() else {
+            return Ok(found);
+        };
+        let mut pace = Pace::new(rows_per_second, &shared.environment);
+        let options = ReadOptions {
+            stamps: true,
+            max_bytes: STEP_BYTES,
+            ..shared.read_options()
+        };
+        for range in shared.store.snapshot()?.token_ranges(&viewed.table, 1).await? {
+            let mut after = None;
+            loop {
+                let (snapshot, rows) = (shared.store.snapshot()?, pace.step_rows(STEP_ROWS));
+                let table = &viewed.table;
+                let read = snapshot
+                    .scan(table, &range, after.as_ref(), rows, &options)
+                    .await?;
+                drop(snapshot);
+                self.add(shared, &viewed, &read, &mut found)?;
+                tokio::time::sleep(pace.after(read.rows.len() as u64, &shared.environment)).await;
+                after = read.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn add(
+        &self,
+        shared: &Shared,
+        viewed: &Viewed,
+        read: &ScanRead,
+        found: &mut BTreeMap<u64, Misfits>,
+    ) -> Result<()> {
+        let now = shared.environment.now_micros();
+        for row in read.rows.iter() {
+            let Some(there) = viewed.row(row, Written::UNTOLD)? else {
+                continue;
+            };
+            let Some(record) = there.record_at(now) else {
+                continue;
+            };
+            for misfit in viewed.views.misfits(record) {
+                let Some(view) = self.name_of(misfit.number.0) else {
+                    continue;
+                };
+                let one = found.entry(misfit.number.0).or_insert_with(|| Misfits {
+                    collection: self.0.declared.name.clone(),
+                    view,
+                    ..Misfits::default()
+                });
+                one.counts.add(misfit.cause);
+                if one.listed.len() < MAX_LISTED_MISFITS {
+                    let (partition, clustering) = key_of(&viewed.table, row);
+                    let base = Arrangement::base(&self.0.stored);
+                    let key = key_text(&self.0.stored, &base, &partition, &clustering);
+                    let field = self.0.declared.fields.get(misfit.field);
+                    let field = field.map_or("", |field| &field.name);
+                    one.listed.push(ListedMisfit::new(key, field, misfit.cause));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The partition and the clustering cells of a row.
+fn key_of(table: &Table, row: RowRef<'_>) -> (Cells, Cells) {
+    let cells = |columns: std::ops::Range<usize>| columns.map(|column| row.get(column)).collect();
+    let partition = table.partition().len();
+    (cells(0..partition), cells(partition..table.key_len()))
+}
+
+/// Returns what a stored row does not fit, of all views and unique constraints of its collection.
+///
+/// # Errors
+/// It is damaged, or was written by a newer release.
+pub(crate) fn misfits_of(core: &CollectionCore, row: RowRef<'_>) -> Result<Vec<Misfit>> {
+    let Some(viewed) = core.viewed.as_deref().filter(|one| one.views.can_have_misfits()) else {
+        return Ok(Vec::new());
+    };
+    let row = viewed.row(row, Written::UNTOLD)?;
+    let now = core.shared.environment.now_micros();
+    let record = row.as_ref().and_then(|row| row.record_at(now));
+    Ok(record
+        .map(|record| viewed.views.misfits(record))
+        .unwrap_or_default())
+}
+
+/// Returns a misfit, whose record is stored as this row, for people.
+pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> ListedMisfit {
+    let (partition, clustering) = key_of(&core.base().table, row);
+    let field = core.definition.fields.get(misfit.field);
+    let field = field.map_or("", |field| &field.name);
+    ListedMisfit::new(core.key_text(&partition, &clustering), field, misfit.cause)
+}

@@ -1,0 +1,353 @@
+//! Records that do not fit a view or a unique constraint: they are counted, listed, and stay usable.
+
+use recto::session::{CopyRequest, MisfitCounts, PageRequest, Pages as _, VerifiedView, VerifyRequest};
+use recto::{ApplyOptions, Collection, DynamicRecord, Error, ErrorKind, LocalSession, Recto};
+use serde_json::{Value as Json, json};
+
+use crate::common::stores::{in_memory, kind_of, parse};
+use crate::common::{Fresh, run};
+
+const PEOPLE: &str = r#"
+[collection.people]
+fields = { id = "int", city = "text", name = "text", note = "text" }
+key = ["id"]
+writes = "update"
+"#;
+
+const BY_CITY: &str = r#"
+[collection.people.view.by_city]
+partition = ["city"]
+order = ["name"]
+"#;
+
+const UNIQUE_CITY: &str = "unique = [\"city\"]\n";
+
+/// One empty city, and one name that is too large.
+const ONE_OF_EACH: MisfitCounts = MisfitCounts {
+    empty: 1,
+    too_large: 1,
+};
+
+fn long_name() -> String {
+    "x".repeat(9_000)
+}
+
+fn person(people: &Collection<DynamicRecord>, id: i32, city: Option<&str>, name: &str) -> DynamicRecord {
+    let record = json!({ "id": id, "city": city, "name": name });
+    DynamicRecord::from_json(people.definition(), record.as_object().unwrap()).unwrap()
+}
+
+/// Makes a collection without a view, of records of which two do not fit the view.
+async fn people(own: &Recto, mode: &str) -> Collection<DynamicRecord> {
+    own.apply(&parse(&PEOPLE.replace("update", mode))).await.unwrap();
+    let people = own.dynamic("people").unwrap();
+    let long = long_name();
+    for (id, city, name) in [
+        (1, Some(""), "a"),
+        (3, Some("B"), &*long),
+        (5, Some("B"), "y"),
+        (6, None, "z"),
+    ] {
+        people.put(&person(&people, id, city, name)).await.unwrap();
+    }
+    people
+}
+
+fn with_view(mode: &str) -> recto::schema::Schema {
+    parse(&format!("{}{BY_CITY}", PEOPLE.replace("update", mode)))
+}
+
+/// The keys of the records of a city.
+async fn ids_of(people: &Collection<DynamicRecord>, city: &str) -> Result<Vec<Json>, Error> {
+    let page = people.query().filter(format!("city = {city:?}")).await?;
+    Ok(page
+        .items()
+        .iter()
+        .map(|one| one.to_json()["id"].clone())
+        .collect())
+}
+
+async fn verify(own: &Recto, repair: bool) -> (VerifiedView, u64) {
+    let request = VerifyRequest {
+        repair,
+        ..VerifyRequest::default()
+    };
+    let report = own.verify(&request, &|_| {}).await.unwrap();
+    assert_eq!(report.wrong(), report.left(), "{report:?}");
+    (report.views[0].clone(), report.wrong())
+}
+
+/// A view that is added lacks records only if that is allowed, and then tells.
+async fn adds_a_view(own: Recto, mode: &str) {
+    let people = people(&own, mode).await;
+    let (schema, before) = (with_view(mode), own.generation());
+    let plan = own.plan(&schema).await.unwrap();
+    assert_eq!(plan.misfits[0].counts, ONE_OF_EACH, "{plan:?}");
+    assert_eq!(plan.misfits[0].listed.len(), 2);
+    for said in [
+        "people.by_city: 2 records",
+        "(1): city is empty",
+        "(3): name is too large",
+    ] {
+        assert!(plan.refused[0].contains(said), "{said} in {:?}", plan.refused);
+    }
+    let refused = own.apply(&schema).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::SchemaMismatch, "{refused}");
+    assert_eq!(own.generation(), before);
+    assert!(own.views().await.unwrap().is_empty());
+
+    let options = ApplyOptions::new().allow_misfits();
+    let applied = own.apply_with(&schema, &options).await.unwrap();
+    assert_eq!(applied.misfits, plan.misfits);
+    let status = own.views().await.unwrap().remove(0);
+    assert_eq!((&*status.state, status.misfits), ("ready", ONE_OF_EACH));
+    let (found, wrong) = verify(&own, false).await;
+    assert_eq!(
+        (found.misfits, found.misfits_recorded),
+        (ONE_OF_EACH, ONE_OF_EACH)
+    );
+    assert_eq!((found.records, found.entries, wrong), (1, 1, 0), "{found:?}");
+    let mut told: Vec<&str> = found.examples.iter().map(|one| &*one.outcome).collect();
+    told.sort_unstable();
+    assert!(found.examples.iter().all(|one| one.kind == "misfit"), "{found:?}");
+    assert!(
+        told[0] == "city is empty" && told[1].starts_with("name is too large"),
+        "{told:?}"
+    );
+
+    // An empty page would say that no record has an empty city.
+    let refused = ids_of(&people, "").await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NoPlan, "{refused}");
+    assert!(
+        refused.to_string().contains("lacks records whose city is empty"),
+        "{refused}"
+    );
+    assert!(
+        refused
+            .hint()
+            .is_some_and(|hint| hint.starts_with("scan the collection")),
+        "{refused:?}"
+    );
+    assert_eq!(ids_of(&people, "B").await.unwrap(), [json!(5)]);
+    let request = PageRequest {
+        filter: "city = \"B\"".into(),
+        ..PageRequest::default()
+    };
+    let session = LocalSession::new(own.clone());
+    let explained = session.explain("people", &request, false).await.unwrap();
+    assert_eq!(explained.misfits, ONE_OF_EACH);
+    assert_eq!(session.page("people", &request).await.unwrap().lacks, 1);
+}
+
+/// The error of a change that makes a misfit, or of none.
+fn assert_misfit(error: &Error, field: &str, kind: ErrorKind, says: &str) {
+    assert_eq!((error.kind(), error.field()), (kind, Some(field)), "{error}");
+    assert!(error.message().contains(says), "{error}");
+    assert!(
+        error
+            .hint()
+            .is_some_and(|hint| hint.contains("nothing was written")),
+        "{error:?}"
+    );
+}
+
+async fn changes_misfits(own: Recto) {
+    let people = people(&own, "update").await;
+    let options = ApplyOptions::new().allow_misfits();
+    own.apply_with(&with_view("update"), &options).await.unwrap();
+    // Other fields, also of the view's, may be changed; so may the record be put as it is.
+    people.update(1).set("name", "b").await.unwrap();
+    people.update(3).set("note", "kept").await.unwrap();
+    people.update(3).set("city", "C").await.unwrap();
+    people.put(&person(&people, 1, Some(""), "b")).await.unwrap();
+    assert_eq!(people.get(1).await.unwrap().unwrap().to_json()["name"], "b");
+    // No record becomes a misfit by a change.
+    let empty = people.update(5).set("city", "").await.unwrap_err();
+    assert_misfit(
+        &empty,
+        "city",
+        ErrorKind::InvalidRecord,
+        "does not fit view by_city: city is empty",
+    );
+    let large = people.update(5).set("name", &*long_name()).await.unwrap_err();
+    assert_misfit(
+        &large,
+        "name",
+        ErrorKind::LimitExceeded,
+        "does not fit view by_city: name is too large",
+    );
+    let new = people
+        .put(&person(&people, 7, Some(""), "new"))
+        .await
+        .unwrap_err();
+    assert_misfit(&new, "city", ErrorKind::InvalidRecord, "city is empty");
+    let other = people
+        .update(3)
+        .set("name", &*"y".repeat(9_000))
+        .await
+        .unwrap_err();
+    assert_misfit(&other, "name", ErrorKind::LimitExceeded, "name is too large");
+    // A record that fits comes into the view.
+    people.update(1).set("city", "A").await.unwrap();
+    assert_eq!(ids_of(&people, "A").await.unwrap(), [json!(1)]);
+    people.delete(3).await.unwrap();
+    // The mark goes with the misfits.
+    assert_eq!(ids_of(&people, "").await.unwrap_err().kind(), ErrorKind::NoPlan);
+    let (found, wrong) = verify(&own, true).await;
+    let none = MisfitCounts::default();
+    assert_eq!((found.misfits, found.misfits_recorded, wrong), (none, none, 0));
+    assert_eq!(own.views().await.unwrap()[0].misfits, none);
+    assert!(ids_of(&people, "").await.unwrap().is_empty());
+    assert_eq!(verify(&own, false).await.0.records, 2);
+}
+
+async fn adds_a_unique_constraint(own: Recto) {
+    let people = people(&own, "update").await;
+    let city = "c".repeat(9_000);
+    people.update(3).set("city", &*city).await.unwrap();
+    people.put(&person(&people, 7, Some(""), "b")).await.unwrap();
+    let schema = parse(&format!("{PEOPLE}{UNIQUE_CITY}"));
+    let refused = own.apply(&schema).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::SchemaMismatch, "{refused}");
+    assert!(
+        refused.message().contains("people.unique (city): 3 records"),
+        "{refused}"
+    );
+    let options = ApplyOptions::new().allow_misfits();
+    let applied = own.apply_with(&schema, &options).await.unwrap();
+    let counts = MisfitCounts {
+        empty: 2,
+        too_large: 1,
+    };
+    assert_eq!(applied.misfits[0].counts, counts, "{applied:?}");
+    let (found, wrong) = verify(&own, false).await;
+    assert_eq!((&*found.view, found.misfits, wrong), ("unique (city)", counts, 0));
+    // Their other fields may be changed; another record with such a value is rejected.
+    people.update(1).set("note", "kept").await.unwrap();
+    people.update(3).set("note", "kept").await.unwrap();
+    let empty = people
+        .put(&person(&people, 8, Some(""), "new"))
+        .await
+        .unwrap_err();
+    assert_misfit(
+        &empty,
+        "city",
+        ErrorKind::InvalidRecord,
+        "which is unique, cannot be kept: city is empty",
+    );
+    people.update(1).set("city", "A").await.unwrap();
+    let taken = people.update(7).set("city", "A").await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::Conflict, "{taken}");
+    let (found, wrong) = verify(&own, true).await;
+    assert_eq!(
+        (found.misfits, found.misfits_recorded.total(), wrong),
+        (ONE_OF_EACH, 2, 0)
+    );
+}
+
+async fn copies_misfits(own: Recto, other: Recto, mode: &str) {
+    people(&own, mode).await;
+    let options = ApplyOptions::new().allow_misfits();
+    own.apply_with(&with_view(mode), &options).await.unwrap();
+    let request = CopyRequest::default();
+    let report = own.copy_to(&other, &request, &|_| {}).await.unwrap();
+    assert!(report.is_equal(), "{report:?}");
+    assert_eq!(report.collections[0].target.records, 4);
+    assert_eq!(report.misfits[0].counts, ONE_OF_EACH, "{report:?}");
+    let (found, wrong) = verify(&other, false).await;
+    assert_eq!(
+        (found.misfits, found.misfits_recorded, wrong),
+        (ONE_OF_EACH, ONE_OF_EACH, 0)
+    );
+    let copied = other.dynamic("people").unwrap();
+    assert_eq!(ids_of(&copied, "").await.unwrap_err().kind(), ErrorKind::NoPlan);
+    assert_eq!(ids_of(&copied, "B").await.unwrap(), [json!(5)]);
+    assert!(copied.get(1).await.unwrap().is_some() && copied.get(3).await.unwrap().is_some());
+}
+
+/// Puts records that have no versions: only the stored record tells whether a put makes a misfit.
+async fn puts_misfits_plainly(own: Recto) {
+    let people = people(&own, "append").await;
+    let options = ApplyOptions::new().allow_misfits();
+    own.apply_with(&with_view("append"), &options).await.unwrap();
+    people.put(&person(&people, 1, Some(""), "a")).await.unwrap();
+    let new = people
+        .put(&person(&people, 8, Some(""), "new"))
+        .await
+        .unwrap_err();
+    assert_misfit(&new, "city", ErrorKind::InvalidRecord, "city is empty");
+
+    let words = r#"
+[collection.words]
+fields = { team = "text", word = "text", note = "text" }
+key = ["team", "word"]
+partition = ["team"]
+order = ["word"]
+writes = "overwrite"
+"#;
+    let view = "[collection.words.view.by_word]\npartition = [\"word\"]\n";
+    own.apply(&parse(words)).await.unwrap();
+    let all = own.dynamic("words").unwrap();
+    let word = |word: &str, note: &str| {
+        let record = json!({ "team": "red", "word": word, "note": note });
+        DynamicRecord::from_json(all.definition(), record.as_object().unwrap()).unwrap()
+    };
+    all.put(&word("", "first")).await.unwrap();
+    all.put(&word(&long_name(), "first")).await.unwrap();
+    let schema = parse(&format!("{words}{view}"));
+    assert!(own.apply(&schema).await.is_err());
+    own.apply_with(&schema, &options).await.unwrap();
+    for one in [String::new(), long_name()] {
+        all.put(&word(&one, "second")).await.unwrap();
+        let found = all.get(("red", &*one)).await.unwrap().unwrap();
+        assert_eq!(found.to_json()["note"], "second");
+    }
+    let new = all.put(&word(&"y".repeat(9_000), "new")).await.unwrap_err();
+    assert_misfit(&new, "word", ErrorKind::LimitExceeded, "word is too large");
+    all.delete(("red", "")).await.unwrap();
+    let again = all.put(&word("", "new")).await.unwrap_err();
+    assert_misfit(&again, "word", ErrorKind::InvalidRecord, "word is empty");
+}
+
+/// A store of the kind of this one, of a test's own.
+async fn own(recto: &Recto) -> Recto {
+    Fresh::new(kind_of(recto)).open().await
+}
+
+pub(crate) async fn adding_a_view_tells_of_misfits(recto: Recto) {
+    adds_a_view(own(&recto).await, "update").await;
+    adds_a_view(own(&recto).await, "append").await;
+}
+
+pub(crate) async fn misfits_can_be_changed(recto: Recto) {
+    changes_misfits(own(&recto).await).await;
+}
+
+pub(crate) async fn adding_a_unique_constraint_tells_of_misfits(recto: Recto) {
+    adds_a_unique_constraint(own(&recto).await).await;
+}
+
+pub(crate) async fn a_copy_has_the_misfits(recto: Recto) {
+    for mode in ["update", "append"] {
+        copies_misfits(own(&recto).await, own(&recto).await, mode).await;
+    }
+}
+
+pub(crate) async fn misfits_can_be_put_plainly(recto: Recto) {
+    puts_misfits_plainly(own(&recto).await).await;
+}
+
+/// Runs all of these on stores without transactions, as Cassandra is.
+#[test]
+fn misfits_without_transactions() {
+    run(async {
+        for mode in ["update", "append"] {
+            adds_a_view(in_memory(false).await, mode).await;
+            copies_misfits(in_memory(true).await, in_memory(false).await, mode).await;
+            copies_misfits(in_memory(false).await, in_memory(true).await, mode).await;
+        }
+        changes_misfits(in_memory(false).await).await;
+        adds_a_unique_constraint(in_memory(false).await).await;
+        puts_misfits_plainly(in_memory(false).await).await;
+    });
+}
