@@ -97,6 +97,7 @@ fn views_are_listed_with_their_states() {
             "number": 1,
             "table": "users_by_status_1",
             "rows_filled": null,
+            "misfits": { "empty": 0, "too_large": 0 },
         }] });
         assert_eq!(of_users.json(), expected);
         let tag = of_users.header("etag").to_owned();
