@@ -554,11 +554,11 @@ fn a_view_is_filled_across_kills() {
     let mut filled = Vec::new();
     for trial in 0..4 {
         let mut apply = place
-            .command(&["apply", "--yes", "--quiet", "--rate", "4000"])
+            .command(&["apply", "--yes", "--quiet", "--rate", "8000"])
             .spawn()
             .unwrap();
-        // From before it begins until well into the filling.
-        std::thread::sleep(std::time::Duration::from_millis(40 + 700 * trial));
+        // From before it begins, through the search for records that do not fit, until well into the filling.
+        std::thread::sleep(std::time::Duration::from_millis(40 + 1_300 * trial));
         apply.kill().unwrap();
         apply.wait().unwrap();
         let views = json(&place.run(&["views", "--json"]).done());
