@@ -259,7 +259,7 @@ pub(crate) fn memory(is_remote: bool) -> Bed {
 
 pub(crate) fn embedded() -> Bed {
     let folder = tempfile::tempdir().unwrap();
-    let (environment, skipped) = skipping();
+    let (environment, skipped) = skipping(Duration::ZERO);
     let path = folder.path().join("store");
     let store = EmbeddedStore::open(path, EmbeddedOptions::default(), environment.clone());
     Bed {
@@ -268,11 +268,15 @@ pub(crate) fn embedded() -> Bed {
     }
 }
 
-/// The machine's clocks, and by how much they are ahead.
-fn skipping() -> (Environment, Arc<AtomicU64>) {
+/// A process expires nothing while its clock is ahead of the nodes' clocks: one that tests move on begins behind them.
+const BEHIND_NODES: Duration = Duration::from_secs(86_400);
+
+/// The machine's clocks with the wall clock set back, and how far they were moved on since.
+fn skipping(behind: Duration) -> (Environment, Arc<AtomicU64>) {
     let skipped = Arc::<AtomicU64>::default();
     let clocks = SkippingClocks {
         machine: Environment::system(),
+        behind_micros: i64::try_from(whole_micros(behind)).unwrap(),
         skipped: Arc::clone(&skipped),
     };
     (Environment::new(clocks), skipped)
@@ -284,7 +288,7 @@ fn whole_micros(time: Duration) -> u64 {
 
 /// In a keyspace of this process.
 pub(crate) async fn cassandra() -> Bed {
-    let ((environment, skipped), keyspace) = (skipping(), keyspace::made().await);
+    let ((environment, skipped), keyspace) = (skipping(BEHIND_NODES), keyspace::made().await);
     let store = keyspace::store(&keyspace, environment.clone()).await;
     Bed {
         skipped: Some(skipped),
@@ -294,12 +298,14 @@ pub(crate) async fn cassandra() -> Bed {
 
 struct SkippingClocks {
     machine: Environment,
+    behind_micros: i64,
     skipped: Arc<AtomicU64>,
 }
 
 impl Source for SkippingClocks {
     fn now_micros(&self) -> i64 {
-        self.machine.now_micros() + i64::try_from(self.skipped.load(Ordering::Relaxed)).unwrap()
+        let skipped = i64::try_from(self.skipped.load(Ordering::Relaxed)).unwrap();
+        self.machine.now_micros() - self.behind_micros + skipped
     }
 
     fn monotonic_nanos(&self) -> u64 {

@@ -51,7 +51,7 @@ async fn a_view_that_is_being_filled_says_how_far_it_is() {
     let fixture = Fixture::new().await;
     let client = fixture.client(Access::all());
     let declared = fixture.session.schema().await.unwrap().to_toml();
-    let more = "\n[collection.people.view.by_note]\npartition = [\"note\"]\n";
+    let more = "\n[collection.people.view.of_age]\npartition = [\"age\"]\n";
     let schema = recto::schema::Schema::parse(&format!("{declared}{more}")).unwrap();
     let mut options = ApplyOptions::new();
     options.rows_per_second = Some(1);
@@ -67,7 +67,7 @@ async fn a_view_that_is_being_filled_says_how_far_it_is() {
     assert!(views.html.contains("hx-trigger=\"every 2s\""), "{}", views.main());
     tools.apply(&schema, &ApplyOptions::new(), &told).await.unwrap();
     let views = client.get(VIEWS).await;
-    assert!(!views.html.contains(">building</span>") && views.html.contains("by_note"));
+    assert!(!views.html.contains(">building</span>") && views.html.contains("of_age"));
 }
 
 #[tokio::test]
