@@ -161,9 +161,8 @@ impl Comparison {
             let number = places.keep(place);
             for index in 0..read.rows.len() {
                 match self.expected(&read, index)? {
-                    Expected::Nothing => {}
                     Expected::Misfit(misfit) if self.is_first() => self.note_misfit(misfit, &read, index),
-                    Expected::Misfit(_) => {}
+                    Expected::Nothing | Expected::Misfit(_) => {}
                     Expected::Entry(fingerprint) => {
                         self.reached.found.records += u64::from(self.is_first());
                         pass.meet(fingerprint, number);

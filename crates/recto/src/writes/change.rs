@@ -397,22 +397,21 @@ pub(crate) fn does_not_fit(core: &CollectionCore, misfit: Misfit) -> Error {
         ),
     };
     let name = &collection.name;
-    let (message, or_null) = match view {
-        Some(kept) => (
+    let (message, or_null) = if let Some(kept) = view {
+        (
             format!("a record of {name} does not fit view {}: {cause}", kept.view.name),
             "so that the view leaves the record out",
-        ),
-        None => {
-            let fields = unique_fields(core, misfit.number);
-            let is = if fields.len() == 1 { "is" } else { "are" };
-            (
-                format!(
-                    "{} of a record of {name}, which {is} unique, cannot be kept: {cause}",
-                    fields.join(", ")
-                ),
-                "which is not unique",
-            )
-        }
+        )
+    } else {
+        let fields = unique_fields(core, misfit.number);
+        let is = if fields.len() == 1 { "is" } else { "are" };
+        (
+            format!(
+                "{} of a record of {name}, which {is} unique, cannot be kept: {cause}",
+                fields.join(", ")
+            ),
+            "which is not unique",
+        )
     };
     let hint = if is_optional {
         format!("{instead}, or null, {or_null}")
