@@ -82,8 +82,8 @@ on_both_stores! {
     work_units_are_queues_that_end,
 }
 
-fn the_life_of_a_queue(place: &Place) {
-    // Only `create` makes a store.
+/// Only `create` makes a store.
+fn reads_make_no_store(place: &Place) {
     queue(place, &["send", "jobs", "a"]).failed(3, "recto queue create NAME");
     for line in [
         &["list"][..],
@@ -96,6 +96,10 @@ fn the_life_of_a_queue(place: &Place) {
         assert!(said.contains("recto queue create NAME"), "{line:?}: {said}");
     }
     assert!(!place.path().join("recto.data").exists());
+}
+
+fn the_life_of_a_queue(place: &Place) {
+    reads_make_no_store(place);
     let made = queue(place, &["create", "jobs", "--visibility", "5m"]);
     assert!(made.err.contains("made the store"), "{}", made.err);
     assert!(made.done().contains("queue jobs was made"));

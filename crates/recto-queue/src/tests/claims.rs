@@ -160,8 +160,9 @@ fn expected(
             failed.retain(|(_, seq)| state.pending.contains_key(seq));
         }
         let next_failed = failed.last().map(|(_, seq)| *seq);
-        let failed_count = (claimed.len() - new_count) as i16 + failed_surplus;
-        let is_new_next = new_count as i16 <= failed_count || next_failed.is_none();
+        let count = |messages: usize| i64::try_from(messages).expect("there are few");
+        let failed_count = count(claimed.len() - new_count) + i64::from(failed_surplus);
+        let is_new_next = count(new_count) <= failed_count || next_failed.is_none();
         let next = new.last().copied().filter(|_| is_new_next).or(next_failed);
         let Some(seq) = next.or(new.last().copied()) else {
             break;
