@@ -33,7 +33,7 @@ pub(crate) fn check(record: &Struct) -> Result<()> {
     all.map_or(Ok(()), Err)
 }
 
-/// Where in the struct a problem lies. Beyond the text that is declared stand the collection and the fields.
+/// Returns the place of a problem in the struct. Places beyond the declared text are the collection and its fields.
 fn place(record: &Struct, span: &Range<usize>) -> Span {
     let found = match span.start.checked_sub(record.declaration.text.len()) {
         None => record.declaration.place(span.start),

@@ -14,7 +14,7 @@ use crate::attributes::{Entry, Value};
 pub(crate) struct Declaration {
     /// TOML: the table `[collection.NAME]` without its head and without `fields`.
     pub(crate) text: String,
-    /// Where pieces of the text come from. Of two pieces, one is part of the other, or they have no byte in common.
+    /// Sources of pieces of the text. Two pieces have no byte in common, unless one is part of the other.
     pieces: Vec<(Range<usize>, Span)>,
     /// The names in the key.
     pub(crate) key: Vec<String>,
@@ -48,7 +48,7 @@ impl Declaration {
         Ok(declaration)
     }
 
-    /// Where the piece of the text comes from that begins at a byte; none for the text as a whole.
+    /// Returns the source of the smallest piece that has this byte; none if no piece has it.
     pub(crate) fn place(&self, at: usize) -> Option<Span> {
         let pieces = self.pieces.iter().filter(|(range, _)| range.contains(&at));
         let smallest = pieces.min_by_key(|(range, _)| range.len());

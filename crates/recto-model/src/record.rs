@@ -146,7 +146,7 @@ pub fn read_field<T: FieldType>(row: RowRef<'_>, column: u16, field: &'static st
     read_cell(cell, field)
 }
 
-/// Checks one field of a record: what the derived [`Record::check_cell`] calls for each.
+/// Checks one field of a record. The derived [`Record::check_cell`] calls it for each field.
 pub fn check_field<T: FieldType>(cell: Option<&[u8]>, field: &'static str) -> Result<(), RecordError> {
     read_cell::<T>(cell, field).map(drop)
 }

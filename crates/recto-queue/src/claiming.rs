@@ -12,7 +12,7 @@ use crate::log::{Entry, Received};
 use crate::names::{Micros, Seq};
 use crate::order::Order;
 use crate::rules::Rule;
-use crate::state::{Standing, State, StateContext};
+use crate::state::{State, StateContext};
 
 /// Failed messages, those that were due first at the top.
 type Failed = BinaryHeap<Reverse<(Micros, Seq)>>;
@@ -185,18 +185,15 @@ impl State {
         Reverse((if is_kept { due } else { 0 }, seq))
     }
 
-    /// Whether a message may be received now, if it is in its turn. One that has expired is not resolved yet, and blocks its group
-    /// as long: for another clock it may not have expired.
+    /// Returns whether a message may be received now, if it is its turn. An expired message blocks its group until it is
+    /// resolved, because it may not have expired by another clock.
     fn is_receivable(&self, seq: Seq, entry: &Entry, context: &StateContext<'_>) -> bool {
         self.is_free(seq, context) && entry.free_from() <= context.clock.wall && !context.is_expired(entry)
     }
 
-    /// Whether nobody has a message, and it may be received once more.
+    /// Returns whether no receiver has a message, and whether it may be received once more.
     fn is_free(&self, seq: Seq, context: &StateContext<'_>) -> bool {
-        self.pending.get(&seq).is_none_or(|pending| {
-            let is_leaving = matches!(pending.standing, Standing::Leaving(_));
-            let is_exhausted = context.most_attempts.is_some_and(|most| pending.attempts >= most);
-            !is_leaving && !is_exhausted && pending.is_over(seq, context)
-        })
+        let pending = self.pending.get(&seq);
+        pending.is_none_or(|pending| pending.stays(context) && pending.is_over(seq, context))
     }
 }

@@ -62,7 +62,7 @@ pub const MIN_RETENTION_SECONDS: u32 = 60;
 pub const MAX_RETENTION_SECONDS: u32 = 31_536_000;
 /// Maximum number of messages of a queue that are in flight at once, if its options say nothing else.
 pub const DEFAULT_IN_FLIGHT: u32 = 120_000;
-/// Maximum of what the options may say for that.
+/// Largest value of `max_in_flight`.
 pub const MAX_IN_FLIGHT: u32 = 1_000_000;
 /// How often a message may be received before it is a dead letter.
 pub const MAX_ATTEMPTS: u16 = 1_000;

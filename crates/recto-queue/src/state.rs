@@ -389,16 +389,12 @@ impl State {
         self.segment == context.segment && !self.claimable(1, 0, context).is_empty()
     }
 
-    /// Whether nobody has a message, it does not leave, and it is not to leave for the dead letters.
+    /// Returns whether no receiver has a message, and whether it stays in this segment.
     fn may_expire(&self, seq: Seq, context: &StateContext<'_>) -> bool {
-        self.pending
-            .get(&seq)
-            .is_none_or(|pending| match pending.standing {
-                Standing::Leaving(_) => false,
-                _ if context.most_attempts.is_some_and(|most| pending.attempts >= most) => false,
-                Standing::Waiting => true,
-                Standing::Claimed => pending.is_over(seq, context),
-            })
+        self.pending.get(&seq).is_none_or(|pending| {
+            let is_held = pending.standing == Standing::Claimed && !pending.is_over(seq, context);
+            pending.stays(context) && !is_held
+        })
     }
 
     /// Messages of a segment's log that are not done with, oldest first.
@@ -582,6 +578,13 @@ impl Pending {
             first: self.first_received,
             until: self.until,
         })
+    }
+
+    /// Returns whether the message neither leaves nor is to leave for the dead letters.
+    pub(crate) fn stays(&self, context: &StateContext<'_>) -> bool {
+        let is_leaving = matches!(self.standing, Standing::Leaving(_));
+        let is_exhausted = context.most_attempts.is_some_and(|most| self.attempts >= most);
+        !is_leaving && !is_exhausted
     }
 
     /// What is said of it if it leaves.

@@ -556,8 +556,8 @@ impl<A: Arranged> Write<A> {
             _ if !self.is_awaited => Vec::new(),
             State::Waiting | State::Looking { .. } => self.give_up(NotWritten::Deadline, here),
             State::Deciding { is_change: true, .. } => self.doubt(here),
-            // The change itself was not sent: what is on its way resolves the row before it, or puts a claim. A claim that
-            // came after its release would stay, so that it is waited for.
+            // The change itself was not sent. The request on its way resolves the row before it, or puts a claim. It is
+            // waited for, because a claim that came after its release would stay.
             State::Claiming(_) | State::Deciding { .. } | State::Writing(_) => {
                 self.request = None;
                 self.answer(Answer::NotWritten(NotWritten::Deadline))

@@ -34,8 +34,8 @@ impl Schema {
 }
 
 impl Collection {
-    /// Returns this collection with what `recorded`, the same collection of a store, has beyond it: fields, views, unique
-    /// constraints, and its bucket with the time for which it keeps records. [`Schema::keeping`] does so for all of a schema.
+    /// Returns this collection with the fields, views, unique constraints, bucket and `keep` that only `recorded` has, the
+    /// same collection in a store. [`Schema::keeping`] does so for all of a schema.
     #[must_use]
     pub fn keeping(&self, recorded: &Self) -> Self {
         if self.attached.is_some() {

@@ -422,7 +422,7 @@ impl Parser<'_, '_> {
         let is_unreadable = table
             .get("fields")
             .is_some_and(|fields| !fields.get_ref().is_table());
-        // What is misspelt or unreadable is reported already, and is not missing.
+        // A misspelt or unreadable key is reported already, and is not missing.
         let misspelt = |wanted: &str| {
             !table.contains_key(wanted)
                 && table

@@ -28,7 +28,7 @@ struct Step {
     delay: Option<Micros>,
 }
 
-/// A segment, and what is known of how its messages were received.
+/// A segment with the deliveries of its messages.
 struct Run<'a> {
     /// Whether each message fails whenever it is received.
     fails: &'a [bool],

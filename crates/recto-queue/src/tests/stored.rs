@@ -339,7 +339,7 @@ fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCa
     let heads = golden_heads().into_iter().map(|(_, bytes)| bytes);
     let rings = golden_rings().into_iter().map(|(_, bytes)| bytes);
     for bytes in rows.chain(states).chain(heads).chain(rings) {
-        // Of a state of very many messages only some, so that this does not take long.
+        // A state of many messages is cut at some lengths only, to keep the test short.
         let step = 1 + bytes.len() / 1_024;
         for length in (0..bytes.len()).step_by(step) {
             is_strict(&bytes[..length])?;

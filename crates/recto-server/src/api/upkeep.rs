@@ -113,8 +113,8 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
     run_on(caller.upkeep(), told, work).await
 }
 
-/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`, what applying the schema, and
-/// removing these collections, would do.
+/// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`: reports
+/// the changes that applying the schema and removing these collections would make.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
     Parameters::read(&uri, &[])?;

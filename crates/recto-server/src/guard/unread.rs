@@ -45,8 +45,9 @@ impl<B: Body<Data = Bytes> + Unpin> Unread<B> {
         let is_expected = request.headers().contains_key(header::EXPECT);
         let mut shared = None;
         let request = request.map(|body| {
-            let is_over = body.is_end_stream();
-            shared = (!is_over).then(|| Arc::new(Mutex::new(Tracked { body, is_over })));
+            let has_body = !body.is_end_stream();
+            let is_over = false;
+            shared = has_body.then(|| Arc::new(Mutex::new(Tracked { body, is_over })));
             Lent { body: shared.clone() }
         });
         let unread = Self {

@@ -171,7 +171,7 @@ impl Intent {
             let views = views.filter(|view| view.state == ViewState::Building).cloned();
             let unique = self.views.unique_of(&declared.name);
             let unique = unique.filter(|unique| unique.is_building).cloned();
-            // Of one that is not recorded, and whose table is there, the records are as it is declared.
+            // A table that is there without a recorded collection has records as they are declared.
             let stored = recorded.schema.collection(&declared.name).unwrap_or(declared);
             Some(Added {
                 stored: Arc::clone(stored),

@@ -169,7 +169,7 @@ pub struct Drift {
     /// The key of the record.
     pub key: String,
     /// Whether it was mended; if it was to be and was not, why. Of what was only looked at, why it could not be mended, where
-    /// that can be told. Of a misfit, its cause.
+    /// that can be told. For a misfit, its cause.
     #[serde(default)]
     pub outcome: String,
 }

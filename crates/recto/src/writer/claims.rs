@@ -169,8 +169,8 @@ impl Record {
         Ok(true)
     }
 
-    /// Releases what was claimed and is not needed, unless this process is found dead meanwhile. Then the claims stay, and
-    /// whoever wants the values takes them over.
+    /// Releases what was claimed and is not needed, unless this process is found dead meanwhile. Then the claims stay until
+    /// another record needs the values.
     pub(super) async fn release_unneeded(&self, claims: &[(EntryKey<KeyCells>, Token)]) {
         let releases = claims.iter().map(|(key, token)| self.release(key, *token));
         tokio::select! {

@@ -303,7 +303,7 @@ pub(crate) async fn an_update_is_checked_against_the_type(recto: Recto) {
     }
     assert_eq!(tickets.get(("a", 1)).await.unwrap(), Some(Ticket::new(1)));
 
-    // By name, and by fields that the compiler checks.
+    // `set` takes names of fields, and fields that the compiler checks.
     ticket().set("status", "Sent").set("seats", 2_u8).await.unwrap();
     let due: jiff::Timestamp = "2013-01-31T10:00:00Z".parse().unwrap();
     let fields = Ticket::FIELDS;
