@@ -212,9 +212,9 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
         "it has no shards, or too many",
     )?;
     let held = match reader.u8()? {
-        FREE => Held::Free,
         QUEUE => Held::Queue(read_queue(&mut reader, shards, says_in_flight)?),
         _ if says_in_flight => return Err(reader.damaged("its version has queues only, and it is none")),
+        FREE => Held::Free,
         UNIT => Held::Unit(Unit {
             id: QueueId(reader.u128()?),
             name: read_name(&mut reader)?,

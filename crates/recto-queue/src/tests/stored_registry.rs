@@ -146,6 +146,10 @@ fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCa
             let longer = [&bytes[..], &[0]].concat();
             assert!(decode_registry(VERSION, &longer, []).is_err());
             assert!(decode_registry_row(&longer).is_err());
+            // No bit flip turns version 1 into 2.
+            for version in 0..=3 {
+                is_strict(&[&[version], &bytes[1..]].concat())?;
+            }
             for bit in 0..bytes.len() * 8 {
                 let mut altered = bytes.clone();
                 altered[bit / 8] ^= 1 << (bit % 8);

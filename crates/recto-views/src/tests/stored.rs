@@ -113,6 +113,10 @@ fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCa
         }
         let longer = [&cell[..], &[0]].concat();
         assert!(Head::decode(&longer).is_err() && decode_tokens(&longer).is_err());
+        // No bit flip turns version 1 into 2.
+        for version in 0..=3 {
+            is_strict(&[&[version], &cell[1..]].concat())?;
+        }
         for bit in 0..cell.len() * 8 {
             let mut altered = cell.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
