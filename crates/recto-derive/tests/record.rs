@@ -372,6 +372,7 @@ fn what_does_not_read_is_named() {
 
 /// Slow, so few: each message once.
 #[test]
+#[ignore = "slow: builds crates of its own, a minute"]
 fn what_is_wrong_is_reported_at_its_place() {
     trybuild::TestCases::new().compile_fail("tests/fail/*.rs");
 }

@@ -20,6 +20,8 @@ const FIRST_ENTRY: &str = "RECTO_TEST_FIRST_ENTRY";
 const CLOCK_OFF: &str = "RECTO_TEST_CLOCK_OFF_MICROS";
 const CLIENTS: u64 = 4;
 const ENTRIES_OF_A_PROCESS: u64 = 1_000_000;
+/// How long a client waits after each change, so that it leaves the machine to others.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long a client waits that was refused: what is refused may be so for some time.
 const REFUSED_PAUSE: Duration = Duration::from_millis(20);
 
@@ -44,6 +46,7 @@ pub(crate) async fn change_until_killed() {
 /// Changes records until it is killed, and says what it is told.
 async fn change(recto: &Recto, tables: &Tables, first: u64) {
     for turn in 0.. {
+        tokio::time::sleep(PAUSE).await;
         let entry = first + turn * CLIENTS;
         let id = (entry % u64::from(RECORDS.unsigned_abs())) as i32;
         let part = |end: u64| Some((entry / 7 % end) as u8).filter(|part| *part > 0);

@@ -12,7 +12,7 @@ use super::history::{History, Key, Outcome, State};
 /// The most changes of one batch.
 const BATCH_CHANGES: usize = 6;
 /// How long a writer waits between writes, so that it leaves the machine to others.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(10);
 /// How much longer than its time a write may take until it says so.
 const GRACE: Duration = Duration::from_secs(2);
 /// What one attempt of a write may take, as the store has it, and how often it is sent.
