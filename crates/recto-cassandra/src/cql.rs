@@ -11,6 +11,7 @@ use recto_model::{Cells, Column, Table, Type};
 use recto_store::{ColumnSet, ReadOptions};
 
 use crate::ddl::push_type;
+use crate::escape::{escaped, is_escaped};
 use crate::literal;
 use crate::pieces::{Piece, TupleBound};
 use crate::values::Values;
@@ -55,6 +56,8 @@ pub(crate) struct Request<'t> {
     /// Meaning of an empty cell in each of the first result columns. It has as many entries as there are columns of an
     /// attached table, and none for a table of Recto.
     pub(crate) empty_cells: Vec<EmptyCell<'t>>,
+    /// Whether the first result column is an [escaped](crate::escape) partition key.
+    pub(crate) has_escaped_partition: bool,
 }
 
 impl<'t> Request<'t> {
@@ -65,11 +68,17 @@ impl<'t> Request<'t> {
             values: Values::default(),
             result_types: Vec::new(),
             empty_cells: Vec::new(),
+            has_escaped_partition: false,
         }
     }
 
     /// The answer holds these columns next.
     fn expect_columns(&mut self, table: &Table, columns: &'t [Column]) {
+        let is_first = self.result_types.is_empty();
+        let is_partition = columns
+            .first()
+            .is_some_and(|column| column.kind == ColumnKind::Partition);
+        self.has_escaped_partition |= is_first && is_partition && is_escaped(table);
         self.result_types.extend(columns.iter().map(|column| &column.ty));
         if AttachedTable::keyspace_of(table.name()).is_some() {
             self.empty_cells.extend(columns.iter().map(EmptyCell::of));
@@ -278,7 +287,12 @@ impl<'t> Statements<'t> {
         request.push(" IN ?");
         let list = Type::List(Box::new(column.ty.clone()));
         request.marker_types.push(Cow::Owned(list));
-        request.values.push_list(keys.iter().copied());
+        if partition.is_none() && is_escaped(self.table) {
+            let keys: Vec<_> = keys.iter().map(|key| escaped(key)).collect();
+            request.values.push_list(keys.iter().map(|key| &**key));
+        } else {
+            request.values.push_list(keys.iter().copied());
+        }
         request.push(" LIMIT ?");
         request.bind_int(i32::try_from(keys.len()).unwrap_or(i32::MAX));
         request
@@ -565,7 +579,10 @@ impl<'t> Statements<'t> {
 
     fn bind_partition(self, request: &mut Request<'t>, partition: &Cells) {
         for (column, cell) in self.table.partition().iter().zip(partition.iter()) {
-            request.bind(&column.ty, cell);
+            match cell {
+                Some(cell) if is_escaped(self.table) => request.bind(&column.ty, Some(&escaped(cell))),
+                cell => request.bind(&column.ty, cell),
+            }
         }
     }
 

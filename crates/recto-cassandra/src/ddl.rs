@@ -15,9 +15,12 @@ use recto_store::tables::added_columns;
 use serde_json::{Value, json};
 
 use crate::cql::{push_quoted, quoted, string_literal, table_name};
+use crate::escape::is_escaped;
 
-/// The version of what the comment of a table of Recto says.
-const COMMENT_VERSION: u8 = 1;
+/// Version of the comment of a table whose partition keys are [escaped](crate::escape).
+const COMMENT_VERSION: u8 = 2;
+/// Version of the comment of any other table.
+const WITHOUT_ESCAPES: u8 = 1;
 /// The option of a table that is emptied and dropped without a snapshot; 5.0 is the first that knows it.
 pub(crate) const ALLOW_AUTO_SNAPSHOT: &str = "allow_auto_snapshot";
 /// How deep types may be nested.
@@ -250,9 +253,11 @@ pub(crate) fn push_type(text: &mut String, ty: &Type) {
 /// First words of the comment of every table that Recto creates, in each version of the comment.
 const COMMENT_WORDS: &str = "recto table ";
 
-/// Start of the comments of this version.
-fn comment_mark() -> String {
-    format!("{COMMENT_WORDS}{COMMENT_VERSION} ")
+/// Splits the comment of a table that this release knows into its version and the rest.
+fn read_comment(comment: &str) -> Option<(u8, &str)> {
+    let (version, rest) = comment.strip_prefix(COMMENT_WORDS)?.split_once(' ')?;
+    let version = version.parse().ok()?;
+    matches!(version, WITHOUT_ESCAPES | COMMENT_VERSION).then_some((version, rest))
 }
 
 /// Whether a table with this comment was created by Recto, this version of it or another.
@@ -278,9 +283,13 @@ fn comment(table: &Table) -> String {
         Compaction::Default => "default",
         Compaction::Tombstones => "tombstones",
     };
+    let version = if is_escaped(table) {
+        COMMENT_VERSION
+    } else {
+        WITHOUT_ESCAPES
+    };
     format!(
-        "{}{}",
-        comment_mark(),
+        "{COMMENT_WORDS}{version} {}",
         json!({ "columns": columns, "compaction": compaction })
     )
 }
@@ -307,7 +316,7 @@ pub(crate) struct SchemaTable {
 impl SchemaTable {
     /// Whether Recto made it.
     pub(crate) fn is_ours(&self) -> bool {
-        self.comment.starts_with(&comment_mark())
+        read_comment(&self.comment).is_some()
     }
 
     /// The table that was made. Columns that its comment does not tell of are no part of it: an
@@ -318,10 +327,7 @@ impl SchemaTable {
     /// A message, if the comment and the schema do not fit each other: the table was changed by
     /// another program.
     pub(crate) fn table(&self, udts: &[SchemaUdt]) -> Result<Table, String> {
-        let comment = self
-            .comment
-            .strip_prefix(&comment_mark())
-            .ok_or("it was not made by Recto")?;
+        let (version, comment) = read_comment(&self.comment).ok_or("it was not made by Recto")?;
         let comment: Value =
             serde_json::from_str(comment).map_err(|error| format!("its comment is damaged: {error}"))?;
         let named = comment["columns"]
@@ -351,6 +357,7 @@ impl SchemaTable {
             automatic_snapshots: self.automatic_snapshots,
             counts_partitions: false,
             buckets: None,
+            allows_empty_partition: version == COMMENT_VERSION,
         };
         Table::new(self.name.as_str(), columns, options).map_err(|error| error.to_string())
     }
@@ -618,6 +625,7 @@ mod tests {
                 automatic_snapshots: false,
                 counts_partitions: false,
                 buckets: None,
+                allows_empty_partition: false,
             },
         )
         .unwrap()
@@ -669,8 +677,17 @@ mod tests {
 
     #[test]
     fn comments_are_written_as_every_release_reads_them() {
-        let golden = include_str!("golden/table-comment-v1.txt").trim_end();
-        assert_eq!(comment(&table()), golden);
+        let escaped = TableOptions {
+            allows_empty_partition: true,
+            ..table().options()
+        };
+        for (options, golden) in [
+            (table().options(), include_str!("golden/table-comment-v1.txt")),
+            (escaped, include_str!("golden/table-comment-v2.txt")),
+        ] {
+            let table = Table::new("things", table().columns().to_vec(), options).unwrap();
+            assert_eq!(comment(&table), golden.trim_end());
+        }
     }
 
     #[test]

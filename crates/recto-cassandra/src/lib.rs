@@ -37,6 +37,7 @@ mod coordinator;
 mod cql;
 mod ddl;
 mod error;
+mod escape;
 mod handshake;
 mod keyspace;
 mod literal;

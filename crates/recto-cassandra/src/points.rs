@@ -21,6 +21,7 @@ use scylla::routing::partitioner::{Murmur3Partitioner, Partitioner};
 use crate::client::{Client, Deadline};
 use crate::config::is_serial;
 use crate::cql::{Statements, name_in_keyspace};
+use crate::escape::{escaped, is_escaped};
 use crate::read::{CassandraSnapshot, Rows};
 
 /// The most keys of one request: what services allow that limit it (Cassandra's `partition_keys_in_select_fail_threshold`,
@@ -84,7 +85,12 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     let spec = TableSpec::borrowed(&client.config.keyspace, name_in_keyspace(table.name()));
     let mut of_node: HashMap<_, Vec<(usize, Token)>> = HashMap::new();
     for (number, read) in reads.iter().enumerate() {
-        let token = Murmur3Partitioner.hash_one(read.partition.get(0).unwrap_or_default());
+        let key = read.partition.get(0).unwrap_or_default();
+        let token = Murmur3Partitioner.hash_one(&if is_escaped(table) {
+            escaped(key)
+        } else {
+            key.into()
+        });
         let node = client.coordinator.of(token, &spec, &cluster);
         of_node.entry(node).or_default().push((number, token));
     }

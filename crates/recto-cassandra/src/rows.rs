@@ -13,6 +13,7 @@ use scylla::deserialize::row::ColumnIterator;
 use scylla::response::query_result::QueryRowsResult;
 
 use crate::cql::{EmptyCell, Request};
+use crate::escape::added_bytes;
 use crate::values::{ReadValuesError, check_columns};
 
 /// The bytes of a cell's length.
@@ -123,6 +124,9 @@ pub(crate) fn each_row(
         }
         let (row, following) = rest.split_at(length);
         rest = following;
+        if let Some(Some(place)) = places.first_mut().filter(|_| request.has_escaped_partition) {
+            place.length -= added_bytes(&row[place.start..place.start + place.length]);
+        }
         each(&AnswerRow {
             bytes: row,
             places: &places,

@@ -14,6 +14,7 @@ use crate::attached::is_attached;
 use crate::client::{Client, Deadline};
 use crate::cql::string_literal;
 use crate::ddl::{ALLOW_AUTO_SNAPSHOT, SchemaColumn, SchemaTable, SchemaUdt};
+use crate::escape::is_escaped;
 use crate::values::ReadValuesError;
 
 /// How often in a row the system tables must tell the same of a table before it counts as changed by
@@ -279,7 +280,12 @@ impl FoundTable {
                 Err(_) => return Some(column.other_than(wanted)),
             }
         }
-        difference(&there, asked.columns())
+        let in_form = || {
+            let told = self.told.as_ref().ok()?;
+            (is_escaped(told) != is_escaped(asked))
+                .then(|| "the values of its partition column are stored in another form".to_owned())
+        };
+        difference(&there, asked.columns()).or_else(in_form)
     }
 
     /// The column of the name of `wanted`, if it is there and another. Of a column that no comment tells

@@ -216,6 +216,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
         automatic_snapshots: bits & WITHOUT_SNAPSHOTS_BIT == 0,
         counts_partitions: bits & COUNTS_BIT != 0,
         buckets: None,
+        // The same bytes are stored either way.
+        allows_empty_partition: false,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;
     Ok(StoredTable::new(id, Arc::new(table)))

@@ -50,6 +50,7 @@ fn table(automatic_snapshots: bool, counts_partitions: bool) -> Table {
         automatic_snapshots,
         counts_partitions,
         buckets: None,
+        allows_empty_partition: false,
     };
     Table::new("every_type", columns, options).unwrap()
 }

@@ -104,6 +104,9 @@ pub struct TableOptions {
     /// In what its partitions are kept; none: each in one partition of the store. Such a table has no static columns, and it
     /// may have no partition column: then it is one partition.
     pub buckets: Option<Buckets>,
+    /// Whether the value of the only partition column, a text or blob, may be empty. A store that takes no empty
+    /// partition key keeps the values of such a table in another form.
+    pub allows_empty_partition: bool,
 }
 
 /// In which partitions of the store one of a table is kept.
@@ -152,6 +155,7 @@ impl Default for TableOptions {
             automatic_snapshots: true,
             counts_partitions: false,
             buckets: None,
+            allows_empty_partition: false,
         }
     }
 }
@@ -319,6 +323,11 @@ impl Table {
     /// What it asks of a store.
     pub fn options(&self) -> TableOptions {
         self.options
+    }
+
+    /// Whether the value of the first partition column may be empty: there are several, or the table's options allow it.
+    pub fn allows_empty_partition(&self) -> bool {
+        self.partition_len != 1 || self.options.allows_empty_partition
     }
 
     /// Compares two prefixes of clustering keys in this table's clustering order, as far as both

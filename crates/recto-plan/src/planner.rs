@@ -746,8 +746,8 @@ impl<'a> Layout<'a> {
         for combination in 0..combinations {
             let values = self.combination(combination);
             let partition_len = self.arrangement.partition_len();
-            // No store has a partition whose sole column is empty, and stores refuse to look for it.
-            if partition_len == 1 && values[0].is_empty() {
+            // Stores refuse to read a partition that the table cannot have.
+            if values[0].is_empty() && !self.arrangement.table.allows_empty_partition() {
                 continue;
             }
             let partition: Cells = values[..partition_len].iter().copied().map(Some).collect();

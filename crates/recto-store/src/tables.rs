@@ -50,7 +50,7 @@ pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
         Some(there) => {
             let difference = difference(there.columns(), asked.columns());
             TableState::Other(difference.unwrap_or_else(|| {
-                if there.options() == asked.options() {
+                if fixed_options(there) == fixed_options(asked) {
                     "its columns stand in another order".to_owned()
                 } else {
                     other_options(there.options(), asked.options())
@@ -64,20 +64,22 @@ pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
 /// columns were added since `asked` was the table.
 pub fn serves(there: &Table, asked: &Table) -> bool {
     there.name() == asked.name()
-        && unsized_buckets(there) == unsized_buckets(asked)
+        && fixed_options(there) == fixed_options(asked)
         && there.key_len() == asked.key_len()
         && there.statics().len() == asked.statics().len()
         && there.columns().starts_with(asked.columns())
 }
 
-/// What a table asks for beside its columns, but for what bounds its buckets, and for how long they are kept: that may be said anew.
-fn unsized_buckets(table: &Table) -> TableOptions {
+/// Options of a table that can never change. The bound of its buckets and their retention can change. An empty partition
+/// key is allowed or not by who asks, because these stores keep it as it is.
+fn fixed_options(table: &Table) -> TableOptions {
     let options = table.options();
     TableOptions {
         buckets: options.buckets.map(|buckets| Buckets {
             shards: buckets.shards,
             ..Buckets::from(BucketBound::Rows(1))
         }),
+        allows_empty_partition: false,
         ..options
     }
 }
@@ -175,7 +177,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
             ));
         }
     }
-    if there.options() != wanted.options() {
+    if fixed_options(there) != fixed_options(wanted) {
         return Some(other_options(there.options(), wanted.options()));
     }
     if !wanted.columns().starts_with(there.columns()) {
@@ -240,7 +242,7 @@ impl Limits {
                 partition.len()
             ));
         }
-        if columns.len() == 1 && partition.get(0).is_some_and(<[u8]>::is_empty) {
+        if !table.allows_empty_partition() && partition.get(0).is_some_and(<[u8]>::is_empty) {
             return refuse(format!("partition column {} is empty", columns[0].name));
         }
         self.check_parts(columns, partition)

@@ -50,10 +50,16 @@ impl ClaimsTable {
     pub const TOKEN: u16 = 1;
 
     /// The one of a collection's constraint on these fields. Its number never recurs, as those of views.
+    /// `allows_empty` says whether the value of an only field may be empty.
     ///
     /// # Errors
     /// One of the fields cannot be in a key.
-    pub fn new(number: ViewNumber, collection: &Collection, fields: &[String]) -> Result<Self, TableError> {
+    pub fn new(
+        number: ViewNumber,
+        collection: &Collection,
+        fields: &[String],
+        allows_empty: bool,
+    ) -> Result<Self, TableError> {
         let found = fields.iter().filter_map(|name| collection.field(name));
         let (fields, mut columns): (Vec<usize>, Vec<Column>) = found
             .map(|(index, field)| {
@@ -67,9 +73,13 @@ impl ClaimsTable {
         columns.push(column(OWNER_COLUMN, Type::Blob, cas));
         columns.push(column("recto_token", Type::Blob, cas));
         let name = Self::table_name(number, &collection.name);
+        let options = TableOptions {
+            allows_empty_partition: allows_empty,
+            ..TableOptions::default()
+        };
         Ok(Self {
             number,
-            table: Arc::new(Table::new(&name, columns, TableOptions::default())?),
+            table: Arc::new(Table::new(&name, columns, options)?),
             fields,
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use recto_model::schema::{Collection, Derivation, Holds, View};
+use recto_model::schema::{Arrangement, Collection, Derivation, Holds};
 use recto_model::table::TableError;
 use recto_model::{Cells, RowRef, Table, Type, cell};
 
@@ -33,7 +33,7 @@ pub const MAX_VIEW_KEY_BYTES: usize = 8 << 10;
 /// "#,
 /// )?;
 /// let suspensions = &schema.collections[0];
-/// let views = suspensions.views.iter().map(|view| (ViewNumber(1), view));
+/// let views = suspensions.views.iter().map(|view| (ViewNumber(1), suspensions.arranged(view)));
 /// let suspensions = ViewedCollection::new(Generation(1), suspensions, views)?;
 ///
 /// let record: Cells = [Some(&b"anna"[..]), Some(b"open")].into_iter().collect();
@@ -120,8 +120,8 @@ impl KeyCells {
         is_key.then(|| (partition.map(Some).collect(), clustering.map(Some).collect()))
     }
 
-    /// Returns the limit that the key breaks in a table: stores take no partition of one empty cell, and Recto no key that
-    /// is too large. `field_of` tells the field of a column.
+    /// Returns the limit that the key breaks in a table: not every table allows an empty partition, and no key may be
+    /// too large. `field_of` tells the field of a column.
     pub(crate) fn misfit(
         &self,
         number: ViewNumber,
@@ -142,7 +142,7 @@ impl KeyCells {
                 cause: MisfitCause::TooLarge(bytes),
             });
         }
-        let is_empty = table.partition().len() == 1 && self.cells().next().is_none_or(<[u8]>::is_empty);
+        let is_empty = !table.allows_empty_partition() && self.cells().next().is_none_or(<[u8]>::is_empty);
         let field = field_of(0).filter(|_| is_empty)?;
         let cause = MisfitCause::Empty;
         Some(Misfit { number, field, cause })
@@ -162,10 +162,9 @@ impl ViewedCollection {
     pub fn new<'v>(
         generation: Generation,
         collection: &Collection,
-        views: impl IntoIterator<Item = (ViewNumber, &'v View)>,
+        views: impl IntoIterator<Item = (ViewNumber, Arrangement<'v>)>,
     ) -> Result<Self, TableError> {
-        let table_of = |(number, view): (ViewNumber, &'v View)| {
-            let arranged = collection.arranged(view);
+        let table_of = |(number, arranged): (ViewNumber, Arrangement<'v>)| {
             let (table, holds) = arranged.table(&arranged.table_name(number.0))?;
             Ok(ViewTable {
                 number,
@@ -181,19 +180,13 @@ impl ViewedCollection {
         })
     }
 
-    /// With these of its unique constraints, each with its number and its fields.
-    ///
-    /// # Errors
-    /// A field of one cannot be in a key.
-    pub fn with_unique<'u>(
-        mut self,
-        collection: &Collection,
-        unique: impl IntoIterator<Item = (ViewNumber, &'u [String])>,
-    ) -> Result<Self, TableError> {
-        let tables = unique.into_iter();
-        let tables = tables.map(|(number, fields)| ClaimsTable::new(number, collection, fields));
-        self.claims = tables.collect::<Result<_, _>>()?;
-        Ok(self)
+    /// Adds the tables of its unique constraints.
+    #[must_use]
+    pub fn with_unique(self, tables: impl IntoIterator<Item = ClaimsTable>) -> Self {
+        Self {
+            claims: tables.into_iter().collect(),
+            ..self
+        }
     }
 
     /// The tables of its unique constraints.

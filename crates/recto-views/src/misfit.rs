@@ -37,7 +37,7 @@ pub struct Misfit {
 /// Limit that stands against a record in a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MisfitCause {
-    /// The only partition column would be empty, which stores do not take.
+    /// The only partition column would be empty, which the table of an earlier release does not allow.
     Empty,
     /// The key would have this number of bytes, which is more than
     /// [`MAX_VIEW_KEY_BYTES`](crate::collection::MAX_VIEW_KEY_BYTES).

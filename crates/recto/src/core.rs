@@ -56,7 +56,7 @@ impl CollectionCore {
         let mut arrangements = vec![Arc::new(Arrangement::base(&definition))];
         for kept in recorded.views.ready(&definition) {
             // What cannot be a table is not there to be read.
-            let arranged = definition.arranged(&kept.view);
+            let arranged = kept.arranged(&definition);
             if let Ok(mut view) = Arrangement::new(&arranged, arranged.table_name(kept.number)) {
                 view.is_verified = kept.view.verify && changes && !shared.store.limits().transactions;
                 view.lacks = LackedRecords {

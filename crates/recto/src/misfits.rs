@@ -32,14 +32,12 @@ impl From<Added> for Checked {
 impl Checked {
     /// Derives tables of the views and constraints; none if no record could be a misfit.
     fn viewed(&self) -> Option<Viewed> {
-        let views = self.0.views.iter().map(|one| (ViewNumber(one.number), &one.view));
-        let unique = self
-            .0
-            .unique
-            .iter()
-            .map(|one| (ViewNumber(one.number), &*one.fields));
-        let views = ViewedCollection::new(Generation(0), &self.0.declared, views).ok()?;
-        let views = views.with_unique(&self.0.declared, unique).ok()?;
+        let declared = &self.0.declared;
+        let views = self.0.views.iter();
+        let views = views.map(|one| (ViewNumber(one.number), one.arranged(declared)));
+        let views = ViewedCollection::new(Generation(0), declared, views).ok()?;
+        let unique = self.0.unique.iter().map(|one| one.claims_table(declared));
+        let views = views.with_unique(unique.collect::<Result<Vec<_>, _>>().ok()?);
         let views = Some(views).filter(ViewedCollection::can_have_misfits)?;
         Viewed::of(views, &self.0.stored)
     }

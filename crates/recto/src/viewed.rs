@@ -65,11 +65,11 @@ impl Viewed {
             .views
             .of(&collection.name)
             .filter(|view| view.is_written());
-        let written = written.map(|kept| (ViewNumber(kept.number), &kept.view));
+        let written = written.map(|kept| (ViewNumber(kept.number), kept.arranged(collection)));
         let views = ViewedCollection::new(Generation(recorded.generation), collection, written).ok()?;
         let unique = recorded.views.unique_of(&collection.name);
-        let unique = unique.map(|kept| (ViewNumber(kept.number), &*kept.fields));
-        let views = views.with_unique(collection, unique).ok()?;
+        let unique = unique.map(|kept| kept.claims_table(collection));
+        let views = views.with_unique(unique.collect::<Result<Vec<_>, _>>().ok()?);
         let viewed = Self::of(views, collection)?;
         (viewed.base.is_some() || !viewed.views.views().is_empty()).then_some(viewed)
     }

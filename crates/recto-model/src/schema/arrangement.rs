@@ -62,6 +62,8 @@ pub struct Arrangement<'a> {
     pub partition: &'a [String],
     /// The order columns, completed with the key fields that are named nowhere.
     pub order: Cow<'a, [OrderColumn]>,
+    /// Whether the value of its only partition field may be empty.
+    pub allows_empty_partition: bool,
 }
 
 /// What a column of an arrangement's table holds.
@@ -120,6 +122,15 @@ impl Derivation {
 }
 
 impl<'a> Arrangement<'a> {
+    /// Sets whether the value of its only partition field may be empty. Its table is of another form then.
+    #[must_use]
+    pub fn allow_empty_partition(self, is_allowed: bool) -> Self {
+        Self {
+            allows_empty_partition: is_allowed,
+            ..self
+        }
+    }
+
     /// The name that a query calls it by: a view's own. The base table's is `primary`, or `base` where the
     /// schema's `partition` and `order` declare the view `primary`.
     pub fn name(&self) -> &'a str {
@@ -262,6 +273,7 @@ impl<'a> Arrangement<'a> {
         });
         let options = TableOptions {
             buckets,
+            allows_empty_partition: self.allows_empty_partition,
             ..TableOptions::default()
         };
         Ok((Table::new(name, columns, options)?, holds))
@@ -392,6 +404,7 @@ impl Collection {
             view: None,
             partition: &self.partition,
             order: Cow::Borrowed(&self.order),
+            allows_empty_partition: false,
         }
     }
 
@@ -412,6 +425,7 @@ impl Collection {
             view: Some(view),
             partition: &view.partition,
             order: Cow::Owned(order),
+            allows_empty_partition: false,
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
 const COUNTS: TableOptions = TableOptions {
     counts_partitions: true,
     buckets: None,
+    allows_empty_partition: false,
     automatic_snapshots: true,
     compaction: recto_model::table::Compaction::Default,
     gc_grace_seconds: 864_000,

@@ -124,8 +124,18 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Makes a table of `columns`.
     pub(crate) async fn new(bench: &dyn Bench, prefix: &str, columns: Vec<Column>) -> Self {
+        Self::with_options(bench, prefix, columns, TableOptions::default()).await
+    }
+
+    /// Makes a table of `columns` with these options.
+    pub(crate) async fn with_options(
+        bench: &dyn Bench,
+        prefix: &str,
+        columns: Vec<Column>,
+        options: TableOptions,
+    ) -> Self {
         let name = bench.unique_name(prefix);
-        let table = Table::new(name, columns, TableOptions::default()).expect("the suite's tables are valid");
+        let table = Table::new(name, columns, options).expect("the suite's tables are valid");
         let store = bench.store();
         make(&store, &table).await;
         Self {

@@ -260,6 +260,7 @@ macro_rules! conformance_suite {
             partitions: [
                 each_once_with_its_static_cells,
                 composite_keys,
+                empty_keys,
                 what_is_gone_is_not_listed,
                 byte_limit,
                 goes_on_beside_writes,

@@ -1,7 +1,9 @@
 //! Scanning the partitions of a table, each once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use recto_model::table::TableOptions;
 use recto_model::{Bound, Cells, Type};
 
 use super::Bench;
@@ -9,7 +11,7 @@ use super::fixture::{
     Fixture, ascending, at, cells, concat, fixed, int, ints, partition, patch_static, put, regular,
 };
 use super::scans::{SCANS, ranges, sorted};
-use crate::{Mutation, Operation, ReadOptions, ScanRead, Stamp};
+use crate::{Mutation, Operation, PointRead, ReadOptions, ScanRead, Stamp};
 
 /// The partitions of the table, each step through a snapshot of its own.
 async fn scan(fixture: &Fixture, pieces: u32, limit: u32, options: &ReadOptions) -> Vec<Cells> {
@@ -120,6 +122,74 @@ pub async fn composite_keys(bench: &dyn Bench) {
         assert_eq!(sorted(found), expected, "{pieces} pieces, limit {limit}");
     }
     fixture.drop().await;
+}
+
+/// A sole partition column may be empty if the table allows it, and no value is taken for another that is stored alike.
+pub async fn empty_keys(bench: &dyn Bench) {
+    for ty in [Type::Text, Type::Ascii, Type::Blob] {
+        for is_listed in [false, true] {
+            let mut columns = vec![partition("p", ty.clone()), regular("v", Type::Int)];
+            if is_listed {
+                columns.insert(1, ascending("c", Type::Int));
+            }
+            let options = TableOptions {
+                allows_empty_partition: true,
+                ..TableOptions::default()
+            };
+            let fixture = Fixture::with_options(bench, "parts_empty", columns, options).await;
+            check_empty_keys(&fixture, if is_listed { ints([1]) } else { Cells::new() }).await;
+            fixture.drop().await;
+        }
+    }
+}
+
+async fn check_empty_keys(fixture: &Fixture, clustering: Cells) {
+    let keys = ["", "\0", "\0\0", "\0a", "a", "a\0"];
+    let key = |text: &str| cells([Some(text.as_bytes())]);
+    for (text, value) in keys.iter().zip(0..) {
+        fixture
+            .apply(&key(text), 1, put(clustering.clone(), ints([value])))
+            .await;
+    }
+    let point = |text: &str| PointRead {
+        table: Arc::clone(&fixture.table),
+        partition: key(text),
+        clustering: clustering.clone(),
+    };
+    let expected = |text: &str, value| concat(&concat(&key(text), &clustering), &ints([value]));
+    let (snapshot, options) = (fixture.snapshot(), ReadOptions::default());
+    let points: Vec<_> = keys.map(point).into();
+    let together = snapshot
+        .get_many(&points, &options)
+        .await
+        .expect("points can be read");
+    for ((text, value), together) in keys.iter().zip(0..).zip(&together) {
+        let alone = snapshot
+            .get(&point(text), &options)
+            .await
+            .expect("a point can be read");
+        for read in [&alone, together] {
+            assert_eq!(read.rows.len(), 1, "{text:?}");
+            assert_eq!(read.rows.row(0).to_cells(), expected(text, value), "{text:?}");
+        }
+    }
+    let all = sorted(keys.iter().map(|text| key(text)).collect());
+    for (pieces, limit) in [(1, 1), (1, 4), (3, 100)] {
+        let found = scan(fixture, pieces, limit, &ReadOptions::default()).await;
+        assert_eq!(sorted(found), all, "{pieces} pieces, limit {limit}");
+        let rows = super::scans::scan(fixture, pieces, limit).await;
+        let rows = rows.iter().map(|row| row.iter().take(1).collect());
+        assert_eq!(sorted(rows.collect()), all, "{pieces} pieces, limit {limit}");
+    }
+    fixture.apply(&key(""), 2, Operation::DeletePartition).await;
+    assert_eq!(count(fixture, &point("")).await, 0);
+    assert_eq!(count(fixture, &point("\0")).await, 1);
+}
+
+/// The number of rows of a key.
+async fn count(fixture: &Fixture, point: &PointRead) -> usize {
+    let read = fixture.snapshot().get(point, &ReadOptions::default()).await;
+    read.expect("a point can be read").rows.len()
 }
 
 /// A partition is there while it has a row or a static cell that is not null: deletions of either kind leave the

@@ -93,6 +93,7 @@ pub async fn list_returns_equal_tables_sorted(bench: &dyn Bench) {
         automatic_snapshots: false,
         counts_partitions: store.limits().counts_partitions,
         buckets: None,
+        allows_empty_partition: false,
     };
     let columns = vec![
         partition("p", Type::Uuid),

@@ -35,7 +35,7 @@ fn suspensions() -> ViewedCollection {
     let schema = Schema::parse(SCHEMA).expect("a schema");
     let collection = &schema.collections[0];
     let numbered = collection.views.iter().zip(1..);
-    let views = numbered.map(|(view, number)| (ViewNumber(number), view));
+    let views = numbered.map(|(view, number)| (ViewNumber(number), collection.arranged(view)));
     ViewedCollection::new(Generation(1), collection, views).expect("views of fields that can be in keys")
 }
 
@@ -376,9 +376,10 @@ collate = "de"
 partition = ["born"]
 "#;
     let schema = Schema::parse(schema).expect("a schema");
-    let numbered = schema.collections[0].views.iter().zip(1..);
-    let views = numbered.map(|(view, number)| (ViewNumber(number), view));
-    let people = ViewedCollection::new(Generation(1), &schema.collections[0], views).expect("views");
+    let collection = &schema.collections[0];
+    let numbered = collection.views.iter().zip(1..);
+    let views = numbered.map(|(view, number)| (ViewNumber(number), collection.arranged(view)));
+    let people = ViewedCollection::new(Generation(1), collection, views).expect("views");
     let person = |team: &str, name: &str| -> Cells {
         let id = 7_i32.to_be_bytes();
         let cells = [
@@ -418,9 +419,10 @@ nulls = "skip"
 grain = "1 minute"
 "#;
     let schema = Schema::parse(schema).expect("a schema");
-    let numbered = schema.collections[0].views.iter().zip(1..);
-    let views = numbered.map(|(view, number)| (ViewNumber(number), view));
-    let sessions = ViewedCollection::new(Generation(1), &schema.collections[0], views).expect("views");
+    let collection = &schema.collections[0];
+    let numbered = collection.views.iter().zip(1..);
+    let views = numbered.map(|(view, number)| (ViewNumber(number), collection.arranged(view)));
+    let sessions = ViewedCollection::new(Generation(1), collection, views).expect("views");
     let record = |seen_ms: Option<i64>| -> Cells {
         let seen = seen_ms.map(i64::to_be_bytes);
         let cells = [

@@ -42,8 +42,10 @@ use views::{KeptView, KeptViews};
 /// The catalog's table.
 const TABLE: &str = "recto_catalog";
 /// The version of what the row of the schema holds.
-const SCHEMA_VERSION: i32 = 4;
-/// The one before, which knew no views that lack records. Without such views, earlier releases open the store.
+const SCHEMA_VERSION: i32 = 5;
+/// The one before, which knew no tables that allow an empty partition. Without such tables, earlier releases open the store.
+const WITHOUT_EMPTY_PARTITIONS: i32 = 4;
+/// The one before that, which knew no views that lack records. Without such views, earlier releases open the store.
 const WITHOUT_MISFITS: i32 = 3;
 /// The one before, which knew no unique constraints and no tables that are attached: as long as there are none, earlier releases open the store.
 const WITHOUT_UNIQUE_OR_ATTACHED: i32 = 2;
@@ -261,8 +263,10 @@ impl<'a> Catalog<'a> {
         let generation = after + 1;
         let is_attached = schema.collections.iter().any(|one| one.attached.is_some());
         let entry = Entry {
-            version: if views.have_misfits() {
+            version: if views.allow_empty() {
                 SCHEMA_VERSION
+            } else if views.have_misfits() {
+                WITHOUT_EMPTY_PARTITIONS
             } else if views.unique.is_empty() && !is_attached {
                 WITHOUT_UNIQUE_OR_ATTACHED
             } else {
@@ -571,7 +575,8 @@ mod tests {
     use super::*;
 
     /// Version and generation in hexadecimal, then the body.
-    const GOLDEN: &str = include_str!("golden/catalog-v4.txt");
+    const GOLDEN: &str = include_str!("golden/catalog-v5.txt");
+    const GOLDEN_V4: &str = include_str!("golden/catalog-v4.txt");
     const GOLDEN_V3: &str = include_str!("golden/catalog-v3.txt");
     const GOLDEN_V2: &str = include_str!("golden/catalog-v2.txt");
     const GOLDEN_V1: &str = include_str!("golden/catalog-v1.txt");
@@ -604,7 +609,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_schema_is_recorded_as_every_release_reads_it() {
-        for golden in [GOLDEN_V2, GOLDEN_V3, GOLDEN] {
+        for golden in [GOLDEN_V2, GOLDEN_V3, GOLDEN_V4, GOLDEN] {
             is_recorded_as(golden).await;
         }
     }

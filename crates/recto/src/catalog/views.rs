@@ -1,9 +1,9 @@
 //! The tables of views and of unique constraints as the catalog has them: which there are, and what is to become of each.
 
-use recto_model::Table;
 use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
-use recto_model::schema::{Collection, Schema, View};
+use recto_model::schema::{Arrangement, Collection, Schema, View};
 use recto_model::table::TableError;
+use recto_model::{Table, Type};
 use recto_views::{ClaimsTable, ViewNumber, ViewState};
 
 use super::tables::FoundTables;
@@ -26,6 +26,8 @@ pub(crate) struct KeptView {
     pub(crate) collation: Option<u32>,
     /// Maximum number of records that it should have and lacks.
     pub(crate) misfits: MisfitCounts,
+    /// Whether the value of its only partition field may be empty. Tables of earlier releases do not allow it.
+    pub(crate) allows_empty: bool,
 }
 
 /// The table of a unique constraint. All that is written goes by it from when it is there.
@@ -41,6 +43,8 @@ pub(crate) struct KeptUnique {
     pub(crate) is_building: bool,
     /// Maximum number of records whose values cannot be kept.
     pub(crate) misfits: MisfitCounts,
+    /// Whether the value of its only field may be empty. Tables of earlier releases do not allow it.
+    pub(crate) allows_empty: bool,
 }
 
 /// The tables of all views and unique constraints of a store.
@@ -65,9 +69,15 @@ impl Default for KeptViews {
 }
 
 impl KeptView {
+    /// The view as its table has it.
+    pub(crate) fn arranged<'a>(&'a self, collection: &'a Collection) -> Arrangement<'a> {
+        let arranged = collection.arranged(&self.view);
+        arranged.allow_empty_partition(self.allows_empty)
+    }
+
     /// The table's name.
     pub(crate) fn table_name(&self, collection: &Collection) -> String {
-        collection.arranged(&self.view).table_name(self.number)
+        self.arranged(collection).table_name(self.number)
     }
 
     /// The table.
@@ -75,8 +85,8 @@ impl KeptView {
     /// # Errors
     /// A field that it is by cannot be in a key.
     pub(crate) fn table(&self, collection: &Collection) -> Result<Table, TableError> {
-        let name = self.table_name(collection);
-        Ok(collection.arranged(&self.view).table(&name)?.0)
+        let arranged = self.arranged(collection);
+        Ok(arranged.table(&arranged.table_name(self.number))?.0)
     }
 
     /// Whether writes write it, whether it is read or not.
@@ -135,8 +145,16 @@ impl KeptUnique {
     /// # Errors
     /// A field cannot be in a key.
     pub(crate) fn table(&self, collection: &Collection) -> Result<Table, TableError> {
-        let claims = ClaimsTable::new(ViewNumber(self.number), collection, &self.fields)?;
-        Ok(Table::clone(claims.table()))
+        Ok(Table::clone(self.claims_table(collection)?.table()))
+    }
+
+    /// The table with what it is for.
+    ///
+    /// # Errors
+    /// A field cannot be in a key.
+    pub(crate) fn claims_table(&self, collection: &Collection) -> Result<ClaimsTable, TableError> {
+        let number = ViewNumber(self.number);
+        ClaimsTable::new(number, collection, &self.fields, self.allows_empty)
     }
 }
 
@@ -187,6 +205,13 @@ impl KeptViews {
         let of_views = self.tables.iter().map(|one| one.misfits);
         let mut all = of_views.chain(self.unique.iter().map(|one| one.misfits));
         all.any(|misfits| misfits.total() > 0)
+    }
+
+    /// Whether the table of any view or unique constraint allows an empty partition.
+    pub(crate) fn allow_empty(&self) -> bool {
+        let of_views = self.tables.iter().map(|one| one.allows_empty);
+        let mut all = of_views.chain(self.unique.iter().map(|one| one.allows_empty));
+        all.any(|allows_empty| allows_empty)
     }
 
     /// Whether there are none.
@@ -302,6 +327,7 @@ impl KeptViews {
             },
             collation: collation_number(view),
             misfits: MisfitCounts::default(),
+            allows_empty: can_be_empty(collection, &view.partition),
         });
         self.next += 1;
     }
@@ -318,6 +344,7 @@ impl KeptViews {
                 number: self.next,
                 is_building: !is_empty,
                 misfits: MisfitCounts::default(),
+                allows_empty: can_be_empty(collection, fields),
             });
             self.next += 1;
         }
@@ -328,8 +355,9 @@ impl KeptViews {
         let line = |one: &KeptView| {
             let collation = one.collation.map(|number| format!("collation {number} "));
             format!(
-                "{}{}view {} {} {} {} {}\n",
+                "{}{}{}view {} {} {} {} {}\n",
                 misfits_text(one.misfits),
+                form_text(one.allows_empty),
                 collation.unwrap_or_default(),
                 one.number,
                 state_text(one.state),
@@ -343,9 +371,9 @@ impl KeptViews {
         let unique = unique.map(|one| {
             let state = state_text(one.state());
             let fields = one.fields.join(",");
-            let misfits = misfits_text(one.misfits);
+            let (misfits, form) = (misfits_text(one.misfits), form_text(one.allows_empty));
             format!(
-                "{misfits}unique {} {state} {} {fields}\n",
+                "{misfits}{form}unique {} {state} {} {fields}\n",
                 one.number, one.collection
             )
         });
@@ -360,7 +388,7 @@ impl KeptViews {
             .next()
             .and_then(|line| line.strip_prefix("next ")?.parse().ok());
         let next = next.ok_or("the number of the next view is missing")?;
-        let is_unique = |line: &&str| read_misfits(line).is_some_and(|(_, line)| line.starts_with(UNIQUE));
+        let is_unique = |line: &&str| read_beginning(line).is_some_and(|(.., line)| line.starts_with(UNIQUE));
         let (unique, tables): (Vec<&str>, Vec<&str>) = lines.partition(is_unique);
         let read = |line: &str| read_line(line, schema).ok_or_else(|| format!("no view: {line}"));
         let read_unique =
@@ -403,8 +431,32 @@ fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     Some((misfits, words.next()?))
 }
 
-fn read_unique(line: &str, schema: &Schema) -> Option<KeptUnique> {
+/// Whether the partition of a table with these partition fields could be empty if stores took it. A table that another
+/// program created stays as it is.
+fn can_be_empty(collection: &Collection, partition: &[String]) -> bool {
+    let [field] = partition else {
+        return false;
+    };
+    let field = collection.field(field).map(|(_, field)| &field.ty);
+    collection.attached.is_none() && matches!(field, Some(Type::Text | Type::Ascii | Type::Blob))
+}
+
+/// Beginning of the line of a table whose only partition column may be empty.
+const ALLOWS_EMPTY: &str = "form 2 ";
+
+fn form_text(allows_empty: bool) -> &'static str {
+    if allows_empty { ALLOWS_EMPTY } else { "" }
+}
+
+/// The misfits that a line tells, whether its table allows an empty partition, and the rest of the line.
+fn read_beginning(line: &str) -> Option<(MisfitCounts, bool, &str)> {
     let (misfits, line) = read_misfits(line)?;
+    let rest = line.strip_prefix(ALLOWS_EMPTY);
+    Some((misfits, rest.is_some(), rest.unwrap_or(line)))
+}
+
+fn read_unique(line: &str, schema: &Schema) -> Option<KeptUnique> {
+    let (misfits, allows_empty, line) = read_beginning(line)?;
     let mut words = line.strip_prefix(UNIQUE)?.splitn(4, ' ');
     let mut word = || words.next();
     let (number, state, collection, fields) = (word()?, word()?, word()?, word()?);
@@ -420,11 +472,12 @@ fn read_unique(line: &str, schema: &Schema) -> Option<KeptUnique> {
         number,
         is_building,
         misfits,
+        allows_empty,
     })
 }
 
 fn read_line(line: &str, schema: &Schema) -> Option<KeptView> {
-    let (misfits, line) = read_misfits(line)?;
+    let (misfits, allows_empty, line) = read_beginning(line)?;
     let (collation, line) = match line.strip_prefix("collation ") {
         None => (None, line),
         Some(rest) => {
@@ -442,6 +495,7 @@ fn read_line(line: &str, schema: &Schema) -> Option<KeptView> {
         collection: collection.to_owned(),
         collation,
         misfits,
+        allows_empty,
     })
     .filter(|one| one.collation.is_some() != one.view.collate.is_empty())
 }
@@ -478,7 +532,7 @@ order = ["name"]
 collate = "de"
 "#;
 
-    const RECORDED: &str = "next 2\ncollation 1 view 1 ready people by_name { partition = [\"team\"], order = [\"name\"], \
+    const RECORDED: &str = "next 2\nform 2 collation 1 view 1 ready people by_name { partition = [\"team\"], order = [\"name\"], \
                             collate = { name = \"de\" } }\n";
 
     #[test]
@@ -498,6 +552,27 @@ collate = "de"
     }
 
     #[test]
+    fn a_table_keeps_its_form() {
+        let schema = PEOPLE.replace("key = [\"id\"]", "key = [\"id\"]\nunique = [\"name\"]");
+        let schema = Schema::parse(&schema).unwrap();
+        let people = &schema.collections[0];
+        let made = KeptViews::default().following(&schema, &FoundTables::default(), |_| true);
+        let allow = |views: &KeptViews| {
+            let (view, unique) = (&views.tables[0], &views.unique[0]);
+            [
+                view.table(people).unwrap().allows_empty_partition(),
+                unique.table(people).unwrap().allows_empty_partition(),
+            ]
+        };
+        assert_eq!(allow(&made), [true; 2]);
+        let earlier = made.to_text().replace("form 2 ", "");
+        let earlier = KeptViews::from_text(&earlier, &schema).unwrap();
+        assert!(!earlier.allow_empty());
+        let next = earlier.following(&schema, &FoundTables::default(), |_| false);
+        assert_eq!((allow(&next), next), ([false; 2], earlier));
+    }
+
+    #[test]
     fn misfits_are_recorded_with_their_table() {
         let schema = PEOPLE.replace("key = [\"id\"]", "key = [\"id\"]\nunique = [\"name\"]");
         let schema = Schema::parse(&schema).unwrap();
@@ -510,11 +585,12 @@ collate = "de"
         assert!(made.set_misfits(1, misfits) && made.set_misfits(2, misfits));
         assert!(!made.set_misfits(1, misfits) && !made.set_misfits(3, misfits));
         let text = made.to_text();
-        assert!(text.contains("\nmisfits 2 1000 collation 1 view 1 "), "{text}");
-        assert!(
-            text.contains("\nmisfits 2 1000 unique 2 ready people name\n"),
-            "{text}"
-        );
+        for line in [
+            "\nmisfits 2 1000 form 2 collation 1 view 1 ",
+            "\nmisfits 2 1000 form 2 unique 2 ready people name\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
         assert_eq!(KeptViews::from_text(&text, &schema).unwrap(), made);
         assert_eq!((made.misfits_of(2), made.have_misfits()), (misfits, true));
         for wrong in ["misfits 2 ", "misfits 2 x ", "misfits -1 0 ", "misfits 1  "] {

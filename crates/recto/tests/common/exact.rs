@@ -87,7 +87,10 @@ pub(crate) async fn table_of(recto: &Recto, collection: &str, view: &str) -> Tab
     let found = tables.into_iter().find(is_it).unwrap();
     let definition = recto.dynamic(collection).unwrap().definition();
     let view = definition.view(view).unwrap();
-    definition.arranged(view).table(found.name()).unwrap().0
+    let arranged = definition
+        .arranged(view)
+        .allow_empty_partition(found.options().allows_empty_partition);
+    arranged.table(found.name()).unwrap().0
 }
 
 fn shown(ty: &Type, value: &Value) -> Json {

@@ -185,6 +185,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         several_fields_are_unique_together,
         numbers_are_unique_by_their_value,
         values_that_cannot_be_claimed_are_refused,
+        an_empty_text_is_unique,
         records_that_expire_free_their_values,
         one_of_many_gets_a_value,
         a_value_goes_round,

@@ -255,9 +255,13 @@ pub(crate) async fn overwritten_records_are_so_in_views(recto: Recto) {
 pub(crate) async fn what_is_too_much_is_refused_whole(recto: Recto) {
     let recto = store(&recto).await;
     let visits = recto.collection::<Visit>().unwrap();
-    let error = visits.put(&visit("ada", 1, "", None)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidRecord, "{error}");
-    assert!(error.message().contains("view by_page: page is empty"), "{error}");
+    let page = "x".repeat(9_000);
+    let error = visits.put(&visit("ada", 1, &page, None)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(
+        error.message().contains("view by_page: page is too large"),
+        "{error}"
+    );
     // With its entry a record has as much again.
     let large = Visit {
         note: Some("x".repeat(30 << 10)),

@@ -7,7 +7,9 @@ use recto::schema::{Collection, Schema};
 use recto::store::{ConsistencyLevel, PointRead, ReadOptions, Store};
 use recto::{ApplyOptions, Changed, DynamicRecord, Recto};
 use recto_model::{Cells, Table};
-use recto_views::{BaseTable, Found, Generation, KeyCells, Version, ViewNumber, ViewedCollection};
+use recto_views::{
+    BaseTable, ClaimsTable, Found, Generation, KeyCells, Version, ViewNumber, ViewedCollection,
+};
 use serde_json::json;
 
 pub(crate) const SCHEMA: &str = r#"
@@ -110,12 +112,12 @@ impl Tables {
     fn of(schema: Schema, number_of: impl Fn(&str) -> u64) -> Self {
         let collection = &schema.collections[0];
         let views = collection.views.iter();
-        let views = views.map(|view| (ViewNumber(number_of(&view.name)), view));
+        let views = views.map(|view| (ViewNumber(number_of(&view.name)), collection.arranged(view)));
         let views = ViewedCollection::new(Generation(2), collection, views).unwrap();
-        let unique = [(UNIQUE, &*collection.unique[0])];
+        let unique = ClaimsTable::new(UNIQUE, collection, &collection.unique[0], false).unwrap();
         Self {
             base: BaseTable::new(collection).unwrap(),
-            views: views.with_unique(collection, unique).unwrap(),
+            views: views.with_unique([unique]),
             schema: Arc::new(schema),
         }
     }

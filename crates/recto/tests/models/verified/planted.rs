@@ -44,7 +44,7 @@ impl Planted {
         let schema = Schema::parse(schema).unwrap();
         let definition = Arc::clone(&schema.collections[0]);
         let views = definition.views.iter().zip(1..);
-        let views = views.map(|(view, number)| (ViewNumber(number), view));
+        let views = views.map(|(view, number)| (ViewNumber(number), definition.arranged(view)));
         let views = ViewedCollection::new(Generation(1), &definition, views).unwrap();
         let base = BaseTable::new(&definition).unwrap();
         store.create_table(base.table()).await.unwrap();
