@@ -126,8 +126,8 @@ pub enum Action<A: Arranged> {
         /// Until when the claim lives; none: for ever.
         until: Option<Micros>,
     },
-    /// Release claims that were taken and are not needed, each by its token. Nobody waits for it, and who wants the values takes them
-    /// over if it is not done.
+    /// Release claims that were taken and are not needed, each by its token, when this process has a lease. No caller waits for
+    /// it. If the registration is lost first, the next one [releases](Write::releasing) them.
     Release(Vec<(EntryKey<A::Key>, Token)>),
     /// Write these entries until all are written. One of a view that is not in the catalog any more, whose table is gone,
     /// counts as written. Where a view is in buckets, entries are put by what was known of these before the base row was
@@ -244,6 +244,15 @@ impl<A: Arranged> Write<A> {
         }
     }
 
+    /// The release of claims that a change took before its process lost the registration, under the next one. The record
+    /// is [resolved](Self::resolve) first, as another change of the record may have relied on the claims.
+    pub fn releasing(claims: impl IntoIterator<Item = (EntryKey<A::Key>, Token)>) -> Self {
+        Self {
+            claimed: claims.into_iter().collect(),
+            ..Self::resolve()
+        }
+    }
+
     pub(crate) fn new(request: Option<Request<A::Record, A::Patch>>, rules: Rules) -> Self {
         Self {
             is_awaited: request.is_some(),
@@ -258,6 +267,16 @@ impl<A: Arranged> Write<A> {
             state: State::Waiting,
             rules,
         }
+    }
+
+    /// Returns the claims that this machine took and may still have to release. An intent does not name claims: processes
+    /// that resolve it leave them.
+    pub fn unreleased(&self, schema: &A) -> Vec<(EntryKey<A::Key>, Token)> {
+        let row = match &self.state {
+            State::Writing(conditional) => Some(&conditional.row),
+            _ => None,
+        };
+        self.unneeded(row, schema)
     }
 
     /// Whether it is at its end.
@@ -524,10 +543,11 @@ impl<A: Arranged> Write<A> {
             actions.extend(self.look(here));
             return actions;
         }
-        let unneeded = self.unneeded(row, here);
+        let unneeded = self.unneeded(Some(row), here.schema);
+        let release = (!unneeded.is_empty()).then_some(Action::Release(unneeded));
         actions.extend(self.answer(Answer::Done(self.applied.unwrap_or(version))));
         self.state = State::Over;
-        actions.extend(unneeded);
+        actions.extend(release);
         actions.push(Action::Settled);
         actions
     }
@@ -585,9 +605,9 @@ impl<A: Arranged> Write<A> {
     }
 
     /// Ends a change that is not written. Another change of the record may have relied on the claims of this one: the record
-    /// is fenced before they are released. Without a lease they stay, until another record needs the values.
+    /// is fenced before they are released. That needs no lease: the releases wait for one.
     fn end_unclaimed(&mut self, answer: Answer, here: &Here<'_, A>) -> Actions<A> {
-        if self.claimed.is_empty() || !here.has_lease {
+        if self.claimed.is_empty() {
             return self.end(answer);
         }
         let mut actions = self.answer(answer);

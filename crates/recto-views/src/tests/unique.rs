@@ -19,6 +19,7 @@ const I8: &str = "I8: no two live records have one value";
 const CLAIMED: &str = "who has the value has its claim";
 const FREED: &str = "what nobody has is claimed by nobody, where nobody crashed";
 const GAVE_UP: &str = "the time of a change was over, if that may happen";
+const LOST: &str = "a registration was lost under a claim, if that may happen";
 const NEVER_STUCK: &str = "whatever is begun comes to an end";
 
 const UNIQUE: ViewNumber = ViewNumber(1);
@@ -94,6 +95,8 @@ struct Config {
     crashes: u8,
     /// How often the time of a change is over before it has ended.
     deadlines: u8,
+    /// Number of leases that end under a change.
+    lapses: u8,
     /// How often a record is fenced for its claim. Two who fence one another might do so for ever.
     fences: u8,
 }
@@ -108,6 +111,7 @@ enum Request {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 struct World {
     rows: [FoundOf<Wanting>; 2],
     claim: Option<Claim<Record>>,
@@ -119,9 +123,11 @@ struct World {
     losses: u8,
     crashes: u8,
     deadlines: u8,
+    lapses: u8,
     fences: u8,
     has_refused: bool,
     has_given_up: bool,
+    has_lost: bool,
     has_crashed: bool,
 }
 
@@ -130,6 +136,7 @@ struct Process {
     asked: u8,
     tokens: u8,
     has_crashed: bool,
+    has_lease: bool,
     write: Option<Write<Wanting>>,
     /// What it is about to do.
     next: Next,
@@ -144,6 +151,8 @@ enum Next {
     Reads,
     LooksAtHolder(Token, Record),
     Fences(Token, Record),
+    /// Releases claims under the next registration, when no claim of the process is on its way.
+    Releases,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -158,6 +167,12 @@ enum Happening {
     Crashes(u8),
     /// The time of a change is over.
     Deadline(u8),
+    /// The lease of a process ends.
+    Lapses(u8),
+    /// The process renews its registration, and has a lease again.
+    Renews(u8),
+    /// Another process has found it dead. It drops its writes, and registers again.
+    Loses(u8),
     /// What a dead process left of a record is resolved.
     Sweeps(Record),
 }
@@ -185,6 +200,7 @@ impl World {
             asked: 0,
             tokens: 0,
             has_crashed: false,
+            has_lease: true,
             write: None,
             next: Next::Nothing,
             releasing: BTreeSet::new(),
@@ -199,11 +215,19 @@ impl World {
             losses: config.losses,
             crashes: config.crashes,
             deadlines: config.deadlines,
+            lapses: config.lapses,
             fences: config.fences,
             has_refused: false,
             has_given_up: false,
+            has_lost: false,
             has_crashed: false,
         }
+    }
+
+    /// Whether a claim is on its way whose sender waits for it.
+    fn has_sent_claim(&self, p: u8) -> bool {
+        let mut sent = self.sent.iter();
+        sent.any(|(from, request)| *from == Some(p) && matches!(request, Request::Claim(..)))
     }
 
     fn is_quiet(&self, config: &Config) -> bool {
@@ -240,6 +264,12 @@ impl World {
                 self.deadlines -= 1;
                 self.tell(config, p, Event::Deadline);
             }
+            Happening::Lapses(p) => {
+                self.lapses -= 1;
+                self.processes[p as usize].has_lease = false;
+            }
+            Happening::Renews(p) => self.processes[p as usize].has_lease = true,
+            Happening::Loses(p) => self.loses_registration(config, p),
             Happening::Crashes(p) => {
                 self.crashes -= 1;
                 self.has_crashed = true;
@@ -253,9 +283,28 @@ impl World {
             }
             Happening::Sweeps(record) => {
                 self.left.remove(&record);
-                let token = Token(1_000 + u128::from(self.crashes));
+                let token = Token(1_000 + 10 * u128::from(self.lapses) + u128::from(self.crashes));
                 self.resolve(record, Write::resolve(), token);
             }
+        }
+    }
+
+    /// The intent is left to others. A claim that is on its way is waited for: a release that came before it would do nothing.
+    fn loses_registration(&mut self, config: &Config, p: u8) {
+        let process = &mut self.processes[p as usize];
+        (process.has_lease, process.next) = (true, Next::Nothing);
+        process.releasing.clear();
+        for (from, request) in &mut self.sent {
+            if *from == Some(p) && !matches!(request, Request::Claim(..)) {
+                *from = None;
+            }
+        }
+        let Some(write) = process.write.take() else { return };
+        self.left.insert(config.scripts[p as usize].0);
+        let unreleased = write.unreleased(&Wanting);
+        if !unreleased.is_empty() {
+            self.has_lost = true;
+            (process.write, process.next) = (Some(Write::releasing(unreleased)), Next::Releases);
         }
     }
 
@@ -268,6 +317,7 @@ impl World {
         };
         match next {
             Next::Nothing => {}
+            Next::Releases => self.tell(config, p, Event::Begin),
             Next::Reads => {
                 let found = self.rows[config.scripts[p as usize].0 as usize].clone();
                 self.tell(config, p, Event::Noted);
@@ -324,6 +374,7 @@ impl World {
     fn tell(&mut self, config: &Config, p: u8, event: Event<bool, Record>) {
         let record = config.scripts[p as usize].0;
         let process = &mut self.processes[p as usize];
+        let has_lease = process.has_lease;
         let Some(write) = &mut process.write else { return };
         // Another one each time, and of no other process, so that it says nothing of what others did meanwhile.
         let token = Token(u128::from(p) * 100 + u128::from(process.tokens) + 1);
@@ -332,7 +383,7 @@ impl World {
             owner: &record,
             now: NOW,
             token,
-            has_lease: true,
+            has_lease,
         };
         for action in write.step(event, &here) {
             self.does(config, p, action);
@@ -510,7 +561,7 @@ impl Config {
                 panic!("{name}\n{:#?}", path.into_actions());
             }
         }
-        for name in ["quiet", "refused", GAVE_UP] {
+        for name in ["quiet", "refused", GAVE_UP, LOST] {
             assert!(checker.discovery(name).is_some(), "never seen: {name}");
         }
     }
@@ -547,6 +598,7 @@ impl Model for Config {
             match process.next {
                 Next::Nothing => {}
                 Next::Fences(..) if world.fences == 0 => {}
+                Next::Releases if world.has_sent_claim(p) => {}
                 _ => happenings.push(Happening::Does(p)),
             }
             if world.crashes > 0 && process.write.is_some() {
@@ -554,6 +606,12 @@ impl Model for Config {
             }
             if world.deadlines > 0 && process.write.is_some() {
                 happenings.push(Happening::Deadline(p));
+            }
+            if world.lapses > 0 && process.has_lease && process.write.is_some() {
+                happenings.push(Happening::Lapses(p));
+            }
+            if !process.has_lease && !process.has_crashed {
+                happenings.extend([Happening::Renews(p), Happening::Loses(p)]);
             }
         }
         for (index, (from, _)) in world.sent.iter().enumerate() {
@@ -610,6 +668,9 @@ impl Model for Config {
             Property::sometimes(GAVE_UP, |config, world: &World| {
                 world.has_given_up || config.deadlines == 0
             }),
+            Property::sometimes(LOST, |config, world: &World| {
+                world.has_lost || config.lapses == 0
+            }),
         ]
     }
 }
@@ -646,6 +707,26 @@ fn releases_claims_of_late_changes() {
         ..two(Some(0), &[false, true], &[true])
     };
     config.holds("one gives it up, and both run out of time");
+}
+
+/// A process whose lease ends, or whose registration is lost, releases its claims when it has a lease again.
+#[test]
+fn releases_claims_after_a_lost_lease() {
+    let config = Config {
+        lapses: usually(1, 2),
+        ..two(None, &[true], &[true])
+    };
+    config.holds("two want it, and lose their leases");
+    let config = Config {
+        lapses: 1,
+        ..two(Some(0), &[false, true], &[true])
+    };
+    config.holds("one gives it up, and both lose their leases");
+    let config = Config {
+        lapses: 1,
+        ..beside(false, true)
+    };
+    config.holds("two of one, one of another, who lose their leases");
 }
 
 #[test]

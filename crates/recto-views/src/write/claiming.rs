@@ -141,13 +141,12 @@ impl<A: Arranged> Write<A> {
         self.end_unclaimed(Answer::Refused(refusal), here)
     }
 
-    /// What it claimed on the way, and its record has not by this row, which it has put itself: nothing that was begun before it
-    /// comes any more.
-    pub(super) fn unneeded(&self, row: &RowOf<A>, here: &Here<'_, A>) -> Option<Action<A>> {
-        let needed = row.record.as_ref().map(|record| here.schema.claims(record));
-        let is_needed = |key: &EntryKey<A::Key>| needed.iter().flatten().any(|one| one == key);
-        let unneeded = self.claimed.iter().filter(|(key, _)| !is_needed(key));
-        let unneeded: Vec<_> = unneeded.map(|(key, token)| (key.clone(), *token)).collect();
-        (!unneeded.is_empty()).then_some(Action::Release(unneeded))
+    /// Returns the claims that this machine took and its record does not need by a row that the machine has put: no change
+    /// that began before can be applied after that row. Without a row it returns all of them.
+    pub(super) fn unneeded(&self, row: Option<&RowOf<A>>, schema: &A) -> Vec<(EntryKey<A::Key>, Token)> {
+        let record = row.and_then(|row| row.record.as_ref());
+        let needed = record.map(|record| schema.claims(record)).unwrap_or_default();
+        let unneeded = self.claimed.iter().filter(|(key, _)| !needed.contains(*key));
+        unneeded.map(|(key, token)| (key.clone(), *token)).collect()
     }
 }

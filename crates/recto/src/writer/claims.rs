@@ -74,7 +74,9 @@ impl Record {
     ) -> Result<ClaimDecision<KeyCells>> {
         if claiming.repeats > 0 {
             self.pause(claiming.repeats).await;
-            self.process.leased(&self.common).await;
+            if !self.process.leased_unless_lost(&self.common).await {
+                return Err(super::no_lease());
+            }
         }
         let number = claiming.key.view;
         let known = self.known().ok_or_else(|| self.gone())?;
@@ -137,7 +139,7 @@ impl Record {
         let fencing: BoxFuture<'static, End> = fencing.run().boxed();
         match fencing.await {
             End::Settled(row) => Ok(self.has(row.as_deref(), key)),
-            End::Lost(_) => Err(super::no_lease()),
+            End::Lost { .. } => Err(super::no_lease()),
         }
     }
 
@@ -169,13 +171,13 @@ impl Record {
         Ok(true)
     }
 
-    /// Releases what was claimed and is not needed, unless this process is found dead meanwhile. Then the claims stay until
-    /// another record needs the values.
-    pub(super) async fn release_unneeded(&self, claims: &[(EntryKey<KeyCells>, Token)]) {
+    /// Releases what was claimed and is not needed. Returns false if this process is found dead first.
+    pub(super) async fn release_unneeded(&self, claims: &[(EntryKey<KeyCells>, Token)]) -> bool {
         let releases = claims.iter().map(|(key, token)| self.release(key, *token));
         tokio::select! {
-            () = self.process.lost() => {}
-            _ = join_all(releases) => {}
+            biased;
+            _ = join_all(releases) => true,
+            () = self.process.lost() => false,
         }
     }
 

@@ -49,7 +49,37 @@ pub(super) enum End {
     /// The intent is done with. This is the row as it was resolved, if it was, and if that was asked for.
     Settled(Option<Box<RowOf<ViewedCollection>>>),
     /// This process was found dead: whoever found it so resolves the intent. Nothing was written for who still waits.
-    Lost(Option<Waiting>),
+    Lost {
+        waiting: Option<Waiting>,
+        /// Claims that no other process releases.
+        unreleased: Option<Unreleased>,
+    },
+}
+
+/// Claims whose release is still to be done. The next registration of this process does it.
+pub(super) struct Unreleased {
+    claims: Vec<(EntryKey<KeyCells>, Token)>,
+    /// The request of a claim that was on its way.
+    sending: Option<Done>,
+}
+
+impl Unreleased {
+    /// None if there are no claims.
+    fn new(claims: Vec<(EntryKey<KeyCells>, Token)>, sending: Option<Done>) -> Option<Self> {
+        (!claims.is_empty()).then_some(Self { claims, sending })
+    }
+
+    /// Waits for the request that was on its way: a release that came before the claim would do nothing.
+    pub(super) async fn arrived(&mut self) {
+        if let Some(sending) = self.sending.take() {
+            sending.await;
+        }
+    }
+
+    /// Returns what releases the claims.
+    pub(super) fn release(&self) -> Write<ViewedCollection> {
+        Write::releasing(self.claims.iter().cloned())
+    }
 }
 
 type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
@@ -68,6 +98,8 @@ pub(super) struct Drive {
     mark: Option<Version>,
     /// Who has the values that the record is to have, as it was asked last.
     holder: Option<KeyCells>,
+    /// Whether a claim is on its way.
+    is_claiming: bool,
     /// The claim that was sent last, and how often.
     claim: Option<(Token, TakingStep<KeyCells>, u32)>,
     /// How often a record was fenced since it had claimed them.
@@ -123,6 +155,7 @@ impl Drive {
             sent: None,
             mark: None,
             holder: None,
+            is_claiming: false,
             claim: None,
             fenced: 0,
             unneeded: Vec::new(),
@@ -147,10 +180,19 @@ impl Drive {
                 biased;
                 () = record.process.lost() => {
                     self.is_lost = true;
+                    let sending = doing.filter(|_| self.is_claiming);
                     self.tell([Event::Deadline]);
-                    return End::Lost(self.waiting);
+                    let known = record.known();
+                    let claims = known.map(|known| self.machine.unreleased(&known.views));
+                    return End::Lost {
+                        unreleased: Unreleased::new(claims.unwrap_or_default(), sending),
+                        waiting: self.waiting,
+                    };
                 }
-                events = done => doing = self.tell(events),
+                events = done => {
+                    self.is_claiming = false;
+                    doing = self.tell(events);
+                }
                 () = &mut deadline, if !is_late => {
                     is_late = true;
                     // What it waits for goes on, unless something else is to be done now.
@@ -163,8 +205,13 @@ impl Drive {
         if let (Some(version), Some(sent)) = (self.mark.take(), &self.sent) {
             record.mark(&sent.known, version, sent.ttl_seconds).await;
         }
-        record.release_unneeded(&self.unneeded).await;
-        End::Settled(self.row)
+        if record.release_unneeded(&self.unneeded).await {
+            return End::Settled(self.row);
+        }
+        End::Lost {
+            waiting: None,
+            unreleased: Unreleased::new(self.unneeded, None),
+        }
     }
 
     /// Tells the machine what happened, and begins what it says.
@@ -250,6 +297,7 @@ impl Drive {
         until: Option<Micros>,
     ) -> Done {
         let fenced = self.fenced;
+        self.is_claiming = matches!(step, TakingStep::Send(_));
         match &step {
             TakingStep::Look(holder) => self.holder = Some(holder.clone()),
             TakingStep::Fence(_) => self.fenced += 1,

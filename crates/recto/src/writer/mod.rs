@@ -43,7 +43,7 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 
 use self::common::{Common, Deadline, MAX_UNDER_WAY};
-use self::drive::{Drive, End, Waiting};
+use self::drive::{Drive, End, Unreleased, Waiting};
 use self::process::Process;
 use self::record::{Record, UnderWay};
 use self::stale::StaleEntries;
@@ -62,6 +62,8 @@ const BARRIER_PAUSE: Duration = Duration::from_secs(1);
 const MAX_BARRIER: Duration = Duration::from_secs(300);
 /// How many of them are named.
 const MAX_NAMED: usize = 5;
+/// Pause before claims are released again, after this process could not get a lease.
+const RELEASE_PAUSE: Duration = Duration::from_secs(1);
 
 /// This process as one of those who write to a store.
 pub(crate) struct Writer(Arc<Joining>);
@@ -337,7 +339,8 @@ impl Drop for Writer {
 }
 
 impl Joining {
-    /// Makes a change, on behalf of the next registration if this one is lost before anything was written.
+    /// Makes a change, on behalf of the next registration if this one is lost before anything was written. Then releases
+    /// the claims that were taken under registrations that are lost.
     async fn change(
         &self,
         collection: &str,
@@ -345,6 +348,7 @@ impl Joining {
         request: Request<Cells, FieldCells>,
         mut waiting: Waiting,
     ) {
+        let mut all_unreleased = Vec::new();
         loop {
             let leased = self.leased(waiting.deadline).await;
             let begun = leased.and_then(|process| {
@@ -353,14 +357,58 @@ impl Joining {
             });
             let (process, under_way) = match begun {
                 Ok(begun) => begun,
-                Err(error) => return drop(waiting.answer.send(Err(error))),
+                Err(error) => {
+                    drop(waiting.answer.send(Err(error)));
+                    break;
+                }
             };
             let record = Record::new(&self.common, &process, collection, key.clone());
             let change = Drive::change(record, request.clone(), under_way, waiting);
-            match change.run().await {
-                End::Lost(Some(unmade)) => waiting = unmade,
-                End::Lost(None) | End::Settled(_) => return,
+            let unmade = match change.run().await {
+                End::Settled(_) => None,
+                End::Lost { waiting, unreleased } => {
+                    all_unreleased.extend(unreleased);
+                    waiting
+                }
+            };
+            match unmade {
+                Some(unmade) => waiting = unmade,
+                None => break,
             }
+        }
+        for unreleased in all_unreleased {
+            self.release(collection, &key, unreleased).await;
+        }
+    }
+
+    /// Releases claims that a record took under a registration that is lost, until they are released or the store is closed.
+    async fn release(&self, collection: &str, key: &Cells, unreleased: Unreleased) {
+        let mut left = Some(unreleased);
+        while let Some(mut unreleased) = left.take() {
+            unreleased.arrived().await;
+            let Some((process, under_way)) = self.begin_release().await else {
+                return;
+            };
+            let record = Record::new(&self.common, &process, collection, key.clone());
+            let releasing = Drive::resolve(record, unreleased.release(), under_way);
+            if let End::Lost { unreleased, .. } = releasing.run().await {
+                left = unreleased;
+            }
+        }
+    }
+
+    /// This process, as soon as it has a lease; none if the store is closed.
+    async fn begin_release(&self) -> Option<(Arc<Process>, UnderWay)> {
+        loop {
+            let leased = self.leased(self.common.deadline(Duration::MAX)).await;
+            let begun = leased.ok().and_then(|process| {
+                let under_way = UnderWay::begin(&self.common, &process)?;
+                Some((process, under_way))
+            });
+            if begun.is_some() || self.common.has_ended() {
+                return begun;
+            }
+            tokio::time::sleep(RELEASE_PAUSE).await;
         }
     }
 

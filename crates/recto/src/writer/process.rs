@@ -310,7 +310,16 @@ impl Process {
         self.renewed.until(|| self.has_lease(common).then_some(())).await;
     }
 
-    /// The same, as long as it can be hoped for.
+    /// Waits until it has a lease, or is found dead. Returns whether it has one.
+    pub(super) async fn leased_unless_lost(&self, common: &Common) -> bool {
+        tokio::select! {
+            biased;
+            () = self.lost() => false,
+            () = self.leased(common) => true,
+        }
+    }
+
+    /// Waits until it has a lease, as long as it can be hoped for.
     ///
     /// # Errors
     /// Too few replicas are alive, or the store is closed.

@@ -1,13 +1,16 @@
-//! Whoever changes a handle dies at any of its calls; then others want the handle that it had, and the one that it was to have.
+//! Changes of a handle whose process dies at any of its calls; then others want the old handle and the new one.
+//! A process that is frozen at any moment of such a change, and let go later, leaves no claim without its record.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use recto::ErrorKind;
+use recto::session::VerifyRequest;
 use recto::store::Store;
 use recto_views::Version;
 use tokio::time::sleep;
 
+use super::gate::Gate;
 use super::history::Said;
 use super::records::{Asked, Becomes, Fields, Place};
 use super::stage::Stage;
@@ -22,6 +25,14 @@ const OTHER: i32 = 3;
 const ANOTHER: i32 = 10;
 const OLD: u8 = 1;
 const NEW: u8 = 2;
+/// Time that a request takes, there or back.
+const WAY: Duration = Duration::from_millis(50);
+/// More ways than a change takes, one after the other.
+const MOST_WAYS: u32 = 20;
+/// Freezes within which a lease ends, and within which the process is found dead.
+const FROZEN: [Duration; 2] = [Duration::from_secs(20), Duration::from_secs(60)];
+/// Time in which a process that was let go releases its claims.
+const HEALING: Duration = Duration::from_secs(60);
 
 fn put(id: i32, handle: u8) -> Asked {
     let place = Place {
@@ -77,4 +88,38 @@ pub(crate) async fn who_changes_a_handle_is_killed_at_any_call() {
         }
     }
     panic!("the change of a handle takes more than {MOST_CALLS} calls");
+}
+
+/// Changes a handle in a process that is frozen this number of ways after the change began. Returns whether the change was
+/// answered before.
+async fn freezes_after(ways: u32, frozen: Duration) -> bool {
+    let stage = Stage::new().await;
+    let gate = Gate::steady(Arc::clone(&stage.memory), WAY);
+    let freezes = stage.open(&(Arc::new(gate.clone()) as Arc<dyn Store>)).await;
+    let other = stage.open(&stage.memory).await;
+    put(OTHER, NEW + 1).ask(&other).await.unwrap();
+    put(CHANGED, OLD).ask(&freezes).await.unwrap();
+    sleep(TIME).await;
+    let asks = freezes.clone();
+    let change = tokio::spawn(async move { put(CHANGED, NEW).ask(&asks).await });
+    sleep(WAY * ways + WAY / 2).await;
+    let is_answered = change.is_finished();
+    gate.open(false);
+    sleep(frozen).await;
+    gate.open(true);
+    sleep(HEALING).await;
+    let report = other.verify(&VerifyRequest::default(), &|_| {}).await.unwrap();
+    assert_eq!(report.wrong(), 0, "after {ways} ways, {frozen:?}: {report:?}");
+    is_answered
+}
+
+/// Freezes the process at each moment of a change. Others may resolve its intents, which do not name claims.
+pub(crate) async fn freeze_changes_of_a_handle_at_any_moment() {
+    for frozen in FROZEN {
+        let mut ways = 0;
+        while !freezes_after(ways, frozen).await {
+            ways += 1;
+            assert!(ways < MOST_WAYS, "the change of a handle takes more than {MOST_WAYS} ways");
+        }
+    }
 }

@@ -79,6 +79,11 @@ fn who_changes_a_handle_is_killed_at_any_call() {
 }
 
 #[test]
+fn releases_claims_of_a_process_that_was_frozen() {
+    in_virtual_time(claimants::freeze_changes_of_a_handle_at_any_moment());
+}
+
+#[test]
 fn views_are_exact_when_all_is_over() {
     run_seeds(SEEDS);
 }
