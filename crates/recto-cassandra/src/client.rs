@@ -36,6 +36,7 @@ use crate::error::{self, Effect, Failure};
 use crate::metrics::{Metrics, SentTo, count};
 use crate::pace::Pace;
 use crate::settings::{Sizes, limits};
+use crate::taken::TakenTables;
 use crate::values::{Values, check_columns};
 
 /// The most statement shapes that are kept prepared; beyond it the one used longest ago goes.
@@ -64,6 +65,8 @@ pub(crate) struct Client {
     /// How conditional writes and serial reads find their node.
     pub(crate) coordinator: Arc<OneCoordinator>,
     prepared: Mutex<PreparedCache>,
+    /// Tables whose statements the cluster takes.
+    pub(crate) taken_tables: TakenTables,
     /// Whether the cluster refused to read rows of several keys at once.
     pub(crate) refuses_many: AtomicBool,
     /// Whether the store was closed: nothing is sent any more.
@@ -221,6 +224,7 @@ impl Client {
             limits,
             coordinator,
             prepared: Mutex::default(),
+            taken_tables: TakenTables::default(),
             refuses_many: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }

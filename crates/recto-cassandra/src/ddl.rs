@@ -307,6 +307,7 @@ pub(crate) struct SchemaColumn {
 #[derive(Debug, Clone)]
 pub(crate) struct SchemaTable {
     pub(crate) name: String,
+    pub(crate) id: String,
     pub(crate) comment: String,
     pub(crate) gc_grace_seconds: u32,
     pub(crate) automatic_snapshots: bool,

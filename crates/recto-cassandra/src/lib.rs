@@ -55,6 +55,7 @@ mod settings;
 mod silence;
 pub mod store;
 mod tables;
+mod taken;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod tls;

@@ -15,6 +15,7 @@ use crate::client::{Client, Deadline};
 use crate::cql::string_literal;
 use crate::ddl::{ALLOW_AUTO_SNAPSHOT, SchemaColumn, SchemaTable, SchemaUdt};
 use crate::escape::is_escaped;
+use crate::taken::{ListedTable, compare_taken};
 use crate::values::ReadValuesError;
 
 /// How often in a row the system tables must tell the same of a table before it counts as changed by
@@ -30,6 +31,8 @@ type ColumnRow = (String, String, String, String, i32, String);
 /// A table, as it is.
 pub(crate) struct FoundTable {
     pub(crate) name: String,
+    /// Identifier that Cassandra gave it. A table that is dropped and created again has another one.
+    pub(crate) id: String,
     /// The table that was made, as its comment tells; why it does not, if another program wrote the
     /// comment or changed the columns.
     pub(crate) told: Result<Table, String>,
@@ -74,13 +77,28 @@ impl Client {
     }
 
     /// How tables compare with those asked for. One that is another is read again, as by
-    /// [`find_tables`](Self::find_tables).
+    /// [`find_tables`](Self::find_tables). Returns when statements on each table that is as asked are taken: another
+    /// process may create it just now.
     pub(crate) async fn compare_tables(&self, asked: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let deadline = self.deadline(self.config.schema_timeout);
         let attached: Vec<&Table> = asked.iter().filter(|table| is_attached(table)).collect();
         if !attached.is_empty() && attached.len() == asked.len() {
             return self.compare_attached(&attached).await;
         }
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let compare = || self.compare_listed(asked, &deadline);
+        let check = |listed: Vec<ListedTable>| self.check_taken(listed, &deadline);
+        compare_taken(&deadline, compare, check).await
+    }
+
+    /// How tables that the system tables list compare with those asked for, and which of them are as asked.
+    async fn compare_listed(
+        &self,
+        asked: &[Table],
+        deadline: &Deadline,
+    ) -> Result<(Vec<TableState>, Vec<ListedTable>), StoreError> {
         let doubts = |found: &[FoundTable]| {
             let states = asked.iter().map(|table| state(found, table));
             states
@@ -91,11 +109,16 @@ impl Client {
                 .collect()
         };
         let names: Vec<&str> = asked.iter().map(Table::name).collect();
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        let found = self.read_settled(&names, &deadline, doubts).await?;
-        Ok(asked.iter().map(|table| state(&found, table)).collect())
+        let found = self.read_settled(&names, deadline, doubts).await?;
+        let states: Vec<TableState> = asked.iter().map(|table| state(&found, table)).collect();
+        let as_asked = |name: &str| {
+            let mut compared = asked.iter().zip(&states);
+            compared.any(|(table, state)| table.name() == name && *state == TableState::AsAsked)
+        };
+        let listed = found.into_iter().filter(|found| as_asked(&found.name));
+        let listed = listed.map(|FoundTable { name, id, .. }| ListedTable { name, id });
+        let listed = listed.collect();
+        Ok((states, listed))
     }
 
     /// The tables, read without doubts, or several times in a row with the same ones.
@@ -232,6 +255,7 @@ fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreEr
                 ty: ty.clone(),
             })
             .collect(),
+        id: text("id"),
         name,
     })
 }
@@ -254,6 +278,7 @@ impl FoundTable {
             gc_grace_seconds: table.gc_grace_seconds,
             automatic_snapshots: table.automatic_snapshots,
             name: table.name,
+            id: table.id,
             columns: table.columns,
             udts: Arc::clone(udts),
         }

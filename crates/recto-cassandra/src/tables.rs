@@ -1,7 +1,5 @@
 //! Making, extending, listing, emptying and dropping tables.
 
-use std::time::Duration;
-
 use recto_model::Table;
 use recto_store::tables::added_columns;
 use recto_store::{StoreError, StoreErrorKind, TableOutcome};
@@ -13,11 +11,8 @@ use crate::ddl::{
     SchemaColumn, add_columns_one_cql, comment_cql, create_one_table_cql, create_type_cql, drop_table_cql,
     has_own_id, udts_of,
 };
-use crate::error::{Effect, Failure, of_execution, of_prepare};
+use crate::error::{Effect, Failure, of_execution};
 use crate::schema::FoundTable;
-
-/// How long to wait before asking again whether statements on a table are taken.
-const KNOWN_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Client {
     pub(crate) async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
@@ -102,21 +97,10 @@ impl Client {
         if let TableOutcome::Unknown(error) = self.await_agreement(deadline).await? {
             return Ok(TableOutcome::Unknown(error));
         }
-        let text = format!(
-            "SELECT * FROM {} LIMIT 1",
-            table_name(&self.config.keyspace, table.name())
-        );
-        loop {
-            let prepared = match deadline.limit(self.session.prepare(text.as_str())).await {
-                Ok(prepared) => prepared.map_err(|error| of_prepare(error).error),
-                Err(error) => return Ok(TableOutcome::Unknown(error)),
-            };
-            match prepared {
-                Ok(_) => return Ok(TableOutcome::Done),
-                Err(error) if error.kind() != StoreErrorKind::Table => return Err(error),
-                Err(error) if deadline.remaining().is_err() => return Ok(TableOutcome::Unknown(error)),
-                Err(_) => tokio::time::sleep(KNOWN_INTERVAL).await,
-            }
+        match self.await_taken(table.name(), deadline).await {
+            Ok(()) => Ok(TableOutcome::Done),
+            Err(error) if deadline.remaining().is_err() => Ok(TableOutcome::Unknown(error)),
+            Err(error) => Err(error),
         }
     }
 

@@ -296,7 +296,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// How the tables that are there compare with those asked for, one by one: whether reads and writes
     /// that say `tables` would be served rightly. Options, and what else does not matter to rows and
-    /// their order, may be others than asked.
+    /// their order, may be others than asked. A table is as asked when the store takes statements on it: if another process
+    /// creates it just now, this waits.
     async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let there = self.list_tables().await?;
         Ok(tables.iter().map(|table| tables::state(&there, table)).collect())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use recto_model::{Bound, Cells, Environment, Slice, Table};
 use recto_store::{
     Cas, CasCondition, ConsistencyLevel, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, Stamp,
-    Store, StoreErrorKind, TableState,
+    Store, TableState,
 };
 use recto_views::writers::WRITER_PARTITIONS;
 use recto_views::{Incarnation, Intent, IntentPlace, Writer};
@@ -15,9 +15,6 @@ use crate::catalog::change::{TableChange, change_table};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::read_options;
 
-/// Longest wait for a table that the store lists, in pauses of the interval.
-const KNOWN_TIME: Duration = Duration::from_secs(10);
-const KNOWN_INTERVAL: Duration = Duration::from_millis(50);
 /// How many rows of a partition are read at once.
 const CHUNK_ROWS: u32 = 1_000;
 
@@ -40,7 +37,6 @@ impl Tables {
     pub(super) async fn make(&self, store: &Arc<dyn Store>, environment: &Environment) -> Result<()> {
         let tables = [Table::clone(&self.writers), Table::clone(&self.intents)];
         let states = store.compare_tables(&tables).await?;
-        let is_there = states.iter().all(|state| matches!(state, TableState::AsAsked));
         for (table, state) in tables.into_iter().zip(states) {
             match state {
                 TableState::AsAsked => {}
@@ -49,33 +45,6 @@ impl Tables {
                     let message = format!("table {} is not as Recto made it: {difference}", table.name());
                     return Err(Error::new(ErrorKind::Corrupt, message)
                         .with_hint("it was changed by another program: undo that"));
-                }
-            }
-        }
-        if is_there {
-            self.await_known(store, environment).await?;
-        }
-        Ok(())
-    }
-
-    /// Waits until the store takes requests for tables that it lists. Another process may have created them just now, and
-    /// a node of Cassandra lists a table some milliseconds before it takes statements.
-    async fn await_known(&self, store: &Arc<dyn Store>, environment: &Environment) -> Result<()> {
-        let nobody = Incarnation(environment.random());
-        let options = read_options(None);
-        for (table, partition) in [
-            (&self.writers, nobody.writers_partition()),
-            (&self.intents, nobody.intents_partition(0)),
-        ] {
-            let mut waited = Duration::ZERO;
-            loop {
-                let slice = Slice::from_start(table, partition.clone(), 1);
-                match store.snapshot()?.slice(&slice, &options).await {
-                    Err(error) if error.kind() == StoreErrorKind::Table && waited < KNOWN_TIME => {
-                        tokio::time::sleep(KNOWN_INTERVAL).await;
-                        waited += KNOWN_INTERVAL;
-                    }
-                    read => break read.map(drop)?,
                 }
             }
         }
@@ -248,73 +217,4 @@ pub(super) fn stored(error: recto_views::StoredError) -> Error {
     Error::new(ErrorKind::Corrupt, error.to_string())
         .with_hint(error.hint())
         .with_source(error)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use async_trait::async_trait;
-    use recto_store::memory::MemoryStore;
-    use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
-    use recto_store::{RowsRead, Snapshot, StoreError};
-
-    use super::*;
-
-    /// A store that lists its tables, and rejects the next reads of them.
-    struct Lagging {
-        inner: Arc<dyn Store>,
-        rejections: Arc<AtomicUsize>,
-    }
-
-    struct LaggingSnapshot {
-        inner: Arc<dyn Snapshot>,
-        rejections: Arc<AtomicUsize>,
-    }
-
-    #[async_trait]
-    impl StoreWrapper for Lagging {
-        fn inner(&self) -> &Arc<dyn Store> {
-            &self.inner
-        }
-
-        fn on_snapshot(&self, inner: Arc<dyn Snapshot>) -> Arc<dyn Snapshot> {
-            let rejections = Arc::clone(&self.rejections);
-            Arc::new(LaggingSnapshot { inner, rejections })
-        }
-    }
-
-    #[async_trait]
-    impl SnapshotWrapper for LaggingSnapshot {
-        fn inner(&self) -> &Arc<dyn Snapshot> {
-            &self.inner
-        }
-
-        async fn on_slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError> {
-            let less = |left: usize| left.checked_sub(1);
-            let rejects = self
-                .rejections
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-            if rejects.is_ok() {
-                return Err(StoreError::new(StoreErrorKind::Table, "the table does not exist"));
-            }
-            self.inner.slice(slice, options).await
-        }
-    }
-
-    #[tokio::test]
-    async fn waits_for_tables_that_another_process_creates() {
-        let environment = Environment::system();
-        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new(environment.clone()));
-        let tables = Tables::new();
-        tables.make(&inner, &environment).await.unwrap();
-        let rejections = Arc::new(AtomicUsize::new(3));
-        let store: Arc<dyn Store> = Arc::new(Lagging {
-            inner,
-            rejections: Arc::clone(&rejections),
-        });
-        tables.make(&store, &environment).await.unwrap();
-        assert_eq!(rejections.load(Ordering::Relaxed), 0);
-    }
 }
