@@ -34,6 +34,8 @@ pub(crate) enum EmptyCell<'t> {
     Null,
     /// In this column of the key it has a place before all values, which the type has no name for.
     Unordered(&'t Column),
+    /// The same, and its row is left out.
+    LeftOut,
 }
 
 impl<'t> EmptyCell<'t> {
@@ -125,6 +127,20 @@ impl<'t> Request<'t> {
     pub(crate) fn limited(mut self, limit: u32) -> Self {
         self.values.pop();
         self.values.push_int(i32::try_from(limit).unwrap_or(i32::MAX));
+        self
+    }
+
+    /// The same, which leaves out rows with an empty cell in one of these columns of the table's key.
+    pub(crate) fn leaving_out(mut self, columns: ColumnSet, table: &Table) -> Self {
+        for empty in &mut self.empty_cells {
+            let EmptyCell::Unordered(column) = empty else {
+                continue;
+            };
+            let column = table.column_index(&column.name);
+            if column.is_some_and(|column| columns.contains(column)) {
+                *empty = EmptyCell::LeftOut;
+            }
+        }
         self
     }
 

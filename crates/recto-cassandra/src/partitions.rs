@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recto_model::{Cells, RowRef, RowSet, Table};
-use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
+use recto_store::{ColumnSet, ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
 use scylla::response::PagingState;
 
 use crate::client::{Call, Client, Settings};
@@ -38,15 +38,18 @@ impl Partition {
     }
 }
 
-/// The partitions of a position's token that follow its own.
+/// The partitions of a position's token that follow its own, without those whose key has an empty cell in one of the columns.
 pub(crate) async fn following(
     client: &Client,
     table: &Table,
     settings: &Settings,
     position: &Position,
+    leaves_out: ColumnSet,
 ) -> Result<Vec<Partition>, StoreError> {
     let statements = Statements::new(&client.config.keyspace, table);
-    let request = statements.select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN);
+    let request = statements
+        .select_partitions_of_token(position.token, MAX_PARTITIONS_PER_TOKEN)
+        .leaving_out(leaves_out, table);
     let prepared = client.prepare(&request, &settings.deadline).await?;
     let call = Call::Statement(&prepared, &request.values);
     let answer = client
@@ -95,7 +98,8 @@ pub(crate) async fn scan(
     if let Some(after) = after {
         let after = decode_position(table, &after.0)?;
         start = Some(after.token);
-        for partition in following(client, table, &listing.settings, &after).await? {
+        let following = following(client, table, &listing.settings, &after, ColumnSet::new());
+        for partition in following.await? {
             listing.push(after.token, partition);
         }
     }

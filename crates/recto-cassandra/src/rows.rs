@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 
+use recto_model::cell::with_empty_fields_null;
 use recto_model::{Column, RowSet};
 use recto_store::{StoreError, StoreErrorKind};
 use scylla::deserialize::row::ColumnIterator;
@@ -96,7 +97,7 @@ impl<'a> AnswerRow<'a> {
     }
 }
 
-/// Calls `each` with every row of `result`, having checked that the columns are those that `request` asked for.
+/// Calls `each` with every row of `result` that is not left out, having checked that the columns are those that `request` asked for.
 ///
 /// # Errors
 /// The columns are others, a row of an attached table has an empty cell in its key, or `each` fails.
@@ -110,25 +111,41 @@ pub(crate) fn each_row(
     let bytes = bytes_of(result, types.len())?;
     let mut rest = &*bytes;
     let mut places = Vec::with_capacity(types.len());
+    let columns = types.iter().zip(&request.empty_cells).enumerate();
+    let nested: Vec<_> = columns.filter(|(_, (ty, _))| ty.is_nested()).collect();
     for _ in 0..result.rows_num() {
         places.clear();
         let length = measure(rest, types.len(), &mut places).ok_or(ReadValuesError::Truncated)?;
-        for (place, empty) in places.iter_mut().zip(&request.empty_cells) {
-            if place.is_some_and(|place| place.length == 0) {
-                match empty {
-                    EmptyCell::Value => {}
-                    EmptyCell::Null => *place = None,
-                    EmptyCell::Unordered(column) => return Err(empty_in_key(column)),
-                }
-            }
-        }
         let (row, following) = rest.split_at(length);
         rest = following;
         if let Some(Some(place)) = places.first_mut().filter(|_| request.has_escaped_partition) {
             place.length -= added_bytes(&row[place.start..place.start + place.length]);
         }
+        let mut is_left_out = false;
+        for (place, empty) in places.iter_mut().zip(&request.empty_cells) {
+            if place.is_some_and(|place| place.length == 0) {
+                match empty {
+                    EmptyCell::Value => {}
+                    EmptyCell::Null => *place = None,
+                    EmptyCell::LeftOut => is_left_out = true,
+                    EmptyCell::Unordered(column) => return Err(empty_in_key(column)),
+                }
+            }
+        }
+        if is_left_out {
+            continue;
+        }
+        let mut row = Cow::Borrowed(row);
+        for (column, (ty, _)) in &nested {
+            let Some(Place { start, length }) = places[*column] else {
+                continue;
+            };
+            if let Some(cell) = with_empty_fields_null(ty, &row[start..start + length]) {
+                row.to_mut()[start..start + length].copy_from_slice(&cell);
+            }
+        }
         each(&AnswerRow {
-            bytes: row,
+            bytes: &row,
             places: &places,
         })?;
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, Slice, Table};
-use recto_store::{ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
+use recto_store::{ColumnSet, ReadOptions, ScanPosition, ScanRead, StoreError, StoreErrorKind, TokenRange};
 use scylla::response::PagingState;
 
 use crate::client::{Client, Settings};
@@ -61,6 +61,7 @@ pub(crate) async fn scan(
         limit,
         max_bytes: options.max_bytes,
         stamps: options.stamps,
+        leaves_out: options.leaves_out_empty,
         read: ScanRead {
             rows: recto_model::RowSet::new(table.columns().len()),
             ..ScanRead::default()
@@ -94,6 +95,8 @@ struct Scan<'a> {
     limit: u32,
     max_bytes: u64,
     stamps: bool,
+    /// Columns of the key: rows with an empty cell there are left out.
+    leaves_out: ColumnSet,
     read: ScanRead,
     /// The token of the last row read.
     token: i64,
@@ -129,6 +132,15 @@ impl Scan<'_> {
 
     fn wanted(&self) -> u32 {
         self.limit - self.read.rows.len() as u32
+    }
+
+    /// The limit of a statement. Cassandra counts rows that are left out, so that the answer's pages end it then.
+    fn statement_limit(&self) -> u32 {
+        if self.leaves_out.is_empty() {
+            self.wanted()
+        } else {
+            i32::MAX.unsigned_abs()
+        }
     }
 
     /// The rows of a partition after `position`.
@@ -170,7 +182,8 @@ impl Scan<'_> {
             if self.full() {
                 return Ok(());
             }
-            let request = request.limited(self.wanted());
+            let request = request.limited(self.statement_limit());
+            let request = request.leaving_out(self.leaves_out, self.table);
             self.statement(&request, Some(token), begun).await?;
         }
         Ok(())
@@ -181,7 +194,8 @@ impl Scan<'_> {
         if self.full() {
             return Ok(());
         }
-        for partition in following(self.client, self.table, &self.settings, position).await? {
+        let following = following(self.client, self.table, &self.settings, position, self.leaves_out);
+        for partition in following.await? {
             self.partition(position.token, &partition.key, Bound::start(), false)
                 .await?;
         }
@@ -190,12 +204,13 @@ impl Scan<'_> {
 
     /// The rows of tokens after `after` up to and with `up_to`.
     async fn tokens(&mut self, after: Option<i64>, up_to: Option<i64>) -> Result<(), StoreError> {
-        let limit = i32::try_from(self.wanted()).unwrap_or(i32::MAX);
+        let limit = i32::try_from(self.statement_limit()).unwrap_or(i32::MAX);
         let request = Statements::new(&self.client.config.keyspace, self.table).select_tokens(
             (after, up_to),
             limit,
             self.stamps,
         );
+        let request = request.leaving_out(self.leaves_out, self.table);
         self.statement(&request, None, false).await
     }
 

@@ -120,6 +120,23 @@ pub fn validate(ty: &Type, cell: &[u8]) -> Result<(), CellError> {
     validate_at(ty, cell, MAX_NESTING)
 }
 
+/// Makes null those fields of tuples and user-defined types in a cell that have no bytes although their type has no such
+/// value, such as an int: Cassandra has them, and its drivers show null. Returns `None` for a cell without such fields.
+pub fn with_empty_fields_null(ty: &Type, cell: &[u8]) -> Option<Vec<u8>> {
+    let mut lengths = Vec::new();
+    // A cell that ends amid a value says so when it is decoded.
+    let _ = nested::find_empty_fields(ty, cell, 0, &mut lengths);
+    if lengths.is_empty() {
+        return None;
+    }
+    let mut cell = cell.to_vec();
+    let null = nested::NULL_LENGTH.to_be_bytes();
+    for length in lengths {
+        cell[length..length + null.len()].copy_from_slice(&null);
+    }
+    Some(cell)
+}
+
 /// Rewrites `cell`, a valid cell of `ty`, into the one form that keys use, appended to `out`; on
 /// error nothing is appended.
 ///

@@ -174,6 +174,22 @@ impl Query {
         of_constraints.chain(of_tuples)
     }
 
+    /// Returns the fields with a condition that excludes everything below some value.
+    pub fn fields_bounded_below(&self) -> impl Iterator<Item = usize> {
+        let of_constraints = self.constraints.iter().filter_map(|(field, constraint)| {
+            let has_lower = matches!(
+                constraint,
+                Constraint::In(_) | Constraint::Range { lower: Some(_), .. }
+            );
+            has_lower.then_some(*field)
+        });
+        let of_tuples = self.tuples.iter().filter_map(|tuple| {
+            let is_lower = matches!(tuple.operator, Operator::Greater | Operator::GreaterOrEqual);
+            tuple.fields.first().copied().filter(|_| is_lower)
+        });
+        of_constraints.chain(of_tuples)
+    }
+
     /// The sort without the fields that have one value.
     pub fn sorts(&self) -> impl Iterator<Item = (usize, Direction)> {
         let sort = self.sort.iter().copied();

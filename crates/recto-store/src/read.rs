@@ -29,7 +29,7 @@ pub enum ConsistencyLevel {
     LocalSerial,
 }
 
-/// Columns of a table behind its key, by their places there.
+/// Columns of a table behind its key, or of the key, by their places there.
 ///
 /// Those beyond the 64th are in none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,6 +50,11 @@ impl ColumnSet {
     #[must_use]
     pub fn with(self, column: usize) -> Self {
         Self(self.0 | Self::bit(column))
+    }
+
+    /// Whether it has no column.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
     }
 
     /// Whether a column is one of them.
@@ -85,6 +90,9 @@ pub struct ReadOptions {
     pub max_bytes: u64,
     /// Columns whose cells may be told as null: nobody looks at them, which may save the store a look for them, and sending them.
     pub unseen: ColumnSet,
+    /// Columns of the key, by their places in it. A scan leaves out a row whose cell there has no bytes although the type has
+    /// no such value. Elsewhere such a row is an error. Only another program can write one.
+    pub leaves_out_empty: ColumnSet,
 }
 
 /// The most rows that are read side by side, each by a request of its own.
@@ -101,6 +109,7 @@ impl Default for ReadOptions {
             stamps: false,
             max_bytes: DEFAULT_MAX_READ_BYTES,
             unseen: ColumnSet::new(),
+            leaves_out_empty: ColumnSet::new(),
         }
     }
 }

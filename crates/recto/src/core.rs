@@ -335,7 +335,7 @@ impl CollectionCore {
             .cell(row, column)
             .map(|bytes| cell::decode(&definition.ty, bytes))
             .transpose()
-            .map_err(|error| damaged(&self.definition.name, &definition.name, &error))
+            .map_err(|error| damaged(&self.definition, &definition.name, &error))
     }
 
     /// Returns the text of each value of a row's key, in the key's order, as far as it can be read.
@@ -375,10 +375,21 @@ pub(crate) fn key_text(
 }
 
 /// The error of a stored cell that does not decode.
-pub(crate) fn damaged(collection: &str, field: &str, error: &cell::CellError) -> Error {
+pub(crate) fn damaged(collection: &Collection, field: &str, error: &cell::CellError) -> Error {
+    let name = &collection.name;
+    if let Some(table) = &collection.attached {
+        return Error::new(
+            ErrorKind::InvalidArgument,
+            format!("a stored {field} of collection {name} cannot be read: {error}"),
+        )
+        .with_field(field)
+        .with_hint(format!(
+            "read the other fields by their names; another program wrote {field} to table {table}"
+        ));
+    }
     Error::new(
         ErrorKind::Corrupt,
-        format!("a stored {field} of collection {collection} is damaged: {error}"),
+        format!("a stored {field} of collection {name} is damaged: {error}"),
     )
     .with_field(field)
     .with_hint("a check of the store finds every damaged row")

@@ -66,7 +66,7 @@ fn record<T>(page: &Page<T>, fields: &[Written<'_>], row: RowRef<'_>, text: &mut
         text.extend_from_slice(if is_first { &name[1..] } else { name });
         is_first = false;
         json::write_cell(&field.ty, cell, text)
-            .map_err(|error| damaged(&page.core().definition.name, &field.name, &error))?;
+            .map_err(|error| damaged(&page.core().definition, &field.name, &error))?;
     }
     text.push(b'}');
     Ok(())

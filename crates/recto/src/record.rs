@@ -199,9 +199,23 @@ impl DynamicRecord {
     }
 
     pub(crate) fn read(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<Self> {
-        let fields = 0..core.definition.fields.len();
+        Self::read_fields(core, arrangement, row, &[])
+    }
+
+    /// Reads the fields named; all of them if none is. Another field may have a value that cannot be read.
+    pub(crate) fn read_fields(
+        core: &CollectionCore,
+        arrangement: &Arrangement,
+        row: RowRef<'_>,
+        names: &[String],
+    ) -> Result<Self> {
+        let fields = core.definition.fields.iter().enumerate();
         let values = fields
-            .map(|field| core.value(arrangement, row, field))
+            .map(|(index, field)| {
+                let is_asked = names.is_empty() || names.contains(&field.name);
+                let value = is_asked.then(|| core.value(arrangement, row, index));
+                Ok(value.transpose()?.flatten())
+            })
             .collect::<Result<_>>()?;
         Ok(Self {
             definition: Arc::clone(&core.definition),

@@ -22,6 +22,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use recto_model::{RowRef, RowSet};
 use recto_plan::cursor::QueryIdentity;
 use recto_plan::{Arrangement, Query, bind, planner};
+use recto_store::ColumnSet;
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -32,6 +33,7 @@ use crate::record::{DynamicRecord, check_fields};
 use crate::row_filter;
 use crate::session::{RowSizes, ScanRequest, ScanStep};
 pub use query::{Scan, ScanPart};
+use ranges::Reading;
 use token::Seal;
 
 /// Rows whose sizes are looked at, at most.
@@ -72,7 +74,7 @@ pub(crate) fn steps(
         resume: request.resume,
     };
     let read = move |core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>| {
-        let record = DynamicRecord::read(core, arrangement, row)?.to_json_of(&fields);
+        let record = DynamicRecord::read_fields(core, arrangement, row, &fields)?.to_json_of(&fields);
         Ok((record, version_of(arrangement, row)))
     };
     let parts = stream::once(async move { known.map(|()| parts(handle, row_filters, asked, read)) });
@@ -117,7 +119,13 @@ fn parts<T: Send + 'static>(
         let steps = match rows.planned(&row_filters, &asked.filter)? {
             Some(query) => planned::begin(query, &rows, asked.resume).await?,
             // Rows of the whole table are read, also those that row filters hide.
-            None => ranges::begin(&rows, asked.parallel, !row_filters.is_empty(), asked.resume).await?,
+            None => {
+                let reading = Reading {
+                    hides: !row_filters.is_empty(),
+                    leaves_out: rows.excludes_empty(),
+                };
+                ranges::begin(&rows, asked.parallel, reading, asked.resume).await?
+            }
         };
         Ok::<_, Error>(steps.map(move |step| rows.read(&step?, &read)))
     };
@@ -163,6 +171,14 @@ impl Rows {
             Err(error) if error.kind() == ErrorKind::NoPlan => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the columns of the key in which the conditions exclude a cell of no bytes: it is less than all values.
+    fn excludes_empty(&self) -> ColumnSet {
+        let fields = self.query.iter().flat_map(Query::fields_bounded_below);
+        let columns = fields.filter_map(|field| self.arrangement.column_of_field[field]);
+        let in_key = columns.filter(|column| *column < self.arrangement.table.key_len());
+        in_key.fold(ColumnSet::new(), ColumnSet::with)
     }
 
     fn seal(&self) -> Seal {

@@ -4,7 +4,8 @@ use super::{CellError, decode_at, encode_at, validate_at, vint};
 use crate::{Type, Value, order};
 
 /// The length that stands for null in tuples and UDTs.
-const NULL_LENGTH: i32 = -1;
+pub(super) const NULL_LENGTH: i32 = -1;
+const LENGTH_BYTES: usize = 4;
 
 /// What one cell holds, part by part; `None` is null.
 type Visit<'v, 'a> = &'v mut dyn FnMut(&Type, Option<&'a [u8]>) -> Result<(), CellError>;
@@ -29,13 +30,13 @@ fn walk<'a>(ty: &Type, cell: &'a [u8], visit: Visit<'_, 'a>) -> Result<(), CellE
     match ty {
         Type::List(element) | Type::Set(element) => {
             for _ in 0..read_count(ty, &mut rest, 1)? {
-                visit(element, Some(read_element(ty, &mut rest)?))?;
+                visit(element, Some(read_element(ty, element, &mut rest)?))?;
             }
         }
         Type::Map(key, value) => {
             for _ in 0..read_count(ty, &mut rest, 2)? {
-                visit(key, Some(read_element(ty, &mut rest)?))?;
-                visit(value, Some(read_element(ty, &mut rest)?))?;
+                visit(key, Some(read_element(ty, key, &mut rest)?))?;
+                visit(value, Some(read_element(ty, value, &mut rest)?))?;
             }
         }
         Type::Tuple(elements) => walk_fields(ty, elements.iter(), &mut rest, visit)?,
@@ -97,12 +98,44 @@ fn read_count(ty: &Type, rest: &mut &[u8], parts: usize) -> Result<usize, CellEr
         .ok_or_else(|| CellError::malformed(ty, format!("{count} entries do not fit its bytes")))
 }
 
-fn read_element<'a>(ty: &Type, rest: &mut &'a [u8]) -> Result<&'a [u8], CellError> {
+fn read_element<'a>(ty: &Type, element: &Type, rest: &mut &'a [u8]) -> Result<&'a [u8], CellError> {
     let length = read_i32(ty, rest)?;
     if length == NULL_LENGTH {
         return Err(CellError::malformed(ty, "null inside"));
     }
+    if length == 0 && !element.is_nested() && !has_empty_value(element) {
+        return Err(CellError::malformed(
+            ty,
+            format!("{} of no bytes inside", element.with_article()),
+        ));
+    }
     take(ty, rest, length)
+}
+
+/// Whether a cell of no bytes is a value of the scalar type.
+fn has_empty_value(ty: &Type) -> bool {
+    matches!(ty, Type::Text | Type::Ascii | Type::Blob)
+}
+
+/// Appends the places of the lengths of fields that have no bytes although their type has no such value, in a cell that
+/// begins at `at`.
+pub(super) fn find_empty_fields(
+    ty: &Type,
+    cell: &[u8],
+    at: usize,
+    found: &mut Vec<usize>,
+) -> Result<(), CellError> {
+    let has_fields = matches!(ty, Type::Tuple(_) | Type::Udt(_));
+    walk(ty, cell, &mut |part_type, part| {
+        let Some(part) = part else { return Ok(()) };
+        let start = at + part.as_ptr().addr() - cell.as_ptr().addr();
+        if has_fields && part.is_empty() && !has_empty_value(part_type) {
+            found.push(start - LENGTH_BYTES);
+        } else if part_type.is_nested() {
+            find_empty_fields(part_type, part, start, found)?;
+        }
+        Ok(())
+    })
 }
 
 fn read_vector_element<'a>(

@@ -126,7 +126,7 @@ fn what_is_no_cell_is_refused_with_a_reason() {
         (int_list.clone(), vec![0xFF, 0xFF, 0xFF, 0xFF], "entries"),
         (int_list.clone(), vec![0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF], "null"),
         (int_list.clone(), vec![0, 0, 0, 1, 0, 0, 0, 9, 1], "length of 9"),
-        (int_list.clone(), vec![0, 0, 0, 1, 0, 0, 0, 0], "four bytes"),
+        (int_list.clone(), vec![0, 0, 0, 1, 0, 0, 0, 0], "an int of no bytes"),
         (int_list, vec![0, 0, 0, 0, 1], "left over"),
         (pair_type(), vec![], "no bytes"),
         (pair_type(), vec![0xFF, 0xFF, 0xFF, 0xFE], "length of -2"),
@@ -288,5 +288,25 @@ proptest! {
     #[test]
     fn garbage_does_not_panic(ty in any_type(), bytes in proptest::collection::vec(prop_oneof![Just(0_u8), Just(1), any::<u8>()], 0..40)) {
         prop_assert_eq!(cell::decode(&ty, &bytes).map(drop), cell::validate(&ty, &bytes));
+    }
+}
+
+/// Cassandra has fields of no bytes of every type. They are null, and elements are an error, as they cannot be null.
+#[test]
+fn makes_empty_fields_null() {
+    let pair = Type::Tuple(vec![Type::Int, Type::Text]);
+    let cell = [0_i32.to_be_bytes(), 0_i32.to_be_bytes()].concat();
+    let with_null = [(-1_i32).to_be_bytes(), 0_i32.to_be_bytes()].concat();
+    assert_eq!(cell::with_empty_fields_null(&pair, &cell), Some(with_null.clone()));
+    assert_eq!(cell::with_empty_fields_null(&pair, &with_null), None);
+    let pairs = Type::List(Box::new(pair));
+    let in_list = |cell: &[u8]| [&1_i32.to_be_bytes()[..], &8_i32.to_be_bytes(), cell].concat();
+    let found = cell::with_empty_fields_null(&pairs, &in_list(&cell));
+    assert_eq!(found, Some(in_list(&with_null)));
+    let ints = Type::List(Box::new(Type::Int));
+    let cell = [1_i32.to_be_bytes(), 0_i32.to_be_bytes()].concat();
+    assert_eq!(cell::with_empty_fields_null(&ints, &cell), None);
+    for length in 0..cell.len() {
+        assert_eq!(cell::with_empty_fields_null(&ints, &cell[..length]), None);
     }
 }

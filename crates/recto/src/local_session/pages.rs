@@ -22,11 +22,17 @@ use crate::session::{
 #[async_trait]
 impl Pages for LocalSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
-        let page = self.query(collection, request)?.await;
+        let query = self.query(collection, request)?;
+        // A field that is not asked for may have a value that cannot be read.
+        let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
-        let masked = |record: &DynamicRecord| record.to_json_of(&request.fields);
+        let (core, arrangement, fields) = (page.core(), page.arrangement(), &request.fields);
+        let records = page.rows().iter().map(|row| {
+            let record = DynamicRecord::read_fields(core, arrangement, row, fields)?;
+            Ok(record.to_json_of(fields))
+        });
         Ok(PageReply {
-            records: page.items().iter().map(masked).collect(),
+            records: records.collect::<Result<_>>()?,
             ..reply(&page, request)
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::stream::{self, Stream, StreamExt};
 use recto_model::RowSet;
 use recto_plan::scan_token::{ScanProgress, ScanRange};
-use recto_store::{ReadOptions, ScanPosition, TokenRange};
+use recto_store::{ColumnSet, ReadOptions, ScanPosition, TokenRange};
 
 use super::token::Seal;
 use super::{Rows, Step, Steps};
@@ -19,6 +19,15 @@ const DEFAULT_PARALLEL: u32 = 4;
 const MAX_PARALLEL: u32 = 64;
 /// Rows read of a range at a time.
 const STEP_ROWS: u32 = 1_000;
+
+/// How the rows of a table are read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    /// Whether rows are hidden from who asks: steps are of sizes that nobody can count by.
+    pub(super) hides: bool,
+    /// Columns of the key: rows with an empty cell there are left out.
+    pub(super) leaves_out: ColumnSet,
+}
 
 /// One range of a scan and how far it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,25 +43,30 @@ struct Progress {
 }
 
 /// All rows of the table, from their beginning or from where a token says. At most `parallel` steps
-/// are read ahead. Where it `hides` rows from who asks, steps are of sizes that nobody can count by.
-pub(super) async fn begin(rows: &Rows, parallel: u32, hides: bool, resume: Option<String>) -> Result<Steps> {
+/// are read ahead.
+pub(super) async fn begin(
+    rows: &Rows,
+    parallel: u32,
+    reading: Reading,
+    resume: Option<String>,
+) -> Result<Steps> {
     let seal = rows.seal();
     let progress = match resume {
         Some(token) => Progress::of_token(seal.open(&token).await?).ok_or_else(Seal::unknown)?,
         None => Progress::begin(&rows.core, parallel).await?,
     };
-    Ok(run(Arc::clone(&rows.core), hides, seal, progress).boxed())
+    Ok(run(Arc::clone(&rows.core), reading, seal, progress).boxed())
 }
 
 fn run(
     core: Arc<CollectionCore>,
-    hides: bool,
+    reading: Reading,
     seal: Seal,
     progress: Progress,
 ) -> impl Stream<Item = Result<Step>> + Send {
     let readers = progress.ranges.iter().enumerate().filter_map(|(index, range)| {
         let range = range.clone()?;
-        Some(read_range(Arc::clone(&core), hides, index, range).boxed())
+        Some(read_range(Arc::clone(&core), reading, index, range).boxed())
     });
     let readers: Vec<_> = readers.collect();
     // Side by side they save round trips, and come in any order. Of a store that is here they come in its own.
@@ -77,7 +91,7 @@ type RangeStep = (usize, RowSet, Option<Range>);
 /// The steps of one range; each says how far the range is after it.
 fn read_range(
     core: Arc<CollectionCore>,
-    hides: bool,
+    reading: Reading,
     index: usize,
     range: Range,
 ) -> impl Stream<Item = Result<RangeStep>> + Send {
@@ -88,7 +102,7 @@ fn read_range(
             core.check_still_held()?;
             let snapshot = core.shared.store.snapshot()?;
             let table = &core.base().table;
-            let (rows, options) = step_limits(&core, hides);
+            let (rows, options) = step_limits(&core, reading);
             let after = range.after.as_ref();
             let read = snapshot.scan(table, &range.range, after, rows, &options).await?;
             let next = read.next.map(|after| Range {
@@ -101,9 +115,10 @@ fn read_range(
 }
 
 /// The most rows of the next step, and how to read them.
-fn step_limits(core: &CollectionCore, hides: bool) -> (u32, ReadOptions) {
+fn step_limits(core: &CollectionCore, reading: Reading) -> (u32, ReadOptions) {
     let mut options = core.shared.read_options();
-    if !hides {
+    options.leaves_out_empty = reading.leaves_out;
+    if !reading.hides {
         return (STEP_ROWS, options);
     }
     let environment = &core.shared.environment;

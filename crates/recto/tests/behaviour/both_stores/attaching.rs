@@ -130,3 +130,109 @@ pub(crate) async fn reads_empty_values_as_null(recto: Recto) {
         .await;
     assert!(scanned.unwrap_err().to_string().contains("column c of its key"));
 }
+
+/// Number of rows behind a row with an empty key: more than one step of a scan.
+const ROWS_BEHIND: i32 = 1_005;
+
+/// A condition leaves out a row with an empty key, and a scan reaches each row behind it.
+pub(crate) async fn scans_past_empty_keys(recto: Recto) {
+    let from = keyspace().await;
+    let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());
+    let cql = PlainCql::connect(config, Environment::system()).await.unwrap();
+    let keyspace = &from.keyspace;
+    let mut statements = vec![
+        format!(
+            "CREATE TABLE {keyspace}.passed (p int, q int, c int, PRIMARY KEY ((p, q), c))"
+        ),
+        format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (1, 1, blob_as_int(0x))"),
+        format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (2, blob_as_int(0x), 7)"),
+    ];
+    let rows: Vec<i32> = (0..ROWS_BEHIND).collect();
+    for rows in rows.chunks(250) {
+        let inserts = rows.iter().map(|c| {
+            format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (1, 1, {c});")
+        });
+        let inserts: String = inserts.collect();
+        statements.push(format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH"));
+    }
+    for text in &statements {
+        cql.send(text)
+            .await
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    let recto = Fresh::new(kind_of(&recto)).open().await;
+    recto.attach(&request("passed", &from)).await.unwrap();
+    let session = LocalSession::new(recto);
+    let scan = async |filter: &str| -> Result<Vec<i64>, Error> {
+        let request = ScanRequest {
+            filter: filter.to_owned(),
+            ..ScanRequest::default()
+        };
+        let steps: Vec<_> = session.scan("passed", &request).try_collect().await?;
+        let records = steps.into_iter().flat_map(|step| step.records);
+        let mut rows: Vec<i64> = records.map(|record| record["c"].as_i64().unwrap()).collect();
+        rows.sort_unstable();
+        Ok(rows)
+    };
+    let lowest = i32::MIN;
+    let read = scan(&format!("q >= {lowest} AND c >= {lowest}")).await.unwrap();
+    assert_eq!(read, (0..i64::from(ROWS_BEHIND)).collect::<Vec<_>>());
+    let error = scan(&format!("c >= {lowest}")).await.unwrap_err();
+    assert!(error.to_string().contains("column q of its key"), "{error}");
+    // An empty value is less than all others: a condition with no lower end does not exclude it.
+    let error = scan(&format!("q >= {lowest} AND c <= 3")).await.unwrap_err();
+    assert!(error.to_string().contains("column c of its key"), "{error}");
+}
+
+/// Elements of no bytes: fields of tuples are null, and elements of lists, sets and maps are an error that names the field.
+pub(crate) async fn reads_empty_elements(recto: Recto) {
+    let from = keyspace().await;
+    let config = CassandraConfig::new(from.hosts.clone(), from.keyspace.clone());
+    let cql = PlainCql::connect(config, Environment::system()).await.unwrap();
+    let keyspace = &from.keyspace;
+    let statements = [
+        format!(
+            "CREATE TABLE {keyspace}.elements (p int PRIMARY KEY, t tuple<int, text>, l list<int>, \
+             s set<int>, m map<text, int>, lt list<frozen<tuple<int, text>>>)"
+        ),
+        format!("INSERT INTO {keyspace}.elements (p, t) VALUES (1, (blob_as_int(0x), 'a'))"),
+        format!("INSERT INTO {keyspace}.elements (p, lt) VALUES (2, [(blob_as_int(0x), '')])"),
+        format!("INSERT INTO {keyspace}.elements (p, l) VALUES (3, [1, blob_as_int(0x)])"),
+        format!("INSERT INTO {keyspace}.elements (p, s) VALUES (4, {{blob_as_int(0x)}})"),
+        format!("INSERT INTO {keyspace}.elements (p, m) VALUES (5, {{'a': blob_as_int(0x)}})"),
+    ];
+    for text in &statements {
+        cql.send(text)
+            .await
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    let recto = Fresh::new(kind_of(&recto)).open().await;
+    recto.attach(&request("elements", &from)).await.unwrap();
+    let session = LocalSession::new(recto);
+    let page = |p: i32, fields: &[&str]| PageRequest {
+        filter: format!("p = {p}"),
+        fields: fields.iter().map(|&field| field.to_owned()).collect(),
+        ..PageRequest::default()
+    };
+
+    for (p, field, value) in [(1, "t", json!([null, "a"])), (2, "lt", json!([[null, ""]]))] {
+        let read = session.page("elements", &page(p, &[])).await.unwrap();
+        assert_eq!(read.records[0].get(field), Some(&value), "{read:?}");
+    }
+    for (p, field) in [(3, "l"), (4, "s"), (5, "m")] {
+        let error = session.page("elements", &page(p, &[])).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(error.field(), Some(field), "{error}");
+        let error = session.page_text("elements", &page(p, &[])).await.unwrap_err();
+        assert_eq!(error.field(), Some(field), "{error}");
+        let others = session.page("elements", &page(p, &["p"])).await.unwrap();
+        assert_eq!(others.records.len(), 1);
+    }
+    let request = ScanRequest {
+        fields: vec!["p".to_owned()],
+        ..ScanRequest::default()
+    };
+    let steps: Vec<_> = session.scan("elements", &request).try_collect().await.unwrap();
+    let records: usize = steps.iter().map(|step| step.records.len()).sum();
+    assert_eq!(records, 5);
+}

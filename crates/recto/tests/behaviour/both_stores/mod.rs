@@ -130,8 +130,10 @@ crate::on_both_stores! { super::super::SCHEMA;
         several_filters_all_hold,
     }
     attaching {
+        reads_empty_elements,
         reads_empty_values_as_null,
         rejects_tables_of_recto,
+        scans_past_empty_keys,
     }
     hidden_rows {
         plans_show_no_key_of_one,
