@@ -55,7 +55,7 @@ impl CassandraStore {
     /// Cassandra's system tables cannot be read.
     pub async fn table_there(&self, name: &str) -> Result<Option<TableThere>, StoreError> {
         let client = self.client();
-        let deadline = client.deadline(client.config.schema_timeout);
+        let deadline = client.schema_deadline();
         let found = client.tables_there(&[name], &deadline).await?.into_iter();
         let mut found = found.filter(|table| table.name == name);
         Ok(found.next())
@@ -67,7 +67,7 @@ impl CassandraStore {
     /// As [`table_there`](Self::table_there).
     pub async fn views_there(&self, table: &str) -> Result<Vec<ViewThere>, StoreError> {
         let client = self.client();
-        let deadline = client.deadline(client.config.schema_timeout);
+        let deadline = client.schema_deadline();
         let keyspace = string_literal(&client.config.keyspace);
         let text = format!(
             "SELECT view_name, base_table_name, where_clause FROM system_schema.views WHERE keyspace_name = {keyspace}"
@@ -87,7 +87,7 @@ impl CassandraStore {
     /// [`Unauthorized`](recto_store::StoreErrorKind::Unauthorized), or the table cannot be read now.
     pub async fn check_readable(&self, table: &str) -> Result<(), StoreError> {
         let client = self.client();
-        let deadline = client.deadline(client.config.connect_timeout);
+        let deadline = client.connect_deadline();
         let text = format!(
             "SELECT * FROM {} LIMIT 1",
             table_name(&client.config.keyspace, table)
@@ -176,7 +176,7 @@ impl Client {
 
     /// How tables that other programs made compare with those asked for: further columns outside the key are no matter.
     pub(crate) async fn compare_attached(&self, asked: &[&Table]) -> Result<Vec<TableState>, StoreError> {
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let names: Vec<&str> = asked.iter().map(|table| name_in_keyspace(table.name())).collect();
         let found = self.tables_there(&names, &deadline).await?;
         let state = |asked: &&Table| {

@@ -73,29 +73,56 @@ pub(crate) struct Client {
     pub(crate) closed: AtomicBool,
 }
 
+/// Limit that sets the deadline of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeLimit {
+    /// Time of a read or a write. A call with several requests gives each the time that is left.
+    Request,
+    /// Time to connect.
+    Connect,
+    /// Time to read or change the schema, which no parameter sets.
+    Schema,
+}
+
+impl TimeLimit {
+    /// The error of a call that reached the limit. It says no time: what was left may be less than what a user set.
+    pub(crate) fn exceeded(self) -> StoreError {
+        let hint = match self {
+            Self::Request => {
+                "raise request_timeout_ms of the store (unless set, 5000 for a read and 10000 for a write), \
+                 or see with `nodetool status` whether the nodes are up and not overloaded"
+            }
+            Self::Connect => {
+                "raise connect_timeout_ms of the store, or see with `nodetool status` whether the nodes are up"
+            }
+            Self::Schema => "see with `nodetool status` whether the nodes are up, then try again",
+        };
+        StoreError::new(StoreErrorKind::Timeout, "Cassandra did not answer in time").with_hint(hint)
+    }
+}
+
 /// When a call must end.
 #[derive(Debug, Clone)]
 pub(crate) struct Deadline {
     environment: Environment,
     end_nanos: u64,
+    pub(crate) limit: TimeLimit,
 }
 
 impl Deadline {
-    pub(crate) fn after(environment: &Environment, timeout: Duration) -> Self {
+    pub(crate) fn after(environment: &Environment, timeout: Duration, limit: TimeLimit) -> Self {
         let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
         Self {
             environment: environment.clone(),
             end_nanos: environment.monotonic_nanos().saturating_add(nanos),
+            limit,
         }
     }
 
     /// What is left of it.
     pub(crate) fn remaining(&self) -> Result<Duration, StoreError> {
         match self.end_nanos.saturating_sub(self.environment.monotonic_nanos()) {
-            0 => Err(
-                StoreError::new(StoreErrorKind::Timeout, "the call's time is over")
-                    .with_hint("give the call more time"),
-            ),
+            0 => Err(self.limit.exceeded()),
             nanos => Ok(Duration::from_nanos(nanos)),
         }
     }
@@ -104,11 +131,7 @@ impl Deadline {
     pub(crate) async fn limit<T>(&self, future: impl Future<Output = T>) -> Result<T, StoreError> {
         tokio::time::timeout(self.remaining()?, future)
             .await
-            .map_err(|_| {
-                StoreError::new(StoreErrorKind::Timeout, "Cassandra did not answer in time").with_hint(
-                    "give the call more time, or see with `nodetool status` whether the nodes are up",
-                )
-            })
+            .map_err(|_| self.limit.exceeded())
     }
 }
 
@@ -240,8 +263,16 @@ impl Client {
         Ok(())
     }
 
-    pub(crate) fn deadline(&self, timeout: Duration) -> Deadline {
-        Deadline::after(&self.environment, timeout)
+    pub(crate) fn request_deadline(&self, timeout: Duration) -> Deadline {
+        Deadline::after(&self.environment, timeout, TimeLimit::Request)
+    }
+
+    pub(crate) fn connect_deadline(&self) -> Deadline {
+        Deadline::after(&self.environment, self.config.connect_timeout, TimeLimit::Connect)
+    }
+
+    pub(crate) fn schema_deadline(&self) -> Deadline {
+        Deadline::after(&self.environment, self.config.schema_timeout, TimeLimit::Schema)
     }
 
     /// How to send a read or a stamped write.
@@ -251,7 +282,7 @@ impl Client {
             consistency: consistency_of(level),
             balancing: is_serial(level).then(|| self.one_coordinator()),
             serial_consistency: serial_of(self.config.serial_consistency),
-            deadline: self.deadline(timeout),
+            deadline: self.request_deadline(timeout),
             idempotent: true,
         }
     }
@@ -464,7 +495,8 @@ impl Client {
                     .map(|result| (result, PagingStateResponse::NoMorePages))
             }
         };
-        self.note(&sent_to, sent.map_err(error::of_execution))
+        let limit = settings.deadline.limit;
+        self.note(&sent_to, sent.map_err(|error| error::of_execution(error, limit)))
     }
 
     /// What finds the one coordinator of a request's partition.
@@ -523,7 +555,7 @@ impl Client {
             .limit(self.session.query_unpaged(statement, values))
             .await
         {
-            Ok(sent) => sent.map_err(error::of_execution),
+            Ok(sent) => sent.map_err(|error| error::of_execution(error, deadline.limit)),
             Err(error) => Err(Failure::unanswered(error)),
         };
         self.note(&sent_to, sent)

@@ -16,7 +16,7 @@ use scylla::errors::NewSessionError;
 use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
 
-use crate::client::{Client, Deadline, consistency_of, serial_of};
+use crate::client::{Client, Deadline, TimeLimit, consistency_of, serial_of};
 use crate::config::{CassandraConfig, DEFAULT_PORT, Replication};
 use crate::coordinator::OneCoordinator;
 use crate::cql::{quoted, string_literal};
@@ -45,7 +45,7 @@ const SCHEMA_AGREEMENT_INTERVAL: Duration = Duration::from_millis(50);
 /// Connects, and finds that the data centre is there. Does not look for the keyspace.
 pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -> Result<Client, StoreError> {
     config.check()?;
-    let deadline = Deadline::after(&environment, config.connect_timeout);
+    let deadline = Deadline::after(&environment, config.connect_timeout, TimeLimit::Connect);
     let building = async {
         let (builder, listener) = builder(&config).await?;
         Ok::<_, StoreError>((builder.build().await, listener))
@@ -284,7 +284,7 @@ pub(crate) async fn check_keyspace(client: &Client) -> Result<(), StoreError> {
 }
 
 async fn keyspace_exists(client: &Client) -> Result<bool, StoreError> {
-    let deadline = client.deadline(client.config.connect_timeout);
+    let deadline = client.connect_deadline();
     let text = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let result = client
         .ask(text, (client.config.keyspace.as_str(),), &deadline)
@@ -309,7 +309,7 @@ pub async fn create_keyspace(
     let Some(text) = missing_keyspace_cql(&client, replication).await? else {
         return Ok(());
     };
-    let deadline = client.deadline(client.config.schema_timeout);
+    let deadline = client.schema_deadline();
     client
         .query(&text, (), &deadline)
         .await
@@ -347,7 +347,7 @@ async fn missing_keyspace_cql(
 pub async fn drop_keyspace(config: CassandraConfig, environment: Environment) -> Result<(), StoreError> {
     let client = connect(config, environment).await?;
     let text = format!("DROP KEYSPACE IF EXISTS {}", quoted(&client.config.keyspace));
-    let deadline = client.deadline(client.config.schema_timeout);
+    let deadline = client.schema_deadline();
     client
         .query(&text, (), &deadline)
         .await

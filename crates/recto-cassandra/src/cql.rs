@@ -34,7 +34,7 @@ pub(crate) enum EmptyCell<'t> {
     Null,
     /// In this column of the key it has a place before all values, which the type has no name for.
     Unordered(&'t Column),
-    /// The same, and its row is left out.
+    /// An unordered one whose row is left out.
     LeftOut,
 }
 
@@ -130,7 +130,7 @@ impl<'t> Request<'t> {
         self
     }
 
-    /// The same, which leaves out rows with an empty cell in one of these columns of the table's key.
+    /// Leaves out rows with an empty cell in one of these columns of the table's key.
     pub(crate) fn leaving_out(mut self, columns: ColumnSet, table: &Table) -> Self {
         for empty in &mut self.empty_cells {
             let EmptyCell::Unordered(column) = empty else {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use recto_store::{StoreError, StoreErrorKind};
 use scylla::errors::{ConnectionPoolError, DbError, ExecutionError, PrepareError, RequestAttemptError};
 
+use crate::client::TimeLimit;
 use crate::values::ReadValuesError;
 
 /// What a request that failed may have done.
@@ -58,19 +59,11 @@ impl Failure {
 }
 
 /// The failure of a request that was prepared already.
-pub(crate) fn of_execution(error: ExecutionError) -> Failure {
+pub(crate) fn of_execution(error: ExecutionError, limit: TimeLimit) -> Failure {
     match error {
         ExecutionError::LastAttemptError(attempt) => of_attempt(attempt),
         ExecutionError::PrepareError(error) => of_prepare(error),
-        ExecutionError::RequestTimeout(timeout) => Failure::new(
-            Effect::Unknown,
-            false,
-            StoreError::new(
-                StoreErrorKind::Timeout,
-                format!("Cassandra did not answer within {} ms", timeout.as_millis()),
-            )
-            .with_hint("give the call more time, or see whether the nodes are overloaded"),
-        ),
+        ExecutionError::RequestTimeout(_) => Failure::unanswered(limit.exceeded()),
         ExecutionError::ConnectionPoolError(error) => of_pool(error),
         ExecutionError::EmptyPlan => Failure::new(
             Effect::Nothing,
@@ -518,8 +511,22 @@ mod tests {
 
     #[test]
     fn no_client_timeout_is_taken_for_nothing_done() {
-        let failure = of_execution(ExecutionError::RequestTimeout(std::time::Duration::from_secs(1)));
+        let timeout = ExecutionError::RequestTimeout(std::time::Duration::from_secs(1));
+        let failure = of_execution(timeout, TimeLimit::Request);
         assert_eq!(failure.error.kind(), Kind::Timeout);
         assert_eq!(failure.effect, Effect::Unknown);
+    }
+
+    #[test]
+    fn names_the_limit_that_a_user_can_set() {
+        for (limit, name) in [
+            (TimeLimit::Request, "request_timeout_ms"),
+            (TimeLimit::Connect, "connect_timeout_ms"),
+        ] {
+            let left = ExecutionError::RequestTimeout(std::time::Duration::from_millis(490));
+            let error = of_execution(left, limit).error;
+            assert!(error.hint().is_some_and(|hint| hint.contains(name)), "{error:?}");
+            assert!(!error.to_string().contains("490"), "{error}");
+        }
     }
 }

@@ -35,7 +35,7 @@ impl CassandraStore {
         let local = client.config.local_datacenter.as_deref();
         let mut report = KeyspaceReport::default();
         compare_copies(&mut report, &replication, &nodes, local);
-        let deadline = client.deadline(client.config.schema_timeout);
+        let deadline = client.schema_deadline();
         for found in client.find_tables(&[], &deadline).await? {
             let Some(table) = tables.iter().find(|table| table.name() == found.name) else {
                 continue;
@@ -60,7 +60,7 @@ impl CassandraStore {
 
 /// The replication of the keyspace, as Cassandra keeps it.
 async fn replication(client: &Client) -> Result<BTreeMap<String, String>, StoreError> {
-    let deadline = client.deadline(client.config.schema_timeout);
+    let deadline = client.schema_deadline();
     let text = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let result = client
         .ask(text, (client.config.keyspace.as_str(),), &deadline)

@@ -44,7 +44,7 @@ pub(crate) async fn get_many(
         return get_each(snapshot, reads, options).await;
     }
     let mut found: Vec<RowsRead> = iter::repeat_with(RowsRead::default).take(reads.len()).collect();
-    let deadline = snapshot.client.deadline(options.timeout);
+    let deadline = snapshot.client.request_deadline(options.timeout);
     let requests: Vec<_> = groups
         .iter()
         .map(|group| get_group(snapshot, reads, group, (options, &deadline)))

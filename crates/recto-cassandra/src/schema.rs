@@ -76,11 +76,11 @@ impl Client {
         self.read_settled(names, deadline, doubts).await
     }
 
-    /// How tables compare with those asked for. One that is another is read again, as by
+    /// Compares tables with those asked for. One that is another is read again, as by
     /// [`find_tables`](Self::find_tables). Returns when statements on each table that is as asked are taken: another
     /// process may create it just now.
     pub(crate) async fn compare_tables(&self, asked: &[Table]) -> Result<Vec<TableState>, StoreError> {
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let attached: Vec<&Table> = asked.iter().filter(|table| is_attached(table)).collect();
         if !attached.is_empty() && attached.len() == asked.len() {
             return self.compare_attached(&attached).await;
@@ -93,7 +93,7 @@ impl Client {
         compare_taken(&deadline, compare, check).await
     }
 
-    /// How tables that the system tables list compare with those asked for, and which of them are as asked.
+    /// Compares the tables that the system tables list with those asked for, and returns those that are as asked.
     async fn compare_listed(
         &self,
         asked: &[Table],
@@ -151,7 +151,7 @@ impl Client {
 
     /// The version of the schema, as any node knows it.
     pub(crate) async fn schema_version(&self) -> Result<String, StoreError> {
-        let deadline = self.deadline(self.config.connect_timeout);
+        let deadline = self.connect_deadline();
         let text = "SELECT CAST(schema_version AS text) FROM system.local WHERE key = 'local'";
         let rows: Vec<(String,)> = typed_rows(self.ask(text, (), &deadline).await?)?;
         Ok(rows
@@ -164,7 +164,7 @@ impl Client {
     /// Reads the clock of a coordinator, in microseconds since 1970.
     pub(crate) async fn now_micros(&self) -> Result<i64, StoreError> {
         let text = "SELECT toUnixTimestamp(now()) FROM system.local";
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let rows: Vec<(i64,)> = typed_rows(self.ask(text, (), &deadline).await?)?;
         let millis = rows.first().map_or(0, |(millis,)| *millis);
         Ok(millis.saturating_mul(MICROS_PER_MILLI))

@@ -16,7 +16,7 @@ use crate::schema::FoundTable;
 
 impl Client {
     pub(crate) async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         if self.check_same(table, &deadline).await? {
             return self.await_known(table, &deadline).await;
         }
@@ -45,7 +45,7 @@ impl Client {
     /// asked to make one does not know that it is there: it would make another one under its name, another id, and with that the
     /// one that is there, and all that is in it, would be dropped everywhere. Where the last one is there, that is done with.
     pub(crate) async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let Some(last) = tables.last() else {
             return Ok(TableOutcome::Done);
         };
@@ -145,7 +145,7 @@ impl Client {
         table: &Table,
     ) -> Result<TableOutcome, StoreError> {
         let is_addition = !added_columns(recorded, table)?.is_empty();
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let found = self.find_table(table.name(), &deadline).await?;
         let told = found.told.as_ref().ok().map(|told| with_options_of(told, table));
         let added = match told.map(|told| added_columns(&told, table)) {
@@ -197,20 +197,20 @@ impl Client {
     async fn await_agreement(&self, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
         match deadline.limit(self.session.await_schema_agreement()).await {
             Ok(Ok(_)) => Ok(TableOutcome::Done),
-            Ok(Err(error)) => table_outcome(of_execution(ExecutionError::SchemaAgreementError(error))),
+            Ok(Err(error)) => table_outcome(of_execution(ExecutionError::SchemaAgreementError(error), deadline.limit)),
             Err(error) => Ok(TableOutcome::Unknown(error)),
         }
     }
 
     pub(crate) async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError> {
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let text = drop_table_cql(&self.config.keyspace, name);
         let unknown = self.change_schema(&text, &deadline).await?;
         Ok(unknown.unwrap_or(TableOutcome::Done))
     }
 
     pub(crate) async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError> {
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let text = format!(
             "TRUNCATE TABLE {}",
             table_name(&self.config.keyspace, table.name())
@@ -225,7 +225,7 @@ impl Client {
     }
 
     pub(crate) async fn list_tables(&self) -> Result<Vec<Table>, StoreError> {
-        let deadline = self.deadline(self.config.schema_timeout);
+        let deadline = self.schema_deadline();
         let found = self.find_tables(&[], &deadline).await?;
         let mut tables: Vec<Table> = found.into_iter().filter_map(|found| found.told.ok()).collect();
         tables.sort_by(|left, right| left.name().cmp(right.name()));

@@ -124,6 +124,7 @@ mod tests {
     use recto_model::Environment;
 
     use super::*;
+    use crate::client::TimeLimit;
 
     const TIME: Duration = Duration::from_secs(5);
 
@@ -149,7 +150,7 @@ mod tests {
             let error = StoreError::new(StoreErrorKind::Table, "the table does not exist");
             std::future::ready(if is_rejected { Err(error) } else { Ok(()) })
         };
-        let deadline = Deadline::after(&Environment::system(), time);
+        let deadline = Deadline::after(&Environment::system(), time, TimeLimit::Schema);
         let states = compare_taken(&deadline, states, check).await;
         assert_eq!(compared.get(), checked.get());
         states

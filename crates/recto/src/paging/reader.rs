@@ -235,5 +235,5 @@ pub(super) fn out_of_time() -> Error {
         ErrorKind::Timeout,
         "the page's time was over before the store answered",
     )
-    .with_hint("give the page more time, or look at the store's health")
+    .with_hint("raise request_timeout_ms of the store, or look at the store's health")
 }

@@ -20,10 +20,10 @@ const MAX_PARALLEL: u32 = 64;
 /// Rows read of a range at a time.
 const STEP_ROWS: u32 = 1_000;
 
-/// How the rows of a table are read.
+/// Options to read the rows of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
-    /// Whether rows are hidden from who asks: steps are of sizes that nobody can count by.
+    /// Whether rows are hidden from the caller: steps are of random sizes then.
     pub(super) hides: bool,
     /// Columns of the key: rows with an empty cell there are left out.
     pub(super) leaves_out: ColumnSet,

@@ -326,7 +326,7 @@ impl Record {
             (NotWritten::NoLease, _) => no_lease(),
             (NotWritten::Deadline | NotWritten::Failed, failure) => {
                 let error = Error::new(ErrorKind::Timeout, "the change was not made in time")
-                    .with_hint("nothing was written: try again, or give it more time");
+                    .with_hint("nothing was written: try again, or raise request_timeout_ms of the store");
                 match failure {
                     Some(failure) => error.with_source(failure),
                     None => error,
