@@ -247,6 +247,10 @@ fn view_text(progress: &ViewProgress, elapsed: Duration) -> String {
 
 /// `flights: copying · 120,000 rows · 60,000 rows/s · 12 s left`.
 fn copy_text(progress: &CopyProgress, elapsed: Duration) -> String {
+    if progress.collection.is_empty() {
+        // A step of the whole store, which reads no rows.
+        return printable(&progress.step);
+    }
     let mut parts = vec![
         format!(
             "{}: {}",
@@ -344,6 +348,11 @@ mod tests {
         };
         let text = copy_text(&resumed, Duration::from_secs(2));
         assert_eq!(text, "flights: copying · 120,000 rows · 10,000 rows/s");
+        let of_store = CopyProgress {
+            step: "sweeping".into(),
+            ..CopyProgress::default()
+        };
+        assert_eq!(copy_text(&of_store, Duration::ZERO), "sweeping");
     }
 
     #[test]

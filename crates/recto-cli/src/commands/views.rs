@@ -253,13 +253,19 @@ fn told(
     Ok(exit)
 }
 
+fn compared_text(view: &VerifiedView) -> String {
+    let entries = counted(view.entries, "entry", "entries");
+    let text = format!("{}, {entries}", rows(view.records));
+    if view.wrong() > 0 || view.entries <= view.records {
+        return text;
+    }
+    // Counts that differ look like drift.
+    format!("{text} (entries of expired rows stay for up to an hour)")
+}
+
 fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> Result<()> {
     let name = printable(&format!("{}.{}", view.collection, view.view));
-    let compared = format!(
-        "{}, {}",
-        rows(view.records),
-        counted(view.entries, "entry", "entries")
-    );
+    let compared = compared_text(view);
     if view.wrong() == 0 && view.misfits.total() == 0 {
         let good = console.paint(Tone::Good, "✓");
         console.line(format_args!("{good} {name}: {compared}; all is well"))?;
@@ -339,4 +345,22 @@ fn draw_end(report: &VerifyReport, repairs: bool, console: &mut Console) -> Resu
         ))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explains_entries_of_expired_rows() {
+        let view = VerifiedView {
+            records: 100,
+            entries: 120,
+            ..VerifiedView::default()
+        };
+        let text = compared_text(&view);
+        assert!(text.starts_with("100 rows, 120 entries (entries of expired"), "{text}");
+        let orphans = VerifiedView { orphan: 20, ..view };
+        assert_eq!(compared_text(&orphans), "100 rows, 120 entries");
+    }
 }
