@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use recto_model::Environment;
+use recto_store::clock::ComparedClock;
 use recto_store::read::DEFAULT_MAX_READ_BYTES;
 use recto_store::{ConsistencyLevel, Limits, StoreError, StoreErrorKind};
 use scylla::client::session::Session;
@@ -57,6 +58,7 @@ pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) config: CassandraConfig,
     pub(crate) environment: Environment,
+    pub(crate) clock: ComparedClock,
     pub(crate) metrics: Metrics,
     pub(crate) seen_columns: SeenColumns,
     pub(crate) pace: Pace,
@@ -240,6 +242,7 @@ impl Client {
         Self {
             session,
             config,
+            clock: ComparedClock::new(environment.clone()),
             environment,
             metrics: Metrics::default(),
             seen_columns: SeenColumns::default(),

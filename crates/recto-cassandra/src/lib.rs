@@ -10,6 +10,7 @@
 //! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
 //! | `connect`, `tls`, `silence` | connecting, keyspaces; encryption; addresses that never answer to it |
 //! | `client` | prepared statements, deadlines, retries |
+//! | `clock` | comparing the local clock with those of coordinators |
 //! | `coordinator` | which node a request of Paxos goes to |
 //! | `metrics` | what is counted of requests, by node |
 //! | [`pieces`] | slices as Cassandra can read them; pure |
@@ -30,6 +31,7 @@
 pub mod attached;
 mod cas;
 mod client;
+mod clock;
 mod columns;
 pub mod config;
 mod connect;

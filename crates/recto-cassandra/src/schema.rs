@@ -162,10 +162,9 @@ impl Client {
     }
 
     /// Reads the clock of a coordinator, in microseconds since 1970.
-    pub(crate) async fn now_micros(&self) -> Result<i64, StoreError> {
+    pub(crate) async fn now_micros(&self, deadline: &Deadline) -> Result<i64, StoreError> {
         let text = "SELECT toUnixTimestamp(now()) FROM system.local";
-        let deadline = self.schema_deadline();
-        let rows: Vec<(i64,)> = typed_rows(self.ask(text, (), &deadline).await?)?;
+        let rows: Vec<(i64,)> = typed_rows(self.ask(text, (), deadline).await?)?;
         let millis = rows.first().map_or(0, |(millis,)| *millis);
         Ok(millis.saturating_mul(MICROS_PER_MILLI))
     }

@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use recto_model::{Cells, Environment, Slice, Table};
-use recto_store::clock::compare_clocks;
 use recto_store::{
-    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionWrite, ReadOptions,
-    Snapshot, Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState,
-    WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, WriteOptions,
+    WriteOutcome,
 };
 
 use crate::client::Client;
@@ -21,8 +20,6 @@ use crate::settings::MAX_KEY_BYTES;
 
 /// What Cassandra puts beside each part of a partition key of several parts: its length and an end.
 const KEY_PART_OVERHEAD_BYTES: usize = 3;
-/// Number of coordinators whose clocks are compared with the local one.
-const CLOCKS_COMPARED: usize = 2;
 
 /// A keyspace of an Apache Cassandra cluster as a store.
 ///
@@ -190,14 +187,8 @@ impl Store for CassandraStore {
         self.client.compare_tables(tables).await
     }
 
-    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
-        let mut readings = Vec::with_capacity(CLOCKS_COMPARED);
-        // Each request goes to another coordinator, if there are several.
-        for _ in 0..CLOCKS_COMPARED {
-            let reading = compare_clocks(&self.client.environment, self.client.now_micros()).await?;
-            readings.push(reading);
-        }
-        Ok(readings)
+    fn clock_guard(&self) -> Option<&dyn ClockGuard> {
+        Some(self)
     }
 
     async fn tables_version(&self) -> Result<Option<String>, StoreError> {

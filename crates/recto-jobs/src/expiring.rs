@@ -50,7 +50,7 @@ impl Shard {
     /// Returns the time by which a message was due if it is older than the queue keeps it now.
     fn expired_by(&self) -> Option<Micros> {
         let retention = self.common.options.get().retention_seconds?;
-        if !self.queues.may_expire() {
+        if !self.queues.may_expire(retention) {
             return None;
         }
         Some(expired_by(retention, self.queues.environment.now_micros()))

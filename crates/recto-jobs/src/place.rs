@@ -7,8 +7,8 @@ use std::time::Duration;
 use recto_model::{Environment, Table};
 use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Place, Protocol, Ring, StoreOptions, Tenure};
 use recto_store::{
-    Atomicity, ClockGuard, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind,
-    TableOutcome, TableState, WriteOptions, WriteOutcome,
+    Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
+    TableState, WriteOptions, WriteOutcome,
 };
 
 use crate::bell::Bell;
@@ -53,7 +53,6 @@ pub(crate) struct Deadline {
 pub struct QueueStore {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
-    clock_guard: Arc<ClockGuard>,
     pub(crate) tables: Tables,
     pub(crate) protocol: Protocol,
     /// How long a request may take, the waiting of a receive not counted.
@@ -166,7 +165,6 @@ impl QueueStore {
         let protocol = Protocol::default().carrying(committed_bytes(&store.limits()));
         Self {
             store,
-            clock_guard: Arc::new(ClockGuard::new(environment.clone())),
             environment,
             tables: Tables::new(),
             protocol: if is_alone { protocol.alone() } else { protocol },
@@ -186,14 +184,30 @@ impl QueueStore {
 
     /// Compares clocks if that was not done lately.
     pub(crate) async fn compare_clocks(&self) {
-        if self.store.limits().remote {
-            self.clock_guard.check(&*self.store).await;
+        if let Some(guard) = self.store.clock_guard() {
+            guard.compare(self.clock_time()).await;
         }
     }
 
-    /// Returns whether messages may be deleted by the local clock.
-    pub(crate) fn may_expire(&self) -> bool {
-        !self.store.limits().remote || self.clock_guard.allows()
+    /// Returns whether the local clock may delete messages of a queue with this retention.
+    pub(crate) fn may_expire(&self, retention_seconds: u32) -> bool {
+        let retention = Duration::from_secs(retention_seconds.into());
+        let guard = self.store.clock_guard();
+        guard.is_none_or(|guard| guard.allows(retention))
+    }
+
+    /// Records the time in a store that has no other clock, for queues with this retention at least. A failure is left to
+    /// the next turn of the upkeep.
+    pub(crate) async fn record_time(&self, retention_seconds: u32) {
+        let shortest = Duration::from_secs(retention_seconds.into());
+        if let Some(guard) = self.store.clock_guard() {
+            let _ = guard.record(shortest, self.clock_time()).await;
+        }
+    }
+
+    /// Returns how long a request may wait for the guard of the clock.
+    fn clock_time(&self) -> Duration {
+        self.request_timeout.min(REQUEST_TIME)
     }
 
     /// With segments of so few messages.

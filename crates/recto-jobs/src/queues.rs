@@ -110,6 +110,7 @@ impl Queues {
             // What a process that ended had begun to delete. Where others make changes, too, the upkeep does that: who opens
             // queues there for one request need not read what it does not ask for.
             open.clear_deleted().await?;
+            open.record_time().await;
         }
         upkeep::begin(&open.0, ended.clone());
         if let Some(keeper) = &open.0.keeper {
@@ -193,7 +194,10 @@ impl Queues {
             options: options.clone(),
         };
         match self.ask(wish).await? {
-            RegistryAnswer::Created(_) => Ok(Created::New(self.queue(id).await?)),
+            RegistryAnswer::Created(_) => {
+                self.record_time().await;
+                Ok(Created::New(self.queue(id).await?))
+            }
             RegistryAnswer::Exists(_) => Ok(Created::There(self.find(name.as_str()).await?)),
             RegistryAnswer::Differs(_) => {
                 let there = self.find(name.as_str()).await?.options;
@@ -230,9 +234,26 @@ impl Queues {
             RegistryAnswer::Changed(version) => {
                 // Whoever uses it goes by that.
                 self.queue(queue).await.map_err(QueueError::in_part)?;
+                self.record_time().await;
                 Ok(version)
             }
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Records the time in a store that has no other clock, if some of its queues expire messages.
+    pub(crate) async fn record_time(&self) {
+        if self.0.queues.store.limits().remote {
+            return;
+        }
+        let shortest = self.with_registry(|registry| {
+            let retentions = registry
+                .queues()
+                .filter_map(|(.., queue)| queue.options.retention_seconds);
+            retentions.min()
+        });
+        if let Ok(Some(shortest)) = shortest.await {
+            self.0.queues.record_time(shortest).await;
         }
     }
 

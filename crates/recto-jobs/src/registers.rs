@@ -216,7 +216,7 @@ impl StateGround {
         let clock = self.queues.clock();
         let expired_by = options
             .retention_seconds
-            .filter(|_| self.queues.may_expire())
+            .filter(|retention| self.queues.may_expire(*retention))
             .map(|retention| expired_by(retention, clock.wall));
         self.log.with_copy(|log| {
             let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);

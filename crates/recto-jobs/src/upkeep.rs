@@ -48,6 +48,7 @@ impl Queues {
         let Ok(all) = self.list_with_units().await else {
             return;
         };
+        self.record_time().await;
         for queue in &all {
             for shard in queue.shards.all() {
                 let _ = shard.expire().await;

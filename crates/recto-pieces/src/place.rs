@@ -7,8 +7,8 @@ use std::time::Duration;
 use recto_buckets::{Bucket, Clock, Key, Protocol, Shard};
 use recto_model::{Cells, Environment, Table};
 use recto_store::{
-    Atomicity, ClockGuard, ConsistencyLevel, PartitionWrite, ReadOptions, Stamp, Store, StoreError,
-    TableOutcome, WriteOptions, WriteOutcome,
+    Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, Stamp, Store, StoreError, TableOutcome,
+    WriteOptions, WriteOutcome,
 };
 use tokio::sync::Semaphore;
 
@@ -38,7 +38,6 @@ pub struct PieceStore(Arc<Kept>);
 pub struct Kept {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) environment: Environment,
-    pub(crate) clock_guard: Arc<ClockGuard>,
     pub(crate) stamps: Stamps,
     pub(crate) tables: Tables,
     pub(crate) protocol: Protocol,
@@ -111,7 +110,6 @@ impl PieceStore {
         store.check_decisions()?;
         let open = Self(Arc::new(Kept {
             store,
-            clock_guard: Arc::new(ClockGuard::new(environment.clone())),
             environment,
             stamps,
             tables: Tables::new(),

@@ -21,7 +21,7 @@ use recto_store::{Operation, PartitionWrite, Stamp};
 use crate::copying::{clustering_of, slice_of};
 use crate::directory::Seek;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
-use crate::limits::{MAX_DROP_ROUNDS, MAX_PIECES_AT_ONCE, MAX_RETAIN_STEPS, MAX_STEP_TIME};
+use crate::limits::{MAX_DROP_ROUNDS, MAX_PIECES_AT_ONCE, MAX_REQUEST_TIME, MAX_RETAIN_STEPS, MAX_STEP_TIME};
 use crate::place::{PieceStore, Place};
 use crate::tables::mutation;
 use crate::times::Keep;
@@ -43,8 +43,11 @@ impl PieceStore {
         let Some(keep) = &place.pieced.keep else {
             return Ok(());
         };
-        if !self.clock_guard.check(&*self.store).await {
-            return Ok(());
+        if let Some(guard) = self.store.clock_guard() {
+            guard.compare(MAX_REQUEST_TIME).await;
+            if !guard.allows(keep.length()) {
+                return Ok(());
+            }
         }
         let now_ms = self.clock().wall_ms;
         self.drop_below(place, keep.floor(now_ms)?).await?;

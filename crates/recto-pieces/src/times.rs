@@ -3,6 +3,8 @@
 //! The bucket of a row is the width of the calendar, in UTC, that its first order column lies in. Rows without a time have one of their
 //! own. So nothing says where a row belongs but its key, and nothing is ever cut.
 
+use std::time::Duration;
+
 use recto_buckets::{Bucket, Floor, Kept, Key, Span};
 use recto_model::table::Direction;
 use recto_model::width::Width;
@@ -223,6 +225,11 @@ impl Keep {
             length_ms: length.longest_ms(),
             is_by_time: by_time.is_some(),
         })
+    }
+
+    /// Returns how long rows are kept.
+    pub(crate) fn length(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.length_ms).unwrap_or(0))
     }
 
     /// What is not kept any more when it is so late. It moves by steps: those of buckets by time, or an eighth of the length.

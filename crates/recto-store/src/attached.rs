@@ -13,7 +13,7 @@ use recto_model::schema::AttachedTable;
 use recto_model::{Cells, RowRef, RowSet, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
     PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store,
     StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState, TokenRange,
     TransactionOutcome, WriteOptions, WriteOutcome,
@@ -256,8 +256,8 @@ impl Store for AttachedStore {
         self.of(slice.table.name()).expected_round_trips(slice, options)
     }
 
-    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
-        self.own.read_clocks().await
+    fn clock_guard(&self) -> Option<&dyn ClockGuard> {
+        self.own.clock_guard()
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

@@ -151,7 +151,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Table};
 
 pub use attached::AttachedStore;
-pub use clock::{ClockGuard, ClockReading};
+pub use clock::{ClockGuard, ClockState, ClockStatus};
 pub use error::{StoreError, StoreErrorKind};
 pub use kind::StoreKind;
 pub use metrics::{NodeMetrics, StoreMetrics};
@@ -320,12 +320,9 @@ pub trait Store: Send + Sync + 'static {
         0
     }
 
-    /// Compares the local clock with those of nodes of the store. It is empty if the store has no clock but the local one.
-    ///
-    /// # Errors
-    /// No node answers.
-    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
-        Ok(Vec::new())
+    /// Returns the guard that decides whether the local clock may delete. `None`: it always may.
+    fn clock_guard(&self) -> Option<&dyn ClockGuard> {
+        None
     }
 
     /// The newest stamp of all plain writes this store was ever given and keeps, if it keeps

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use recto_model::{Cells, Slice, Table};
 
 use crate::{
-    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionCount, PartitionWrite,
     PointRead, ReadOptions, RowsRead, ScanPosition, ScanRead, Snapshot, Stamp, Store, StoreError, StoreKind,
     StoreMetrics, TableOutcome, TableState, TokenRange, TransactionOutcome, WriteOptions, WriteOutcome,
 };
@@ -49,11 +49,6 @@ pub trait StoreWrapper: Send + Sync + 'static {
         options: WriteOptions,
     ) -> Result<TransactionOutcome, StoreError> {
         self.inner().transact(conditional, plain, options).await
-    }
-
-    /// A comparison of clocks.
-    async fn on_read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
-        self.inner().read_clocks().await
     }
 
     /// A table that is made.
@@ -216,8 +211,8 @@ impl<W: StoreWrapper> Store for W {
         self.inner().expected_round_trips(slice, options)
     }
 
-    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
-        self.on_read_clocks().await
+    fn clock_guard(&self) -> Option<&dyn ClockGuard> {
+        self.inner().clock_guard()
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

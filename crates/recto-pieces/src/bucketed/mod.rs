@@ -30,8 +30,8 @@ use async_trait::async_trait;
 use futures::future::join;
 use recto_model::{Cells, Environment, Slice, Table};
 use recto_store::{
-    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionWrite, ReadOptions,
-    Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot,
+    Stamp, Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState,
     TransactionOutcome, WriteOptions, WriteOutcome,
 };
 use tokio::sync::OnceCell;
@@ -460,8 +460,8 @@ impl Store for BucketedStore {
         }
     }
 
-    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
-        self.inner.read_clocks().await
+    fn clock_guard(&self) -> Option<&dyn ClockGuard> {
+        self.inner.clock_guard()
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

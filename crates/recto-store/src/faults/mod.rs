@@ -27,8 +27,8 @@ pub use self::revived::MAX_REVIVED_ROWS;
 use self::revived::decided_rows;
 use self::snapshot::FaultySnapshot;
 use crate::{
-    Atomicity, Cas, CasOutcome, ClockReading, ConsistencyLevel, Limits, PartitionWrite, ReadOptions,
-    Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState,
+    Atomicity, Cas, CasOutcome, ClockGuard, ConsistencyLevel, Limits, PartitionWrite, ReadOptions, Snapshot,
+    Stamp, Store, StoreError, StoreErrorKind, StoreKind, StoreMetrics, TableOutcome, TableState,
     TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
@@ -584,8 +584,8 @@ impl Store for FaultyStore {
         self.inner.describe_slice(slice, options)
     }
 
-    async fn read_clocks(&self) -> Result<Vec<ClockReading>, StoreError> {
-        self.inner.read_clocks().await
+    fn clock_guard(&self) -> Option<&dyn ClockGuard> {
+        self.inner.clock_guard()
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {

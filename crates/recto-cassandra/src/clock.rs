@@ -1,0 +1,50 @@
+//! The guard of the local clock, which is compared with the clocks of coordinators.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use recto_store::clock::{ClockReading, compare_clocks};
+use recto_store::{ClockGuard, ClockStatus, StoreError, StoreErrorKind};
+
+use crate::client::Client;
+use crate::store::CassandraStore;
+
+/// Number of coordinators whose clocks are compared with the local one.
+const CLOCKS_COMPARED: usize = 2;
+
+impl Client {
+    async fn read_clocks(&self, timeout: Duration) -> Result<Vec<ClockReading>, StoreError> {
+        let deadline = self.deadline(timeout);
+        let mut readings = Vec::with_capacity(CLOCKS_COMPARED);
+        // Each request goes to another coordinator, if there are several.
+        for _ in 0..CLOCKS_COMPARED {
+            let reading = compare_clocks(&self.environment, self.now_micros(&deadline)).await?;
+            readings.push(reading);
+        }
+        Ok(readings)
+    }
+}
+
+#[async_trait]
+impl ClockGuard for CassandraStore {
+    async fn compare(&self, timeout: Duration) {
+        let client = self.client();
+        client.clock.compare(timeout, client.read_clocks(timeout)).await;
+    }
+
+    fn allows(&self, _retention: Duration) -> bool {
+        self.client().clock.allows()
+    }
+
+    fn status(&self, _shortest: Option<Duration>) -> ClockStatus {
+        self.client().clock.status()
+    }
+
+    async fn confirm(&self, _timeout: Duration) -> Result<i64, StoreError> {
+        Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "a clock is confirmed only for an embedded store",
+        )
+        .with_hint("set the clock of this machine: it is compared with the clocks of the nodes"))
+    }
+}

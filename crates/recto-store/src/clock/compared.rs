@@ -1,0 +1,262 @@
+//! The local clock compared with the clocks of the store's nodes.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use recto_model::Environment;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::{ClockState, ClockStatus, micros};
+use crate::StoreError;
+
+/// Difference between clocks from which on a process warns.
+const MAX_DIFFERENCE: Duration = Duration::from_secs(2);
+/// The difference between clocks that machines with a time service keep. Above it, nothing is deleted by time.
+const MAX_AHEAD: Duration = Duration::from_secs(5);
+/// Time after which clocks are compared again.
+const LASTS: Duration = Duration::from_secs(30);
+/// Largest difference between the local wall clock and the time that ran since the last comparison: above it, the wall
+/// clock was set, and clocks are compared again.
+const MAX_DRIFT: Duration = Duration::from_secs(1);
+
+/// Difference between the local clock and the clock of one node of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockReading {
+    /// Microseconds by which the local clock is ahead; negative if it is behind.
+    pub ahead_micros: i64,
+    /// Largest error of that: half of the round trip.
+    pub error_micros: i64,
+}
+
+impl ClockReading {
+    fn is_far_ahead(self) -> bool {
+        self.ahead_micros.saturating_sub(self.error_micros) > micros(MAX_AHEAD)
+    }
+
+    fn differs(self) -> bool {
+        let least = self
+            .ahead_micros
+            .saturating_abs()
+            .saturating_sub(self.error_micros);
+        least > micros(MAX_DIFFERENCE)
+    }
+}
+
+/// The local clock, and its last comparison with the clocks of nodes.
+#[derive(Debug)]
+pub struct ComparedClock {
+    environment: Environment,
+    last: Mutex<Option<Comparison>>,
+    /// Held by the task that compares for all.
+    comparing: AsyncMutex<()>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Comparison {
+    wall_micros: i64,
+    monotonic_nanos: u64,
+    status: ClockStatus,
+}
+
+impl ComparedClock {
+    /// Creates a clock that was not compared yet.
+    pub fn new(environment: Environment) -> Self {
+        Self {
+            environment,
+            last: Mutex::default(),
+            comparing: AsyncMutex::default(),
+        }
+    }
+
+    /// Compares clocks by `read` if the last comparison is older than 30 seconds or the clock was set since. `read` ends
+    /// within `timeout`. Callers at the same time share one comparison.
+    pub async fn compare<F>(&self, timeout: Duration, read: F)
+    where
+        F: Future<Output = Result<Vec<ClockReading>, StoreError>>,
+    {
+        if self.fresh().is_some() {
+            return;
+        }
+        let Ok(_one_compares) = tokio::time::timeout(timeout, self.comparing.lock()).await else {
+            return;
+        };
+        if self.fresh().is_some() {
+            return;
+        }
+        let status = match read.await {
+            Ok(readings) => status_of(&readings),
+            Err(_) => ClockStatus {
+                state: ClockState::NotCompared,
+                ahead_micros: None,
+            },
+        };
+        *self.last() = Some(Comparison {
+            wall_micros: self.environment.now_micros(),
+            monotonic_nanos: self.environment.monotonic_nanos(),
+            status,
+        });
+    }
+
+    /// Returns whether the local clock may delete by the last comparison; `false` without a fresh one.
+    pub fn allows(&self) -> bool {
+        let may_delete = |comparison: Comparison| {
+            matches!(comparison.status.state, ClockState::Agrees | ClockState::Differs)
+        };
+        self.fresh().is_some_and(may_delete)
+    }
+
+    /// Returns the state of the clock by the last comparison.
+    pub fn status(&self) -> ClockStatus {
+        let last = *self.last();
+        last.map(|comparison| comparison.status).unwrap_or_default()
+    }
+
+    fn fresh(&self) -> Option<Comparison> {
+        let comparison = (*self.last())?;
+        let now_nanos = self.environment.monotonic_nanos();
+        let elapsed = Duration::from_nanos(now_nanos.saturating_sub(comparison.monotonic_nanos));
+        let wall_elapsed = self.environment.now_micros() - comparison.wall_micros;
+        let drift = wall_elapsed.abs_diff(micros(elapsed));
+        let is_fresh = elapsed < LASTS && i64::try_from(drift).is_ok_and(|drift| drift < micros(MAX_DRIFT));
+        is_fresh.then_some(comparison)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Comparison>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn status_of(readings: &[ClockReading]) -> ClockStatus {
+    let state = if readings.iter().any(|reading| reading.is_far_ahead()) {
+        ClockState::AheadOfNodes
+    } else if readings.iter().any(|reading| reading.differs()) {
+        ClockState::Differs
+    } else {
+        ClockState::Agrees
+    };
+    let ahead = readings.iter().map(|reading| reading.ahead_micros);
+    let ahead_micros = match state {
+        // This reading stops deletions, even if another node differs more.
+        ClockState::AheadOfNodes => ahead.max(),
+        _ => ahead.max_by_key(|ahead| ahead.saturating_abs()),
+    };
+    ClockStatus { state, ahead_micros }
+}
+
+/// Compares the local clock with that of a node, which `ask` reads in microseconds since 1970.
+///
+/// # Errors
+/// Those of `ask`.
+pub async fn compare_clocks<F>(environment: &Environment, ask: F) -> Result<ClockReading, StoreError>
+where
+    F: Future<Output = Result<i64, StoreError>>,
+{
+    let before = environment.now_micros();
+    let theirs = ask.await?;
+    let after = environment.now_micros();
+    let middle = before + (after - before) / 2;
+    Ok(ClockReading {
+        ahead_micros: middle - theirs,
+        error_micros: (after - before) / 2,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::StoreErrorKind;
+    use crate::clock::SECOND_MICROS;
+    use crate::clock::tests::Clocks;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// Nodes with these readings of their clocks; none: the nodes do not answer.
+    struct Nodes {
+        readings: Option<Vec<i64>>,
+        comparisons: AtomicU64,
+    }
+
+    impl Nodes {
+        fn new(readings: Option<&[i64]>) -> Self {
+            Self {
+                readings: readings.map(<[i64]>::to_vec),
+                comparisons: AtomicU64::new(0),
+            }
+        }
+
+        async fn read(&self) -> Result<Vec<ClockReading>, StoreError> {
+            self.comparisons.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            let Some(readings) = &self.readings else {
+                return Err(StoreError::new(StoreErrorKind::Unavailable, "away"));
+            };
+            let readings = readings.iter().map(|ahead| ClockReading {
+                ahead_micros: ahead * SECOND_MICROS,
+                error_micros: SECOND_MICROS / 1_000,
+            });
+            Ok(readings.collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn rejects_a_clock_that_is_far_ahead_of_a_node() {
+        use ClockState::{Agrees, AheadOfNodes, Differs, NotCompared};
+        for (readings, state, ahead) in [
+            (Some(&[][..]), Agrees, None),
+            (Some(&[0, 1]), Agrees, Some(1)),
+            (Some(&[0, 4]), Differs, Some(4)),
+            (Some(&[-3_600]), Differs, Some(-3_600)),
+            (Some(&[6]), AheadOfNodes, Some(6)),
+            (Some(&[-200, 180]), AheadOfNodes, Some(180)),
+            (None, NotCompared, None),
+        ] {
+            let clock = ComparedClock::new(Clocks::default().environment());
+            assert!(!clock.allows(), "nothing was compared");
+            assert_eq!(clock.status(), ClockStatus::default());
+            clock.compare(TIMEOUT, Nodes::new(readings).read()).await;
+            assert_eq!(clock.allows(), matches!(state, Agrees | Differs), "{readings:?}");
+            let ahead_micros = ahead.map(|ahead: i64| ahead * SECOND_MICROS);
+            assert_eq!(clock.status(), ClockStatus { state, ahead_micros });
+        }
+    }
+
+    #[tokio::test]
+    async fn compares_again_after_a_while_and_when_the_clock_was_set() {
+        let clocks = Clocks::default();
+        let clock = ComparedClock::new(clocks.environment());
+        let nodes = Nodes::new(Some(&[0]));
+        for (seconds, wall_seconds, comparisons) in
+            [(0, 0, 1), (20, 20, 1), (11, 11, 2), (1, 180, 3), (1, -180, 4)]
+        {
+            clocks.pass(seconds, wall_seconds);
+            clock.compare(TIMEOUT, nodes.read()).await;
+            assert!(clock.allows());
+            assert_eq!(nodes.comparisons.load(Ordering::Relaxed), comparisons);
+        }
+    }
+
+    #[tokio::test]
+    async fn compares_once_for_callers_at_the_same_time() {
+        let clock = ComparedClock::new(Clocks::default().environment());
+        let nodes = Nodes::new(Some(&[0]));
+        let compare = || clock.compare(TIMEOUT, nodes.read());
+        tokio::join!(compare(), compare(), compare());
+        assert!(clock.allows());
+        assert_eq!(nodes.comparisons.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn waits_for_another_caller_for_its_own_time_only() {
+        let clock = ComparedClock::new(Clocks::default().environment());
+        let nodes = Nodes::new(Some(&[0]));
+        tokio::select! {
+            biased;
+            () = clock.compare(TIMEOUT, std::future::pending()) => unreachable!("nothing ends it"),
+            () = clock.compare(Duration::from_millis(1), nodes.read()) => {}
+        }
+        assert!(!clock.allows());
+        assert_eq!(nodes.comparisons.load(Ordering::Relaxed), 0);
+    }
+}

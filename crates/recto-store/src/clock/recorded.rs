@@ -1,0 +1,188 @@
+//! The local clock compared with the time that the store recorded, in a store without nodes.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use recto_model::Environment;
+
+use super::{ClockState, ClockStatus, DAY_MICROS, SECOND_MICROS, micros};
+
+/// A clock may be ahead by one of this number of parts of the retention time: it deletes too early by that at most.
+pub(super) const RETENTION_PARTS: i64 = 10;
+/// Time between two records.
+const RECORD_MICROS: i64 = 3_600 * SECOND_MICROS;
+
+/// The local clock, and the evidence for it: the time that the store had recorded when this process opened it, plus the
+/// time that ran since. Later records of this process are no evidence for its own clock.
+#[derive(Debug)]
+pub struct RecordedClock {
+    environment: Environment,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct State {
+    /// The evidence when the store was opened, or when the clock was confirmed.
+    since_micros: i64,
+    since_nanos: u64,
+    /// The record in the store.
+    recorded_micros: Option<i64>,
+}
+
+impl RecordedClock {
+    /// Creates the clock of a store that has this record. Without a record, the evidence is the clock as it is now.
+    pub fn new(environment: Environment, recorded_micros: Option<i64>) -> Self {
+        let state = State {
+            since_micros: recorded_micros.unwrap_or_else(|| environment.now_micros()),
+            since_nanos: environment.continuous_nanos(),
+            recorded_micros,
+        };
+        Self {
+            environment,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Returns whether the clock may delete data that is kept for `retention`: it is ahead of the evidence by at most a day,
+    /// or a tenth of the retention.
+    pub fn allows(&self, retention: Duration) -> bool {
+        self.ahead_micros() <= DAY_MICROS.max(micros(retention) / RETENTION_PARTS)
+    }
+
+    /// Returns the state of the clock for data whose shortest retention is `shortest`.
+    pub fn status(&self, shortest: Option<Duration>) -> ClockStatus {
+        let is_allowed = shortest.is_none_or(|shortest| self.allows(shortest));
+        ClockStatus {
+            state: if is_allowed {
+                ClockState::Agrees
+            } else {
+                ClockState::AheadOfRecord
+            },
+            ahead_micros: Some(self.ahead_micros()),
+        }
+    }
+
+    /// Returns the time to record now, or `None` if the record is not an hour older. `shortest` is the shortest retention
+    /// of the store's data: a clock that may not delete all of it records the evidence, not its own time.
+    pub fn due(&self, shortest: Duration) -> Option<i64> {
+        let time = if self.allows(shortest) {
+            self.environment.now_micros()
+        } else {
+            self.evidence_micros()
+        };
+        let is_due = |recorded| time.saturating_sub(recorded) >= RECORD_MICROS;
+        self.state().recorded_micros.is_none_or(is_due).then_some(time)
+    }
+
+    /// Notes that the store has this record now.
+    pub fn set_recorded(&self, micros: i64) {
+        self.state().recorded_micros = Some(micros);
+    }
+
+    /// Makes `micros`, a time that the clock just showed and the store has recorded, the evidence.
+    pub fn set_confirmed(&self, micros: i64) {
+        *self.state() = State {
+            since_micros: micros,
+            since_nanos: self.environment.continuous_nanos(),
+            recorded_micros: Some(micros),
+        };
+    }
+
+    fn ahead_micros(&self) -> i64 {
+        self.environment
+            .now_micros()
+            .saturating_sub(self.evidence_micros())
+    }
+
+    fn evidence_micros(&self) -> i64 {
+        let State {
+            since_micros,
+            since_nanos,
+            ..
+        } = *self.state();
+        let elapsed = self.environment.continuous_nanos().saturating_sub(since_nanos);
+        since_micros.saturating_add(micros(Duration::from_nanos(elapsed)))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::tests::Clocks;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+    const DAY_SECONDS: i64 = 86_400;
+    const HOUR_SECONDS: i64 = 3_600;
+
+    #[test]
+    fn allows_a_day_or_a_tenth_of_the_retention() {
+        for (ahead_days, retention_days, is_allowed) in [
+            (-365, 1, true),
+            (0, 1, true),
+            (1, 1, true),
+            (2, 1, false),
+            (2, 20, true),
+            (2, 19, false),
+            (365, 365, false),
+        ] {
+            let clocks = Clocks::default();
+            let clock = RecordedClock::new(clocks.environment(), Some(0));
+            // Time that the monotonic clock saw run, too, is evidence.
+            clocks.pass(30 * DAY_SECONDS, (30 + ahead_days) * DAY_SECONDS);
+            let retention = DAY * retention_days;
+            assert_eq!(
+                clock.allows(retention),
+                is_allowed,
+                "{ahead_days} {retention_days}"
+            );
+            let status = clock.status(Some(retention));
+            assert_eq!(status.state == ClockState::Agrees, is_allowed);
+            assert_eq!(status.ahead_micros, Some(ahead_days * DAY_MICROS));
+            assert_eq!(clock.status(None).state, ClockState::Agrees);
+        }
+    }
+
+    #[test]
+    fn records_its_own_time_only_while_it_may_delete() {
+        let clocks = Clocks::default();
+        let clock = RecordedClock::new(clocks.environment(), None);
+        assert_eq!(clock.due(DAY), Some(0), "a store without a record begins one");
+        clock.set_recorded(0);
+        clocks.pass(HOUR_SECONDS - 1, HOUR_SECONDS - 1);
+        assert_eq!(clock.due(DAY), None);
+        clocks.pass(1, DAY_SECONDS);
+        let wall = (HOUR_SECONDS - 1 + DAY_SECONDS) * SECOND_MICROS;
+        assert_eq!(clock.due(DAY), Some(wall));
+        clock.set_recorded(wall);
+        assert_eq!(clock.due(DAY), None);
+        // Its own record is no evidence.
+        clocks.pass(0, DAY_SECONDS);
+        assert!(!clock.allows(DAY));
+        assert_eq!(clock.due(DAY), None);
+        clocks.pass(2 * DAY_SECONDS, 2 * DAY_SECONDS);
+        let evidence = (2 * DAY_SECONDS + HOUR_SECONDS) * SECOND_MICROS;
+        assert_eq!(clock.due(DAY), Some(evidence));
+        // A retention of a month allows the difference.
+        let wall = (4 * DAY_SECONDS + HOUR_SECONDS - 1) * SECOND_MICROS;
+        assert_eq!(clock.due(30 * DAY), Some(wall));
+    }
+
+    #[test]
+    fn trusts_a_confirmed_clock_and_no_later_jump() {
+        let clocks = Clocks::default();
+        let clock = RecordedClock::new(clocks.environment(), Some(0));
+        clocks.pass(0, 365 * DAY_SECONDS);
+        assert!(!clock.allows(DAY));
+        clock.set_confirmed(365 * DAY_MICROS);
+        assert!(clock.allows(DAY));
+        assert_eq!(clock.due(DAY), None);
+        clocks.pass(0, 2 * DAY_SECONDS);
+        assert!(!clock.allows(DAY));
+        clocks.pass(0, -2 * DAY_SECONDS);
+        assert!(clock.allows(DAY));
+    }
+}
