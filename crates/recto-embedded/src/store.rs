@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_model::{Environment, Slice, Table};
+use recto_store::clock::RecordedClock;
 use recto_store::tables::added_columns;
 use recto_store::{
-    Atomicity, Cas, CasOutcome, Limits, PartitionWrite, ReadOptions, RowsMet, Snapshot, Stamp, Store,
-    StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome, WriteOptions, WriteOutcome,
+    Atomicity, Cas, CasOutcome, ClockGuard, ClockStatus, Limits, PartitionWrite, ReadOptions, RowsMet,
+    Snapshot, Stamp, Store, StoreError, StoreErrorKind, StoreKind, TableOutcome, TransactionOutcome,
+    WriteOptions, WriteOutcome,
 };
 #[cfg(feature = "testing")]
 use redb::Builder;
@@ -53,6 +55,7 @@ const CLOSE_PAUSE: Duration = Duration::from_millis(1);
 pub struct EmbeddedStore {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: Queue,
+    clock: RecordedClock,
 }
 
 impl EmbeddedStore {
@@ -187,12 +190,20 @@ impl EmbeddedStore {
         environment: Environment,
         met: Arc<Met>,
     ) -> Result<Arc<Self>, StoreError> {
-        let (catalog, newest_stamp) = guarded(|| match &engine {
-            Engine::Writable(database) => Ok((read_catalog(&**database)?, meta::newest_stamp(&**database)?)),
-            // Nobody writes, so nobody needs the stamp: the store is read even if that is damaged.
-            Engine::ReadOnly(database) => Ok((read_catalog(&**database)?, None)),
+        let (catalog, newest_stamp, recorded_time) = guarded(|| match &engine {
+            Engine::Writable(database) => Ok((
+                read_catalog(&**database)?,
+                meta::newest_stamp(&**database)?,
+                meta::clock_record(&**database)?,
+            )),
+            // A read-only store needs no stamp. It is read even if the stamp or the clock record is damaged.
+            Engine::ReadOnly(database) => {
+                let recorded_time = meta::clock_record(&**database).unwrap_or_default();
+                Ok((read_catalog(&**database)?, None, recorded_time))
+            }
             Engine::Stopped => Err(stopped()),
         })?;
+        let clock = RecordedClock::new(environment.clone(), recorded_time);
         met.begin();
         let shared = Arc::new(Shared::new(
             engine,
@@ -207,6 +218,7 @@ impl EmbeddedStore {
         Ok(Arc::new(Self {
             queue: Queue::start(&shared)?,
             shared,
+            clock,
         }))
     }
 
@@ -243,6 +255,17 @@ impl EmbeddedStore {
             Reply::Counted(met) => Ok(WriteOutcome::Counted(met)),
             Reply::Conflict(number) => Ok(WriteOutcome::Conflict(number)),
             Reply::Unknown(error) => Ok(WriteOutcome::Unknown(error)),
+        }
+    }
+
+    async fn record_time(&self, micros: i64, timeout_after: Duration) -> Result<(), StoreError> {
+        match self
+            .queue
+            .ask(Work::RecordTime(micros), 0, false, timeout_after)
+            .await?
+        {
+            Reply::Unknown(error) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -319,6 +342,10 @@ impl Store for EmbeddedStore {
             self.queue.revive();
         }
         Err(error)
+    }
+
+    fn clock_guard(&self) -> Option<&dyn ClockGuard> {
+        Some(self)
     }
 
     fn newest_stamp(&self) -> Option<Stamp> {
@@ -433,5 +460,32 @@ impl Store for EmbeddedStore {
 
     fn describe_slice(&self, slice: &Slice, _options: &ReadOptions) -> Vec<String> {
         vec![describe::slice(slice)]
+    }
+}
+
+#[async_trait]
+impl ClockGuard for EmbeddedStore {
+    fn allows(&self, retention: Duration) -> bool {
+        self.clock.allows(retention)
+    }
+
+    async fn record(&self, shortest: Duration, timeout_after: Duration) -> Result<(), StoreError> {
+        let due = self.clock.due(shortest).filter(|_| self.queue.has_writer());
+        if let Some(micros) = due {
+            self.record_time(micros, timeout_after).await?;
+            self.clock.set_recorded(micros);
+        }
+        Ok(())
+    }
+
+    fn status(&self, shortest: Option<Duration>) -> ClockStatus {
+        self.clock.status(shortest)
+    }
+
+    async fn confirm(&self, timeout_after: Duration) -> Result<i64, StoreError> {
+        let micros = self.shared.environment.now_micros();
+        self.record_time(micros, timeout_after).await?;
+        self.clock.set_confirmed(micros);
+        Ok(micros)
     }
 }

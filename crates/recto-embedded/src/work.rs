@@ -52,6 +52,8 @@ pub(crate) enum Work {
     Empty(Arc<Table>),
     /// Nothing: its commit makes durable what came before.
     Sync,
+    /// Records a time, in microseconds since 1970.
+    RecordTime(i64),
     Exclusive(Exclusive),
 }
 

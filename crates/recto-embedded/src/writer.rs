@@ -210,6 +210,9 @@ impl Writer<'_> {
                 Work::Write(batch) => apply(batch, catalog_now, &mut tables, step.now),
                 Work::Conditional(conditional) => step.conditional(conditional, catalog_now, &mut tables),
                 Work::Sync | Work::Exclusive(_) => Ok(Reply::Done),
+                Work::RecordTime(micros) => {
+                    meta::set_clock_record(transaction, *micros).map(|()| Reply::Done)
+                }
                 Work::Create(_) | Work::AddColumns(_) | Work::Drop(_) | Work::Empty(_) => {
                     let new = new.insert(catalog_now.clone());
                     step.change_tables(&request.work, new, &mut tables)

@@ -2,6 +2,7 @@
 // The harness shows the output of a test that fails.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod clock;
 mod conformance;
 mod counts;
 mod crash;
