@@ -1,5 +1,6 @@
 //! Listening, connections, shutting down.
 
+mod clock;
 mod connection;
 mod error;
 #[cfg(feature = "full")]
@@ -155,6 +156,7 @@ impl Server {
         let reloading = tokio::spawn(reloading);
         let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
         let sweeping = tokio::spawn(sweep::sweep(self.session.clone()));
+        let watching = tokio::spawn(clock::watch(self.session.clone()));
         let scrubbing = tokio::spawn(scrub::scrub(self.session, self.config.scrub, observer));
         crate::log::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");
         let permits = permits(self.config.limits.connections);
@@ -182,6 +184,7 @@ impl Server {
         reloading.abort();
         refreshing.abort();
         sweeping.abort();
+        watching.abort();
         scrubbing.abort();
         self.guard.observer.traces.finish().await;
         outcome

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use recto_model::schema::Schema;
-use recto_store::StoreMetrics;
+use recto_store::{ClockStatus, StoreMetrics};
 
 #[cfg(doc)]
 use crate::error::ErrorKind;
@@ -146,6 +146,16 @@ impl LocalSession {
     /// What the store has seen of the nodes it asks; see [`Recto::store_metrics`].
     pub fn store_metrics(&self) -> StoreMetrics {
         self.recto().store_metrics()
+    }
+
+    /// Checks the local clock; see [`Recto::check_clock`].
+    pub async fn check_clock(&self) -> ClockStatus {
+        self.recto().check_clock().await
+    }
+
+    /// Returns the state of the local clock when it was checked last; see [`Recto::clock_status`].
+    pub fn clock_status(&self) -> ClockStatus {
+        self.recto().clock_status()
     }
 
     /// How this process is as one of those that change records; none where transactions change them, since nothing is left

@@ -12,7 +12,7 @@ use recto_model::schema::Schema;
 use recto_pieces::{BucketMetrics, BucketedStore};
 use recto_plan::cursor::KeyRing;
 use recto_queue::StoreOptions;
-use recto_store::{AttachedStore, Store, StoreMetrics};
+use recto_store::{AttachedStore, ClockStatus, Store, StoreMetrics};
 
 use crate::address::StoreAddress;
 use crate::batch::WriteBatch;
@@ -46,6 +46,8 @@ use crate::{build, verify};
 
 /// How long a store that cannot be opened yet is left before it is tried again.
 const OPEN_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum time that a check of the clock waits for the store.
+const CLOCK_TIME: Duration = Duration::from_secs(5);
 
 /// An open store with its collections. Cheap to clone; closed when the last clone, collection,
 /// query and page of it is dropped.
@@ -92,6 +94,8 @@ struct Own {
     options: OpenOptions,
     /// Opened by whoever asks first.
     queues: tokio::sync::OnceCell<Queues>,
+    /// State of the local clock when it was checked last.
+    clock: Mutex<ClockStatus>,
 }
 
 impl std::fmt::Debug for Recto {
@@ -227,6 +231,7 @@ impl Recto {
                 reach: Reach::new(attached),
                 options,
                 queues: tokio::sync::OnceCell::new(),
+                clock: Mutex::default(),
             }),
         };
         recto.look_at_tables(true).await?;
@@ -723,6 +728,53 @@ impl Recto {
 
     pub(crate) fn now_micros(&self) -> i64 {
         self.shared.environment.now_micros()
+    }
+
+    /// Checks the local clock, and returns its state. A process deletes nothing by a clock that is too far ahead: of the
+    /// clocks of nodes on Cassandra, of the time that an embedded store recorded before this process opened it.
+    ///
+    /// On Cassandra, clocks are compared at most every 30 seconds, which takes two small requests.
+    pub async fn check_clock(&self) -> ClockStatus {
+        let Some(guard) = self.shared.store.clock_guard() else {
+            return ClockStatus::default();
+        };
+        guard.compare(CLOCK_TIME).await;
+        let shortest = if self.shared.store.limits().remote {
+            None
+        } else {
+            // If the queues cannot be listed, no data is known that the clock could delete.
+            self.shortest_retention().await.unwrap_or_default()
+        };
+        let status = guard.status(shortest);
+        *self.own.clock.lock().unwrap_or_else(PoisonError::into_inner) = status;
+        status
+    }
+
+    /// Returns the state of the local clock when it was [checked](Self::check_clock) last. Asks the store nothing.
+    pub fn clock_status(&self) -> ClockStatus {
+        *self.own.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Confirms that the local clock is right, in an embedded store: queues expire messages by it from now on. Returns the
+    /// time that it shows, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] on Cassandra, where the nodes' clocks are the evidence. The store cannot be written.
+    pub async fn confirm_clock(&self) -> Result<i64> {
+        let Some(guard) = self.shared.store.clock_guard() else {
+            return Ok(self.now_micros());
+        };
+        let confirmed = guard.confirm(self.shared.write_options().timeout).await?;
+        self.check_clock().await;
+        Ok(confirmed)
+    }
+
+    /// Returns the shortest retention of all queues. Creates no tables of queues.
+    async fn shortest_retention(&self) -> Result<Option<Duration>> {
+        match self.own.queues.get() {
+            Some(queues) => queues.shortest_retention().await,
+            None => Queues::look(&self.shared).await?.shortest_retention().await,
+        }
     }
 
     /// What the store has seen of the nodes it asks, since it was opened: which are up, requests sent

@@ -26,6 +26,7 @@ pub(super) async fn get(
     let store = app.session().describe().await?;
     let views = seen(&app, &access, None).await?;
     let running = app.upkeep().running();
+    let clock = app.session().clock_status();
     let content = html! {
         div.heading {
             div {
@@ -34,6 +35,9 @@ pub(super) async fn get(
             }
         }
         @for running in &running { p.notice.stopped role="status" { "Under way: " (running) } }
+        @if let Some(warning) = clock.warning() {
+            p.notice.stopped role="status" { "Warning: " (warning) "; " (clock.hint().unwrap_or_default()) "." }
+        }
         section.health {
             h2 { "Views and their records" }
             (views_table(&views))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use recto::WriterMetrics;
 use recto::session::BucketMetrics;
-use recto::store::{NodeMetrics, StoreMetrics};
+use recto::store::{ClockStatus, NodeMetrics, StoreMetrics};
 
 use super::Metrics;
 use super::histogram::Histogram;
@@ -127,6 +127,22 @@ impl fmt::Display for RefusedText {
         let help = "Collections that are refused because their tables are not what the schema says.";
         head(f, name, "gauge", help)?;
         writeln!(f, "{name} {}", self.0)
+    }
+}
+
+/// The difference of the local clock, as Prometheus reads it; nothing where it was compared with nothing.
+pub(crate) struct ClockText(pub(crate) ClockStatus);
+
+impl fmt::Display for ClockText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(ahead_micros) = self.0.ahead_micros else {
+            return Ok(());
+        };
+        let name = "recto_clock_skew_seconds";
+        let help = "Seconds by which the clock of this machine is ahead of the clocks of the store's nodes, or of the time \
+                    that an embedded store recorded before it was opened.";
+        head(f, name, "gauge", help)?;
+        writeln!(f, "{name} {:.6}", ahead_micros as f64 / 1e6)
     }
 }
 
@@ -502,6 +518,7 @@ pub(super) fn escaped(label: &str) -> String {
 mod tests {
     use recto::ErrorKind;
     use recto::session::{PageCost, PageReply, PlanShape, Shape};
+    use recto::store::ClockState;
 
     use super::*;
     use crate::operation::Refusal;
@@ -578,6 +595,15 @@ mod tests {
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn writes_the_skew_of_a_clock_that_was_compared() {
+        assert_eq!(ClockText(ClockStatus::default()).to_string(), "");
+        let ahead_micros = Some(-2_500_000);
+        let state = ClockState::Differs;
+        let text = ClockText(ClockStatus { state, ahead_micros }).to_string();
+        assert!(text.ends_with("\nrecto_clock_skew_seconds -2.500000\n"), "{text}");
     }
 
     #[test]

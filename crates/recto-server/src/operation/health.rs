@@ -7,7 +7,7 @@ use recto::session::Session as _;
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
-use super::exposition::{BucketText, RefusedText, StoreText, WriterText};
+use super::exposition::{BucketText, ClockText, RefusedText, StoreText, WriterText};
 use super::{Observer, QueueFigures};
 
 /// How long the store may take to answer that it is there.
@@ -46,19 +46,25 @@ impl Readiness {
         })
     }
 
-    /// How many collections are refused, as the store was last looked at, and what it has seen of its nodes and of who
-    /// writes, as text for `/metrics`. Asks it nothing.
+    /// Returns the store's figures as text for `/metrics`: rejected collections, nodes, the clock, writers and buckets. Asks the
+    /// store nothing.
     pub(crate) fn store_metrics(&self) -> String {
         let refused = RefusedText(self.refused_collections());
         let nodes = self.session.store_metrics();
         let writer = WriterText(self.session.writer_metrics());
         let buckets = BucketText(self.session.bucket_metrics());
-        format!("{refused}{}{writer}{buckets}", StoreText(&nodes))
+        let clock = ClockText(self.session.clock_status());
+        format!("{refused}{}{clock}{writer}{buckets}", StoreText(&nodes))
     }
 
     /// How many collections are refused, because their tables are not what the schema says.
     pub(crate) fn refused_collections(&self) -> usize {
         self.session.refused_collections().len()
+    }
+
+    /// Returns the warning about the clock of this machine, if there is one.
+    pub(crate) fn clock_warning(&self) -> Option<String> {
+        self.session.clock_status().warning()
     }
 
     /// Why the store cannot be asked, if it cannot: a line of text.

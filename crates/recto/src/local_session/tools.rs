@@ -109,13 +109,17 @@ impl Tools for LocalTools {
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {
-        open::check(
+        let mut outcome = open::check(
             self.recto.operations(),
             self.recto.store(),
             &self.recto.recorded(),
             self.recto.reach(),
             progress,
         )
-        .await
+        .await?;
+        let clock = self.recto.check_clock().await;
+        let note = |warning| format!("{warning}; {}", clock.hint().unwrap_or_default());
+        outcome.notes.extend(clock.warning().map(note));
+        Ok(outcome)
     }
 }

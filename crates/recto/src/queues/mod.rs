@@ -65,6 +65,8 @@ mod typed;
 mod words;
 mod worker;
 
+use std::time::Duration;
+
 use recto_jobs::Created;
 pub use recto_jobs::{
     ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, MAX_BATCH, MAX_WAIT, Message, NewMessage, Peeked, PeekedStanding,
@@ -128,6 +130,15 @@ impl Queues {
     pub(crate) async fn look_there(shared: &Shared) -> Result<Option<Self>> {
         let looked = Self::look(shared).await?;
         Ok(looked.engine.has_tables().then_some(looked))
+    }
+
+    /// Returns the shortest retention of all queues; `None` if no queue expires messages.
+    pub(crate) async fn shortest_retention(&self) -> Result<Option<Duration>> {
+        let all = self.engine.list().await?;
+        let retentions = all.iter().filter_map(|queue| queue.options.retention_seconds);
+        Ok(retentions
+            .min()
+            .map(|seconds| Duration::from_secs(seconds.into())))
     }
 
     /// Tells other processes of what was done here, before the store is closed.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use recto::queues::QueueOptions;
 use recto::schema::Schema;
-use recto::{LocalSession, OpenOptions, Recto, StoreAddress};
+use recto::{Environment, LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::auth::TokenFile;
 use serde_json::{Value as Json, json};
 
@@ -168,6 +169,53 @@ async fn refused_collections_are_seen() {
     recto.apply(&schema).await.unwrap();
     assert_eq!(served.get("/readyz").await.body, "ready\n");
     assert!(served.metric("recto_collections_refused").await < 0.5);
+}
+
+/// A server whose clock is a year ahead of the record of its store serves, and says on each surface that it expires nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_clock_is_seen() {
+    const DAY_MICROS: i64 = 86_400_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
+    let open = |days: i64| {
+        // An hour more than a year: each reading of the clock moves it on.
+        let environment = Environment::seeded(1, (20_000 + days) * DAY_MICROS + days * 10_000_000);
+        Recto::open_with(&address, OpenOptions::new().create().environment(environment))
+    };
+    let recto = open(0).await.unwrap();
+    let options = QueueOptions {
+        retention_seconds: Some(3_600),
+        ..QueueOptions::default()
+    };
+    recto
+        .queues()
+        .await
+        .unwrap()
+        .create("jobs", options)
+        .await
+        .unwrap();
+    recto.close().await.unwrap();
+    let recto = open(365).await.unwrap();
+    let served = serve_store(LocalSession::new(recto.clone()), folder, |_| {}).await;
+    let warning = "the clock of this machine is 365 days ahead of the time that the store recorded: queues that keep messages \
+                   for less than 3650 days expire nothing";
+    let ready = format!("ready\n{warning}\n");
+    eventually("/readyz warns", || async {
+        served.get("/readyz").await.body == ready
+    })
+    .await;
+    assert_eq!(served.get("/readyz").await.status, 200);
+    let skew_days = served.metric("recto_clock_skew_seconds").await / 86_400.0;
+    assert!((skew_days - 365.0).abs() < 0.1, "{skew_days}");
+    let health = served.get("/health").await.body;
+    assert!(
+        health.contains(warning) && health.contains("confirm-clock"),
+        "{health}"
+    );
+    recto.confirm_clock().await.unwrap();
+    assert_eq!(served.get("/readyz").await.body, "ready\n");
+    assert!(served.metric("recto_clock_skew_seconds").await < 1.0);
+    assert!(!served.get("/health").await.body.contains("Warning"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

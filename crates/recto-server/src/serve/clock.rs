@@ -1,0 +1,30 @@
+//! Watching the clock of this machine: a process deletes nothing by a clock that is too far ahead.
+
+use std::time::Duration;
+
+use recto::LocalSession;
+use recto::store::{ClockState, ClockStatus};
+
+/// Time between two checks. Clocks of nodes are compared every 30 seconds.
+const CLOCK_CHECK: Duration = Duration::from_secs(10);
+
+/// Checks the clock until the task is aborted, and logs each change.
+pub(super) async fn watch(session: LocalSession) {
+    let mut logged = ClockState::Agrees;
+    loop {
+        let status = session.check_clock().await;
+        if status.state != logged {
+            log(status);
+            logged = status.state;
+        }
+        tokio::time::sleep(CLOCK_CHECK).await;
+    }
+}
+
+fn log(status: ClockStatus) {
+    if let Some(warning) = status.warning() {
+        crate::log::warn!(hint = status.hint(), "{warning}");
+    } else {
+        crate::log::info!("the clock of this machine agrees again");
+    }
+}
