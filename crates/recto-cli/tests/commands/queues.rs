@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use crate::support::guide::{blocks, is_shown};
 use crate::support::place::Place;
 use crate::support::{Ran, Server, recto};
-use recto::{OpenOptions, Recto};
+use recto::queues::{NewMessage, QueueOptions};
+use recto::{Environment, OpenOptions, Recto};
 use serde_json::Value as Json;
 
 /// Runs `recto queue …`.
@@ -608,6 +609,58 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
             .contains("no table of bodies is free"),
         "{short}"
     );
+}
+
+/// A store that was closed for longer than a day, and than a tenth of the retention, asks once.
+#[test]
+fn confirms_the_clock_of_an_embedded_store() {
+    let place = &Place::embedded();
+    let ten_days_ago = Environment::system().now_micros() - 10 * 86_400_000_000;
+    let environment = Environment::seeded(1, ten_days_ago);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let options = OpenOptions::new().create().environment(environment);
+        let recto = Recto::open_with(place.path().join("recto.data"), options)
+            .await
+            .unwrap();
+        let options = QueueOptions {
+            retention_seconds: Some(86_400),
+            ..QueueOptions::default()
+        };
+        let jobs = recto
+            .queues()
+            .await
+            .unwrap()
+            .create("jobs", options)
+            .await
+            .unwrap();
+        for body in ["a", "b"] {
+            jobs.send(NewMessage::new(body)).await.unwrap();
+        }
+        recto.close().await.unwrap();
+    });
+    let noted = place.run(&["check"], b"").done();
+    assert!(
+        noted.contains("10 days ahead of the time that the store recorded"),
+        "{noted}"
+    );
+    let received = queue(place, &["receive", "jobs", "--ack", "--json"]).done();
+    assert_eq!(bodies(&lines(&received)), ["a"]);
+    let server = Server::start(place.path(), &[]);
+    queue(place, &["confirm-clock", "--store", &server.url]).failed(2, "direct access to the store");
+    drop(server);
+    let said = queue(place, &["confirm-clock"]).done();
+    assert!(said.contains("the clock is confirmed: it is 20"), "{said}");
+    assert!(!place.run(&["check"], b"").done().contains("ahead of"));
+    assert_eq!(queue(place, &["receive", "jobs", "--json"]).done(), "");
+    assert_eq!(amount(place, "jobs").0, 0);
+}
+
+#[test]
+fn confirms_no_clock_on_cassandra() {
+    let place = &Place::on_cassandra();
+    queue(place, &["create", "jobs"]).done();
+    queue(place, &["confirm-clock"]).failed(2, "only for an embedded store");
 }
 
 /// What became of lines is told in their order, whatever is wrong with some, and nothing is lost on the way.

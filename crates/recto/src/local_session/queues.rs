@@ -180,6 +180,10 @@ impl Queues for LocalTools {
         let options = self.recto.stored_queue_options().await?;
         Ok(options.as_ref().map(RingSettings::of))
     }
+
+    async fn confirm_clock(&self) -> Result<String> {
+        self.recto.confirm_clock().await.map(time_words)
+    }
 }
 
 impl LocalTools {

@@ -525,4 +525,13 @@ pub trait Queues: Send + Sync {
     async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing>;
     /// What all queues go by, if anybody has said so, or made a queue; nothing is made for that.
     async fn ring_settings(&self) -> Result<Option<RingSettings>>;
+    /// Confirms that the clock of this machine is right, so that queues of an embedded store expire messages by it. Returns the
+    /// time that the clock shows, as RFC 3339.
+    async fn confirm_clock(&self) -> Result<String> {
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "confirming the clock needs direct access to the store",
+        )
+        .with_hint("stop the server, and run this command on the machine that has the store"))
+    }
 }

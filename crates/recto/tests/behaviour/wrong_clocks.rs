@@ -1,20 +1,27 @@
-//! A process whose clock is ahead deletes nothing that others wrote. Nodes of Cassandra have clocks to compare with.
+//! A process whose clock is ahead deletes nothing that others wrote, and says so. Nodes of Cassandra have clocks to compare
+//! with; an embedded store has the time that it recorded.
 
 use std::time::Duration;
 
-use recto::queues::{NewMessage, QueueOptions, Receive};
+use recto::queues::{NewMessage, Queue, QueueOptions, Receive};
 use recto::session::{MendRequest, PageRequest, Pages, Session};
+use recto::store::{ClockState, ClockStatus};
 use recto::{DynamicRecord, Environment, LocalSession, OpenOptions, Recto};
 use serde_json::json;
 
-use crate::common::clocks::Clocks;
+use crate::common::clocks::{Clocks, Standing};
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Scope, Suite, run};
 
-static TESTS: Suite = Suite::new(module_path!(), 2);
+static TESTS: Suite = Suite::new(module_path!(), 8);
 
 const SECOND_MICROS: i64 = 1_000_000;
+const DAY_SECONDS: u32 = 86_400;
 const DAY_MICROS: i64 = 86_400 * SECOND_MICROS;
+const HOUR_MILLIS: i64 = 3_600_000;
+const DAY_MILLIS: i64 = 24 * HOUR_MILLIS;
+/// Some day in 2026.
+const START_MILLIS: i64 = 1_767_225_600_000;
 
 const SCHEMA: &str = r#"
 [collection.readings]
@@ -27,8 +34,40 @@ bucket = { time = "at", width = "1 day", keep = "90 days" }
 "#;
 
 async fn open_ahead(store: &Fresh, micros: i64) -> Recto {
-    let environment: Environment = Clocks::off_by(micros).environment();
+    open_by(store, Clocks::off_by(micros).environment()).await
+}
+
+async fn open_by(store: &Fresh, environment: Environment) -> Recto {
     store.open_with(OpenOptions::new().environment(environment)).await
+}
+
+/// A queue with three messages, made now.
+async fn make_queue(recto: &Recto, retention_seconds: u32) -> Queue {
+    let options = QueueOptions {
+        retention_seconds: Some(retention_seconds),
+        ..QueueOptions::default()
+    };
+    let queues = recto.queues().await.unwrap();
+    let jobs = queues.create("jobs", options).await.unwrap();
+    for body in ["a", "b", "c"] {
+        jobs.send(NewMessage::new(body)).await.unwrap();
+    }
+    jobs
+}
+
+async fn queue_of(recto: &Recto) -> Queue {
+    recto.queues().await.unwrap().get("jobs").await.unwrap()
+}
+
+/// Returns the notes of `recto check`.
+async fn checked(recto: &Recto) -> String {
+    let session = LocalSession::new(recto.clone());
+    let outcome = session.tools().unwrap().check(&|_| {}).await.unwrap();
+    outcome.notes.join("\n")
+}
+
+fn ahead_seconds(status: ClockStatus) -> i64 {
+    status.ahead_micros.unwrap() / SECOND_MICROS
 }
 
 #[test]
@@ -37,24 +76,14 @@ fn expires_no_messages_of_others() {
     run(async {
         let store = Fresh::new(Kind::Cassandra);
         let right = store.open().await;
-        let options = QueueOptions {
-            retention_seconds: Some(120),
-            ..QueueOptions::default()
-        };
-        let jobs = right
-            .queues()
-            .await
-            .unwrap()
-            .create("jobs", options)
-            .await
-            .unwrap();
-        for body in ["a", "b", "c"] {
-            jobs.send(NewMessage::new(body)).await.unwrap();
-        }
+        let jobs = make_queue(&right, 120).await;
         let ahead = open_ahead(&store, 180 * SECOND_MICROS).await;
-        let jobs_ahead = ahead.queues().await.unwrap().get("jobs").await.unwrap();
+        let jobs_ahead = queue_of(&ahead).await;
         let received = jobs_ahead.receive(Receive::up_to(1)).await.unwrap();
         assert_eq!(received.len(), 1, "it is not expired by the clock of the nodes");
+        // Queues and buckets share the guard of the store.
+        let guard = ahead.store().clock_guard().unwrap();
+        assert_eq!(guard.status(None).state, ClockState::AheadOfNodes);
         // The upkeep of queues runs each 30 seconds.
         tokio::time::sleep(Duration::from_secs(35)).await;
         assert_eq!(jobs.receive(Receive::up_to(10)).await.unwrap().len(), 2);
@@ -89,5 +118,172 @@ fn drops_no_records_of_others() {
         let page = page.page("readings", &PageRequest::default()).await.unwrap();
         assert_eq!(page.records.len(), 5);
         right.close().await.unwrap();
+    });
+}
+
+#[test]
+fn tells_how_far_the_clock_differs_from_the_nodes() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let store = Fresh::new(Kind::Cassandra);
+        for (seconds, state, note) in [
+            (0, ClockState::Agrees, None),
+            (
+                3,
+                ClockState::Differs,
+                Some("ahead of the clock of a node; set the clocks"),
+            ),
+            (-3_600, ClockState::Differs, Some("behind the clock of a node")),
+            (
+                180,
+                ClockState::AheadOfNodes,
+                Some("this process deletes nothing by time"),
+            ),
+        ] {
+            let recto = open_ahead(&store, seconds * SECOND_MICROS).await;
+            assert_eq!(recto.clock_status(), ClockStatus::default());
+            let noted = checked(&recto).await;
+            assert_eq!(noted.contains("clock"), note.is_some(), "{noted}");
+            assert!(noted.contains(note.unwrap_or_default()), "{noted}");
+            let status = recto.clock_status();
+            assert_eq!(status.state, state);
+            assert!((ahead_seconds(status) - seconds).abs() < 2, "{status:?}");
+            recto.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn compares_clocks_within_the_time_of_the_caller() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let recto = Fresh::new(Kind::Cassandra).open().await;
+        let guard = recto.store().clock_guard().unwrap();
+        guard.compare(Duration::ZERO).await;
+        assert_eq!(guard.status(None).state, ClockState::NotCompared);
+        assert!(!guard.allows(Duration::MAX), "no node was asked");
+        assert!(recto.confirm_clock().await.is_err(), "the nodes are the evidence");
+        recto.close().await.unwrap();
+    });
+}
+
+#[test]
+fn embedded_expires_nothing_a_year_ahead_until_confirmed() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let store = Fresh::new(Kind::Embedded);
+        let right = store.open().await;
+        make_queue(&right, 120).await;
+        assert_eq!(right.check_clock().await.state, ClockState::Agrees);
+        right.close().await.unwrap();
+        // A restart does not make a wrong clock evidence for itself.
+        for body in [b"a", b"b"] {
+            let ahead = open_ahead(&store, 365 * DAY_MICROS).await;
+            let jobs = queue_of(&ahead).await;
+            let received = jobs.receive(Receive::up_to(1)).await.unwrap();
+            assert_eq!(received[0].body, body);
+            jobs.ack(&[received[0].receipt]).await.unwrap();
+            let noted = checked(&ahead).await;
+            for said in [
+                "365 days ahead",
+                "less than 3650 days expire nothing",
+                "confirm-clock",
+            ] {
+                assert!(noted.contains(said), "{said}: {noted}");
+            }
+            assert_eq!(ahead.clock_status().state, ClockState::AheadOfRecord);
+            ahead.close().await.unwrap();
+        }
+        let ahead = open_ahead(&store, 365 * DAY_MICROS).await;
+        let jobs = queue_of(&ahead).await;
+        assert_eq!(jobs.stats().await.unwrap().messages, 1);
+        let session = LocalSession::new(ahead.clone());
+        let said = session.queues().unwrap().confirm_clock().await.unwrap();
+        assert!(said.starts_with("20"), "{said}");
+        assert_eq!(ahead.clock_status().state, ClockState::Agrees);
+        assert_eq!(jobs.receive(Receive::up_to(1)).await.unwrap(), []);
+        assert_eq!(jobs.stats().await.unwrap().messages, 0);
+        ahead.close().await.unwrap();
+        // A clock that is behind deletes too late, and the right one can be confirmed again.
+        let right = store.open().await;
+        assert_eq!(right.check_clock().await.state, ClockState::Agrees);
+        right.confirm_clock().await.unwrap();
+        right.close().await.unwrap();
+        let ahead = open_ahead(&store, 365 * DAY_MICROS).await;
+        assert_eq!(ahead.check_clock().await.state, ClockState::AheadOfRecord);
+        ahead.close().await.unwrap();
+    });
+}
+
+#[test]
+fn embedded_goes_on_when_the_clock_is_set_right() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let store = Fresh::new(Kind::Embedded);
+        let clock = Standing::at(START_MILLIS);
+        let recto = open_by(&store, clock.environment()).await;
+        let jobs = make_queue(&recto, 120).await;
+        clock.put(START_MILLIS + 365 * DAY_MILLIS);
+        let received = jobs.receive(Receive::up_to(1)).await.unwrap();
+        assert_eq!(received[0].body, b"a");
+        assert_eq!(recto.check_clock().await.state, ClockState::AheadOfRecord);
+        clock.put(START_MILLIS + HOUR_MILLIS);
+        assert_eq!(recto.check_clock().await.state, ClockState::Agrees);
+        assert_eq!(jobs.receive(Receive::up_to(3)).await.unwrap(), []);
+        recto.close().await.unwrap();
+    });
+}
+
+#[test]
+fn embedded_asks_once_after_it_was_closed_for_longer() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        for (retention_days, closed_days) in [(2, 2), (60, 7)] {
+            let store = Fresh::new(Kind::Embedded);
+            let clock = Standing::at(START_MILLIS);
+            let recto = open_by(&store, clock.environment()).await;
+            make_queue(&recto, retention_days * DAY_SECONDS).await;
+            recto.close().await.unwrap();
+            let mut now = START_MILLIS;
+            // The record is renewed at each opening, so that short times do not add up.
+            for (closed, state) in [
+                (23 * HOUR_MILLIS, ClockState::Agrees),
+                (23 * HOUR_MILLIS, ClockState::Agrees),
+                (closed_days * DAY_MILLIS, ClockState::AheadOfRecord),
+                (HOUR_MILLIS, ClockState::AheadOfRecord),
+            ] {
+                now += closed;
+                clock.put(now);
+                let recto = open_by(&store, clock.environment()).await;
+                queue_of(&recto).await;
+                assert_eq!(recto.check_clock().await.state, state);
+                recto.close().await.unwrap();
+            }
+            let recto = open_by(&store, clock.environment()).await;
+            recto.confirm_clock().await.unwrap();
+            recto.close().await.unwrap();
+            let recto = open_by(&store, clock.environment()).await;
+            assert_eq!(recto.check_clock().await.state, ClockState::Agrees);
+            recto.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn embedded_queues_with_a_long_retention_go_on() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let store = Fresh::new(Kind::Embedded);
+        let clock = Standing::at(START_MILLIS);
+        let recto = open_by(&store, clock.environment()).await;
+        make_queue(&recto, 60 * DAY_SECONDS).await;
+        recto.close().await.unwrap();
+        for day in [5, 10, 15] {
+            clock.put(START_MILLIS + day * DAY_MILLIS);
+            let recto = open_by(&store, clock.environment()).await;
+            queue_of(&recto).await;
+            assert_eq!(recto.check_clock().await.state, ClockState::Agrees);
+            recto.close().await.unwrap();
+        }
     });
 }

@@ -1,5 +1,6 @@
 //! `recto queue`: queues and their messages.
 
+mod clock;
 mod empty;
 mod environment;
 mod lines;
@@ -88,6 +89,8 @@ pub(crate) enum QueueCommand {
     Unit(unit::UnitArgs),
     /// Shows the tables in which bodies lie on Cassandra, and changes how they take turns
     Ring(ring::RingArgs),
+    /// Confirm the clock by which an embedded store expires messages
+    ConfirmClock(clock::ConfirmClockArgs),
     /// Shows every second how much is in queues, and what becomes of it
     Watch(watch::WatchArgs),
     /// Runs a command for each message, which is done with if that ends well
@@ -135,6 +138,7 @@ impl QueueArgs {
             QueueCommand::Delete(args) => &args.store,
             QueueCommand::Unit(args) => args.store(),
             QueueCommand::Ring(args) => &args.store,
+            QueueCommand::ConfirmClock(args) => &args.store,
             QueueCommand::Watch(args) => &args.store,
             QueueCommand::Work(args) => &args.store,
         }
@@ -177,6 +181,7 @@ pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &m
         QueueCommand::Delete(args) => empty::delete(args, queues, console).await,
         QueueCommand::Unit(args) => unit::run(args, queues, console).await,
         QueueCommand::Ring(args) => ring::run(args, queues, console).await,
+        QueueCommand::ConfirmClock(_) => clock::confirm(queues, console).await,
         QueueCommand::Watch(args) => watch::run(args, queues, console).await,
         QueueCommand::Work(args) => work::run(args, Arc::clone(&session), console).await,
     }

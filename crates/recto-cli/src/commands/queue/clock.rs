@@ -1,0 +1,35 @@
+//! `recto queue confirm-clock`: the clock by which an embedded store expires messages.
+
+use clap::Args;
+use recto::session::Queues;
+
+use crate::console::{Console, Tone};
+use crate::failure::{Exit, Result};
+use crate::store::StoreArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  recto queue confirm-clock --store shop.data
+
+An embedded store records the time every hour. A process whose clock is ahead of that record by more than a day, and by \
+more than a tenth of a queue's retention, expires no messages of the queue, because its clock may be wrong. This is also the \
+case once after a store was closed for longer. See that the clock is right (`date`), then confirm it. If you confirmed a \
+wrong time, set the clock and confirm it again.";
+
+/// Arguments of `recto queue confirm-clock`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ConfirmClockArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+/// Confirms that the clock is right.
+pub(crate) async fn confirm(queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
+    let time = queues.confirm_clock().await?;
+    let mark = console.paint(Tone::Good, "✓");
+    console.line(format_args!(
+        "{mark} the clock is confirmed: it is {time}; queues expire messages by it"
+    ))?;
+    Ok(Exit::Done)
+}
