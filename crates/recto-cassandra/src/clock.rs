@@ -14,7 +14,7 @@ const CLOCKS_COMPARED: usize = 2;
 
 impl Client {
     async fn read_clocks(&self, timeout: Duration) -> Result<Vec<ClockReading>, StoreError> {
-        let deadline = self.deadline(timeout);
+        let deadline = self.request_deadline(timeout);
         let mut readings = Vec::with_capacity(CLOCKS_COMPARED);
         // Each request goes to another coordinator, if there are several.
         for _ in 0..CLOCKS_COMPARED {

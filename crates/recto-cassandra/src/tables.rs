@@ -197,7 +197,10 @@ impl Client {
     async fn await_agreement(&self, deadline: &Deadline) -> Result<TableOutcome, StoreError> {
         match deadline.limit(self.session.await_schema_agreement()).await {
             Ok(Ok(_)) => Ok(TableOutcome::Done),
-            Ok(Err(error)) => table_outcome(of_execution(ExecutionError::SchemaAgreementError(error), deadline.limit)),
+            Ok(Err(error)) => table_outcome(of_execution(
+                ExecutionError::SchemaAgreementError(error),
+                deadline.limit,
+            )),
             Err(error) => Ok(TableOutcome::Unknown(error)),
         }
     }

@@ -747,7 +747,7 @@ impl<'a> Layout<'a> {
             let values = self.combination(combination);
             let partition_len = self.arrangement.partition_len();
             // Stores refuse to read a partition that the table cannot have.
-            if values[0].is_empty() && !self.arrangement.table.allows_empty_partition() {
+            if !self.arrangement.table.allows_empty_partition() && values[0].is_empty() {
                 continue;
             }
             let partition: Cells = values[..partition_len].iter().copied().map(Some).collect();

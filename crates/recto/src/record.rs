@@ -214,7 +214,7 @@ impl DynamicRecord {
             .map(|(index, field)| {
                 let is_asked = names.is_empty() || names.contains(&field.name);
                 let value = is_asked.then(|| core.value(arrangement, row, index));
-                Ok(value.transpose()?.flatten())
+                value.transpose().map(Option::flatten)
             })
             .collect::<Result<_>>()?;
         Ok(Self {

@@ -116,16 +116,15 @@ fn parts<T: Send + 'static>(
     let begin = async move {
         // It goes on with the collection as it is when it begins.
         let rows = Rows::new(handle.now()?, &row_filters, &asked.filter)?;
-        let steps = match rows.planned(&row_filters, &asked.filter)? {
-            Some(query) => planned::begin(query, &rows, asked.resume).await?,
+        let steps = if let Some(query) = rows.planned(&row_filters, &asked.filter)? {
+            planned::begin(query, &rows, asked.resume).await?
+        } else {
             // Rows of the whole table are read, also those that row filters hide.
-            None => {
-                let reading = Reading {
-                    hides: !row_filters.is_empty(),
-                    leaves_out: rows.excludes_empty(),
-                };
-                ranges::begin(&rows, asked.parallel, reading, asked.resume).await?
-            }
+            let reading = Reading {
+                hides: !row_filters.is_empty(),
+                leaves_out: rows.excludes_empty(),
+            };
+            ranges::begin(&rows, asked.parallel, reading, asked.resume).await?
         };
         Ok::<_, Error>(steps.map(move |step| rows.read(&step?, &read)))
     };

@@ -359,7 +359,10 @@ mod tests {
             ..VerifiedView::default()
         };
         let text = compared_text(&view);
-        assert!(text.starts_with("100 rows, 120 entries (entries of expired"), "{text}");
+        assert!(
+            text.starts_with("100 rows, 120 entries (entries of expired"),
+            "{text}"
+        );
         let orphans = VerifiedView { orphan: 20, ..view };
         assert_eq!(compared_text(&orphans), "100 rows, 120 entries");
     }

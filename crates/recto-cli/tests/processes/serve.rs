@@ -6,6 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::ORDERS;
+use recto::queues::QueueOptions;
+use recto::{Environment, OpenOptions, Recto};
 use serde_json::Value as Json;
 
 /// A folder with a store in which the program runs.
@@ -544,6 +546,43 @@ fn damage_is_an_error_is_found_by_the_scrub_and_does_not_end_the_server() {
     running.child.kill().unwrap();
     let (_, log) = running.ended();
     assert!(log.contains("the store is damaged"), "{log}");
+}
+
+/// The server checks the clock every ten seconds.
+#[test]
+fn the_log_warns_once_of_a_wrong_clock() {
+    let place = Place(tempfile::tempdir().unwrap());
+    let ten_days_ago = Environment::system().now_micros() - 10 * 86_400_000_000;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let environment = Environment::seeded(1, ten_days_ago);
+        let options = OpenOptions::new().create().environment(environment);
+        let folder = place.0.path().join("recto.data");
+        let recto = Recto::open_with(folder, options).await.unwrap();
+        let options = QueueOptions {
+            retention_seconds: Some(3_600),
+            ..QueueOptions::default()
+        };
+        let queues = recto.queues().await.unwrap();
+        queues.create("jobs", options).await.unwrap();
+        recto.close().await.unwrap();
+    });
+    let mut running = place.serve(&[]);
+    std::thread::sleep(Duration::from_secs(12));
+    let ready = running.get("/readyz", "");
+    assert!(ready.starts_with("HTTP/1.1 200"), "{ready}");
+    assert!(ready.contains("10 days ahead"), "{ready}");
+    running.child.kill().unwrap();
+    let (_, log) = running.ended();
+    let warnings: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("10 days ahead"))
+        .collect();
+    assert_eq!(warnings.len(), 1, "{log}");
+    assert!(
+        warnings[0].contains("WARN") && warnings[0].contains("confirm-clock"),
+        "{log}"
+    );
 }
 
 #[test]

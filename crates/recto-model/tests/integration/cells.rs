@@ -126,7 +126,11 @@ fn what_is_no_cell_is_refused_with_a_reason() {
         (int_list.clone(), vec![0xFF, 0xFF, 0xFF, 0xFF], "entries"),
         (int_list.clone(), vec![0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF], "null"),
         (int_list.clone(), vec![0, 0, 0, 1, 0, 0, 0, 9, 1], "length of 9"),
-        (int_list.clone(), vec![0, 0, 0, 1, 0, 0, 0, 0], "an int of no bytes"),
+        (
+            int_list.clone(),
+            vec![0, 0, 0, 1, 0, 0, 0, 0],
+            "an int of no bytes",
+        ),
         (int_list, vec![0, 0, 0, 0, 1], "left over"),
         (pair_type(), vec![], "no bytes"),
         (pair_type(), vec![0xFF, 0xFF, 0xFF, 0xFE], "length of -2"),
@@ -297,7 +301,10 @@ fn makes_empty_fields_null() {
     let pair = Type::Tuple(vec![Type::Int, Type::Text]);
     let cell = [0_i32.to_be_bytes(), 0_i32.to_be_bytes()].concat();
     let with_null = [(-1_i32).to_be_bytes(), 0_i32.to_be_bytes()].concat();
-    assert_eq!(cell::with_empty_fields_null(&pair, &cell), Some(with_null.clone()));
+    assert_eq!(
+        cell::with_empty_fields_null(&pair, &cell),
+        Some(with_null.clone())
+    );
     assert_eq!(cell::with_empty_fields_null(&pair, &with_null), None);
     let pairs = Type::List(Box::new(pair));
     let in_list = |cell: &[u8]| [&1_i32.to_be_bytes()[..], &8_i32.to_be_bytes(), cell].concat();

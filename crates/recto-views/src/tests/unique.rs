@@ -668,9 +668,7 @@ impl Model for Config {
             Property::sometimes(GAVE_UP, |config, world: &World| {
                 world.has_given_up || config.deadlines == 0
             }),
-            Property::sometimes(LOST, |config, world: &World| {
-                world.has_lost || config.lapses == 0
-            }),
+            Property::sometimes(LOST, |config, world: &World| world.has_lost || config.lapses == 0),
         ]
     }
 }

@@ -28,8 +28,8 @@ impl Pages for LocalSession {
         let page = page.map_err(|error| told(error, request))?;
         let (core, arrangement, fields) = (page.core(), page.arrangement(), &request.fields);
         let records = page.rows().iter().map(|row| {
-            let record = DynamicRecord::read_fields(core, arrangement, row, fields)?;
-            Ok(record.to_json_of(fields))
+            let record = DynamicRecord::read_fields(core, arrangement, row, fields);
+            record.map(|record| record.to_json_of(fields))
         });
         Ok(PageReply {
             records: records.collect::<Result<_>>()?,

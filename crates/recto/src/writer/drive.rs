@@ -85,6 +85,7 @@ impl Unreleased {
 type Done = BoxFuture<'static, Vec<Event<Cells, KeyCells>>>;
 
 /// A change under way.
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
 pub(super) struct Drive {
     record: Arc<Record>,
     machine: Write<ViewedCollection>,

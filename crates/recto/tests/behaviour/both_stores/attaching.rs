@@ -141,17 +141,15 @@ pub(crate) async fn scans_past_empty_keys(recto: Recto) {
     let cql = PlainCql::connect(config, Environment::system()).await.unwrap();
     let keyspace = &from.keyspace;
     let mut statements = vec![
-        format!(
-            "CREATE TABLE {keyspace}.passed (p int, q int, c int, PRIMARY KEY ((p, q), c))"
-        ),
+        format!("CREATE TABLE {keyspace}.passed (p int, q int, c int, PRIMARY KEY ((p, q), c))"),
         format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (1, 1, blob_as_int(0x))"),
         format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (2, blob_as_int(0x), 7)"),
     ];
     let rows: Vec<i32> = (0..ROWS_BEHIND).collect();
     for rows in rows.chunks(250) {
-        let inserts = rows.iter().map(|c| {
-            format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (1, 1, {c});")
-        });
+        let inserts = rows
+            .iter()
+            .map(|c| format!("INSERT INTO {keyspace}.passed (p, q, c) VALUES (1, 1, {c});"));
         let inserts: String = inserts.collect();
         statements.push(format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH"));
     }

@@ -119,7 +119,10 @@ pub(crate) async fn freeze_changes_of_a_handle_at_any_moment() {
         let mut ways = 0;
         while !freezes_after(ways, frozen).await {
             ways += 1;
-            assert!(ways < MOST_WAYS, "the change of a handle takes more than {MOST_WAYS} ways");
+            assert!(
+                ways < MOST_WAYS,
+                "the change of a handle takes more than {MOST_WAYS} ways"
+            );
         }
     }
 }
