@@ -90,7 +90,8 @@ fn workers_of_several_processes_handle_each_message_once_and_what_one_had_that_w
     }
     let sent = place.run(&["queue", "send", "jobs"], input.as_bytes());
     assert!(sent.err.contains("200 messages sent"), "{}", sent.err);
-    let script = "read -r body && echo \"$body\" >> handled; sleep 0.05";
+    // A command whose worker is killed may get no message.
+    let script = "read -r body; test -z \"$body\" || echo \"$body\" >> handled; sleep 0.05";
     let work = ["work", "jobs", "--concurrency", "4", "--", "sh", "-c", script];
     let [mut dies, stays, other] = [(); 3].map(|()| start(place, &work));
     wait_until("the workers have begun", || handled(place, "handled").len() >= 40);
