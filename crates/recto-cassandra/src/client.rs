@@ -87,7 +87,7 @@ pub(crate) enum TimeLimit {
 }
 
 impl TimeLimit {
-    /// The error of a call that reached the limit. It says no time: what was left may be less than what a user set.
+    /// The error of a call that reached the limit. It names no duration, because a call may have had less time than the user set.
     pub(crate) fn exceeded(self) -> StoreError {
         let hint = match self {
             Self::Request => {

@@ -58,7 +58,7 @@ pub(crate) struct Request<'t> {
     /// Meaning of an empty cell in each of the first result columns. It has as many entries as there are columns of an
     /// attached table, and none for a table of Recto.
     pub(crate) empty_cells: Vec<EmptyCell<'t>>,
-    /// Whether the first result column is an [escaped](crate::escape) partition key.
+    /// True if the first result column is an [escaped](crate::escape) partition key.
     pub(crate) has_escaped_partition: bool,
 }
 

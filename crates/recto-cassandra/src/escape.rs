@@ -8,12 +8,12 @@ use std::borrow::Cow;
 
 use recto_model::Table;
 
-/// Whether the partition keys of a table are escaped.
+/// Returns whether the partition keys of a table are escaped.
 pub(crate) fn is_escaped(table: &Table) -> bool {
     table.partition().len() == 1 && table.allows_empty_partition()
 }
 
-/// The stored form of a partition key.
+/// Returns the stored form of a partition key.
 pub(crate) fn escaped(key: &[u8]) -> Cow<'_, [u8]> {
     if is_nul(key) {
         Cow::Owned(vec![0; key.len() + 1])
@@ -22,7 +22,7 @@ pub(crate) fn escaped(key: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Number of bytes at the end of a stored partition key that the key itself does not have.
+/// Returns the number of bytes at the end of a stored partition key that the key itself does not have.
 pub(crate) fn added_bytes(stored: &[u8]) -> usize {
     usize::from(!stored.is_empty() && is_nul(stored))
 }

@@ -216,7 +216,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<StoredTable, StoreError> {
         automatic_snapshots: bits & WITHOUT_SNAPSHOTS_BIT == 0,
         counts_partitions: bits & COUNTS_BIT != 0,
         buckets: None,
-        // The same bytes are stored either way.
+        // This store writes the same bytes in both cases.
         allows_empty_partition: false,
     };
     let table = Table::new(name, columns, options).map_err(|error| damaged().with_source(error))?;

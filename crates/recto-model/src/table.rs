@@ -104,7 +104,7 @@ pub struct TableOptions {
     /// In what its partitions are kept; none: each in one partition of the store. Such a table has no static columns, and it
     /// may have no partition column: then it is one partition.
     pub buckets: Option<Buckets>,
-    /// Whether the value of the only partition column, a text or blob, may be empty. A store that takes no empty
+    /// True if the value of the only partition column, a text or blob, may be empty. A store that takes no empty
     /// partition key keeps the values of such a table in another form.
     pub allows_empty_partition: bool,
 }
@@ -325,7 +325,8 @@ impl Table {
         self.options
     }
 
-    /// Whether the value of the first partition column may be empty: there are several, or the table's options allow it.
+    /// Returns whether the value of the first partition column may be empty. It may be if there are several columns, or if the
+    /// table's options allow it.
     pub fn allows_empty_partition(&self) -> bool {
         self.partition_len != 1 || self.options.allows_empty_partition
     }

@@ -52,7 +52,7 @@ impl ColumnSet {
         Self(self.0 | Self::bit(column))
     }
 
-    /// Whether it has no column.
+    /// Returns whether it has no column.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -91,7 +91,7 @@ pub struct ReadOptions {
     /// Columns whose cells may be told as null: nobody looks at them, which may save the store a look for them, and sending them.
     pub unseen: ColumnSet,
     /// Columns of the key, by their places in it. A scan leaves out a row whose cell there has no bytes although the type has
-    /// no such value. Elsewhere such a row is an error. Only another program can write one.
+    /// no such value. Elsewhere such a row is an error. Only another program can write such a row.
     pub leaves_out_empty: ColumnSet,
 }
 

@@ -70,8 +70,8 @@ pub fn serves(there: &Table, asked: &Table) -> bool {
         && there.columns().starts_with(asked.columns())
 }
 
-/// Options of a table that can never change. The bound of its buckets and their retention can change. An empty partition
-/// key is allowed or not by who asks, because these stores keep it as it is.
+/// Options of a table that can never change. The bound of its buckets and their retention can change. These stores
+/// keep an empty partition key as it is, so each request says whether it is allowed.
 fn fixed_options(table: &Table) -> TableOptions {
     let options = table.options();
     TableOptions {

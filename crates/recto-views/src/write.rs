@@ -605,7 +605,7 @@ impl<A: Arranged> Write<A> {
     }
 
     /// Ends a change that is not written. Another change of the record may have relied on the claims of this one: the record
-    /// is fenced before they are released. That needs no lease: the releases wait for one.
+    /// is fenced before they are released. The fence needs no lease; the releases wait for one.
     fn end_unclaimed(&mut self, answer: Answer, here: &Here<'_, A>) -> Actions<A> {
         if self.claimed.is_empty() {
             return self.end(answer);

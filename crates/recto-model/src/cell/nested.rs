@@ -112,7 +112,7 @@ fn read_element<'a>(ty: &Type, element: &Type, rest: &mut &'a [u8]) -> Result<&'
     take(ty, rest, length)
 }
 
-/// Whether a cell of no bytes is a value of the scalar type.
+/// Returns whether a cell of no bytes is a value of the scalar type.
 fn has_empty_value(ty: &Type) -> bool {
     matches!(ty, Type::Text | Type::Ascii | Type::Blob)
 }

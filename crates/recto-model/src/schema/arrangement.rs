@@ -62,7 +62,7 @@ pub struct Arrangement<'a> {
     pub partition: &'a [String],
     /// The order columns, completed with the key fields that are named nowhere.
     pub order: Cow<'a, [OrderColumn]>,
-    /// Whether the value of its only partition field may be empty.
+    /// True if the value of its only partition field may be empty.
     pub allows_empty_partition: bool,
 }
 

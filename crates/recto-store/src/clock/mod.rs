@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Clocks that stand where a test puts them.
+    /// Clocks that a test sets.
     #[derive(Debug, Clone, Default)]
     pub(super) struct Clocks {
         wall_micros: Arc<AtomicI64>,

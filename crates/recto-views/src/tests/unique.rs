@@ -224,7 +224,7 @@ impl World {
         }
     }
 
-    /// Whether a claim is on its way whose sender waits for it.
+    /// Returns whether a process waits for a claim that it sent.
     fn has_sent_claim(&self, p: u8) -> bool {
         let mut sent = self.sent.iter();
         sent.any(|(from, request)| *from == Some(p) && matches!(request, Request::Claim(..)))

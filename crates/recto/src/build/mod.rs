@@ -335,7 +335,7 @@ pub(crate) async fn statuses(shared: &Shared) -> Result<Vec<ViewStatus>> {
 }
 
 fn status(collection: &Collection, kept: &KeptView, filled: Option<u64>) -> ViewStatus {
-    let arrangement = collection.arranged(&kept.view);
+    let arrangement = kept.arranged(collection);
     let fields = collection
         .fields
         .iter()

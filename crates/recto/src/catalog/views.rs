@@ -26,7 +26,7 @@ pub(crate) struct KeptView {
     pub(crate) collation: Option<u32>,
     /// Maximum number of records that it should have and lacks.
     pub(crate) misfits: MisfitCounts,
-    /// Whether the value of its only partition field may be empty. Tables of earlier releases do not allow it.
+    /// True if the value of its only partition field may be empty. Tables of earlier releases do not allow it.
     pub(crate) allows_empty: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct KeptUnique {
     pub(crate) is_building: bool,
     /// Maximum number of records whose values cannot be kept.
     pub(crate) misfits: MisfitCounts,
-    /// Whether the value of its only field may be empty. Tables of earlier releases do not allow it.
+    /// True if the value of its only field may be empty. Tables of earlier releases do not allow it.
     pub(crate) allows_empty: bool,
 }
 
@@ -148,7 +148,7 @@ impl KeptUnique {
         Ok(Table::clone(self.claims_table(collection)?.table()))
     }
 
-    /// The table with what it is for.
+    /// Returns the table and its fields.
     ///
     /// # Errors
     /// A field cannot be in a key.
@@ -207,7 +207,7 @@ impl KeptViews {
         all.any(|misfits| misfits.total() > 0)
     }
 
-    /// Whether the table of any view or unique constraint allows an empty partition.
+    /// Returns whether the table of any view or unique constraint allows an empty partition.
     pub(crate) fn allow_empty(&self) -> bool {
         let of_views = self.tables.iter().map(|one| one.allows_empty);
         let mut all = of_views.chain(self.unique.iter().map(|one| one.allows_empty));
@@ -431,8 +431,8 @@ fn read_misfits(line: &str) -> Option<(MisfitCounts, &str)> {
     Some((misfits, words.next()?))
 }
 
-/// Whether the partition of a table with these partition fields could be empty if stores took it. A table that another
-/// program created stays as it is.
+/// Returns whether a new table with these partition fields allows an empty partition. The table of another program stays
+/// as it is.
 fn can_be_empty(collection: &Collection, partition: &[String]) -> bool {
     let [field] = partition else {
         return false;
