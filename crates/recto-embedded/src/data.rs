@@ -10,7 +10,7 @@ use redb::{Builder, Database, StorageBackend as _};
 
 use crate::catalog::CATALOG;
 use crate::directory::{Directory, open_private};
-use crate::error::{Closing, corrupt, engine, file, guarded};
+use crate::error::{corrupt, engine, file, guarded};
 use crate::meta::META;
 use crate::options::EmbeddedOptions;
 use crate::state::Engine;
@@ -73,7 +73,7 @@ pub(crate) fn open_read_only(
                 error => engine(error),
             })
     });
-    Ok(Engine::ReadOnly(Closing::new(opened?)))
+    Ok(Engine::read_only_of(opened?))
 }
 
 /// Makes an empty data file.

@@ -43,8 +43,8 @@ pub(crate) struct Shared {
     data_bytes: AtomicU64,
     /// The newest stamp of a plain write, as it stands in the data file.
     newest_stamp: Mutex<Option<i64>>,
-    /// Set when the store was closed, which is not opened again: the engine that it had.
-    closed: OnceLock<Weak<Engine>>,
+    /// Set when the store was closed, which is not opened again. Its count is zero when the data file is closed.
+    closed: OnceLock<Weak<()>>,
     /// Damaged pages that were met.
     pub(crate) met: Arc<Met>,
     // Last, so that the data file is closed before the directory is given up.
@@ -202,12 +202,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Closes the store for good: who holds the engine still are reads that began before.
-    pub(crate) fn close(&self) -> Weak<Engine> {
-        let engine = || Arc::downgrade(&self.engine_and_catalog().0);
-        let engine = self.closed.get_or_init(engine).clone();
+    /// Closes the store for good. The count of what it returns is zero when the data file is closed, which reads that began
+    /// before delay.
+    pub(crate) fn close(&self) -> Weak<()> {
+        let holds_file = || self.engine_and_catalog().0.holds_file();
+        let holds_file = self.closed.get_or_init(holds_file).clone();
         self.stop();
-        engine
+        holds_file
     }
 
     /// Opens the engine again if it was stopped. What is on disk is what was durable.

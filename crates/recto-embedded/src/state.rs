@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, Weak};
 
 use recto_model::{Environment, Table};
 use recto_store::{StoreError, StoreErrorKind};
@@ -17,24 +17,39 @@ pub(crate) type RowsDefinition<'a> = TableDefinition<'a, &'static [u8], &'static
 /// A table's rows in a snapshot.
 pub(crate) type Rows = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
+/// Shared by an engine alone, and dropped after its data file is closed. The count of the engine itself is zero before that.
+pub(crate) type HoldsFile = Arc<()>;
+
 /// The opened data file.
 pub(crate) enum Engine {
-    Writable(Closing<Database>),
-    ReadOnly(Closing<ReadOnlyDatabase>),
+    Writable(Closing<Database>, HoldsFile),
+    ReadOnly(Closing<ReadOnlyDatabase>, HoldsFile),
     /// Closed because the disk failed; to be opened again.
     Stopped,
 }
 
 impl Engine {
     pub(crate) fn writable_of(database: Database) -> Self {
-        Self::Writable(Closing::new(database))
+        Self::Writable(Closing::new(database), HoldsFile::default())
+    }
+
+    pub(crate) fn read_only_of(database: ReadOnlyDatabase) -> Self {
+        Self::ReadOnly(Closing::new(database), HoldsFile::default())
+    }
+
+    /// Has a count of zero when the data file is closed.
+    pub(crate) fn holds_file(&self) -> Weak<()> {
+        match self {
+            Self::Writable(_, holds) | Self::ReadOnly(_, holds) => Arc::downgrade(holds),
+            Self::Stopped => Weak::new(),
+        }
     }
 
     pub(crate) fn begin_read(&self) -> Result<ReadTransaction, StoreError> {
         guarded(|| {
             match self {
-                Self::Writable(database) => database.begin_read(),
-                Self::ReadOnly(database) => database.begin_read(),
+                Self::Writable(database, _) => database.begin_read(),
+                Self::ReadOnly(database, _) => database.begin_read(),
                 Self::Stopped => return Err(stopped()),
             }
             .map_err(engine)
@@ -43,8 +58,8 @@ impl Engine {
 
     pub(crate) fn writable(&self) -> Option<&Database> {
         match self {
-            Self::Writable(database) => Some(database),
-            Self::ReadOnly(_) | Self::Stopped => None,
+            Self::Writable(database, _) => Some(database),
+            Self::ReadOnly(..) | Self::Stopped => None,
         }
     }
 }

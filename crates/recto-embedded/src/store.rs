@@ -191,13 +191,13 @@ impl EmbeddedStore {
         met: Arc<Met>,
     ) -> Result<Arc<Self>, StoreError> {
         let (catalog, newest_stamp, recorded_time) = guarded(|| match &engine {
-            Engine::Writable(database) => Ok((
+            Engine::Writable(database, _) => Ok((
                 read_catalog(&**database)?,
                 meta::newest_stamp(&**database)?,
                 meta::clock_record(&**database)?,
             )),
             // A read-only store needs no stamp. It is read even if the stamp or the clock record is damaged.
-            Engine::ReadOnly(database) => {
+            Engine::ReadOnly(database, _) => {
                 let recorded_time = meta::clock_record(&**database).unwrap_or_default();
                 Ok((read_catalog(&**database)?, None, recorded_time))
             }
@@ -361,9 +361,9 @@ impl Store for EmbeddedStore {
                 Ok(_) => Ok(()),
             };
         }
-        let engine = self.shared.close();
+        let holds_file = self.shared.close();
         let given_up = async {
-            while engine.strong_count() > 0 {
+            while holds_file.strong_count() > 0 {
                 tokio::time::sleep(CLOSE_PAUSE).await;
             }
         };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::support::{done, fill, numbers, open, put, read_only, runtime, table, write};
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
@@ -257,4 +258,26 @@ fn relaxed_writes_are_there_after_closing() {
         let store = open(directory.path()).unwrap();
         assert_eq!(numbers(&store, &table(), "AA").await, [1, 2]);
     });
+}
+
+#[test]
+fn a_closed_store_can_be_opened_although_a_read_ends_at_the_same_time() {
+    const ROUNDS: u64 = 200;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store");
+    filled(&path);
+    for round in 0..ROUNDS {
+        runtime().block_on(async {
+            let store = open(&path).unwrap();
+            let snapshot = store.snapshot().unwrap();
+            let read = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_micros(round * 5));
+                drop(snapshot);
+            });
+            store.close().await.unwrap();
+            let opened = open(&path);
+            read.join().unwrap();
+            assert!(opened.is_ok(), "round {round}: {:?}", opened.err());
+        });
+    }
 }
