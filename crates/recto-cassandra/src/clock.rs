@@ -11,6 +11,10 @@ use crate::store::CassandraStore;
 
 /// Number of coordinators whose clocks are compared with the local one.
 const CLOCKS_COMPARED: usize = 2;
+/// Maximum time for which a write waits for a comparison.
+const STAMP_WAIT: Duration = Duration::from_secs(1);
+/// Maximum time of a comparison that writes need.
+const STAMP_COMPARISON_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Client {
     async fn read_clocks(&self, timeout: Duration) -> Result<Vec<ClockReading>, StoreError> {
@@ -30,6 +34,14 @@ impl ClockGuard for CassandraStore {
     async fn compare(&self, timeout: Duration) {
         let client = self.client();
         client.clock.compare(timeout, client.read_clocks(timeout)).await;
+    }
+
+    async fn may_stamp(&self) -> bool {
+        let compare = || {
+            let store = self.clone();
+            async move { store.compare(STAMP_COMPARISON_TIMEOUT).await }
+        };
+        self.client().clock.may_stamp(STAMP_WAIT, compare).await
     }
 
     fn allows(&self, _retention: Duration) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_pieces::BucketedStore;
 use recto_plan::cursor::KeyRing;
-use recto_store::{ReadOptions, Store, WriteOptions};
+use recto_store::{ClockStatus, ReadOptions, Store, WriteOptions};
 use tokio::sync::{Mutex, RwLock as AsyncLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::catalog::views::KeptViews;
@@ -130,11 +130,17 @@ impl Shared {
         }
     }
 
-    /// The same, of a write that other processes know nothing of unless they are told that it is under way.
+    /// The same, of a write that other processes know nothing of unless they are told that it is under way. Its order among
+    /// the writes of other processes depends on the local clock.
     ///
     /// # Errors
-    /// They cannot be told in time: nothing may be written.
+    /// They cannot be told in time, or the local clock is wrong: nothing may be written.
     pub(crate) async fn writing_plainly(&self, time: Duration) -> Result<Writing<'_>> {
+        if let Some(guard) = self.store.clock_guard()
+            && !guard.may_stamp().await
+        {
+            return Err(wrong_clock(guard.status(None)));
+        }
         let mut writing = self.writing().await;
         writing.plain = self.writer.plain(time).await?;
         Ok(writing)
@@ -228,5 +234,14 @@ impl Shared {
             row_by_row: relaxed,
             ..WriteOptions::default()
         }
+    }
+}
+
+fn wrong_clock(status: ClockStatus) -> Error {
+    let warning = status.warning().unwrap_or_default();
+    let error = Error::new(ErrorKind::Unavailable, format!("nothing was written: {warning}"));
+    match status.hint() {
+        Some(hint) => error.with_hint(hint),
+        None => error,
     }
 }

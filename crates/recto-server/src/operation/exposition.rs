@@ -602,7 +602,12 @@ mod tests {
         assert_eq!(ClockText(ClockStatus::default()).to_string(), "");
         let ahead_micros = Some(-2_500_000);
         let state = ClockState::Differs;
-        let text = ClockText(ClockStatus { state, ahead_micros }).to_string();
+        let status = ClockStatus {
+            state,
+            ahead_micros,
+            ..ClockStatus::default()
+        };
+        let text = ClockText(status).to_string();
         assert!(text.ends_with("\nrecto_clock_skew_seconds -2.500000\n"), "{text}");
     }
 

@@ -11,7 +11,8 @@ use crate::StoreError;
 
 /// Difference between clocks from which on a process warns.
 const MAX_DIFFERENCE: Duration = Duration::from_secs(2);
-/// The difference between clocks that machines with a time service keep. Above it, nothing is deleted by time.
+/// The difference between clocks that machines with a time service keep. A clock further ahead deletes nothing by time,
+/// and stamps no writes.
 const MAX_AHEAD: Duration = Duration::from_secs(5);
 /// Time after which clocks are compared again.
 const LASTS: Duration = Duration::from_secs(30);
@@ -87,7 +88,7 @@ impl ComparedClock {
             Ok(readings) => status_of(&readings),
             Err(_) => ClockStatus {
                 state: ClockState::NotCompared,
-                ahead_micros: None,
+                ..ClockStatus::default()
             },
         };
         *self.last() = Some(Comparison {
@@ -97,10 +98,30 @@ impl ComparedClock {
         });
     }
 
+    /// Returns whether the local clock may stamp writes, by the last comparison. Compares clocks by `compare` if that is due:
+    /// waits at most `wait` for the first comparison and for one after the clock was set, and for no other. `compare` calls
+    /// [`compare`](Self::compare), in a task of its own.
+    pub async fn may_stamp<F>(&self, wait: Duration, compare: impl FnOnce() -> F) -> bool
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let fresh = self.fresh();
+        if fresh.is_none() {
+            let is_old = (*self.last()).is_some_and(|comparison| !self.was_set_since(comparison));
+            if !is_old {
+                let _ = tokio::time::timeout(wait, tokio::spawn(compare())).await;
+            } else if self.comparing.try_lock().is_ok() {
+                tokio::spawn(compare());
+            }
+        }
+        !self.status().refuses_stamps
+    }
+
     /// Returns whether the local clock may delete by the last comparison; `false` without a fresh one.
     pub fn allows(&self) -> bool {
         let may_delete = |comparison: Comparison| {
-            matches!(comparison.status.state, ClockState::Agrees | ClockState::Differs)
+            let state = comparison.status.state;
+            matches!(state, ClockState::Agrees | ClockState::Differs)
         };
         self.fresh().is_some_and(may_delete)
     }
@@ -113,12 +134,19 @@ impl ComparedClock {
 
     fn fresh(&self) -> Option<Comparison> {
         let comparison = (*self.last())?;
-        let now_nanos = self.environment.monotonic_nanos();
-        let elapsed = Duration::from_nanos(now_nanos.saturating_sub(comparison.monotonic_nanos));
-        let wall_elapsed = self.environment.now_micros() - comparison.wall_micros;
-        let drift = wall_elapsed.abs_diff(micros(elapsed));
-        let is_fresh = elapsed < LASTS && i64::try_from(drift).is_ok_and(|drift| drift < micros(MAX_DRIFT));
+        let is_fresh = self.elapsed_since(comparison) < LASTS && !self.was_set_since(comparison);
         is_fresh.then_some(comparison)
+    }
+
+    fn elapsed_since(&self, comparison: Comparison) -> Duration {
+        let now_nanos = self.environment.monotonic_nanos();
+        Duration::from_nanos(now_nanos.saturating_sub(comparison.monotonic_nanos))
+    }
+
+    fn was_set_since(&self, comparison: Comparison) -> bool {
+        let wall_elapsed = self.environment.now_micros() - comparison.wall_micros;
+        let drift = wall_elapsed.abs_diff(micros(self.elapsed_since(comparison)));
+        drift >= MAX_DRIFT.as_micros() as u64
     }
 
     fn last(&self) -> MutexGuard<'_, Option<Comparison>> {
@@ -127,7 +155,10 @@ impl ComparedClock {
 }
 
 fn status_of(readings: &[ClockReading]) -> ClockStatus {
-    let state = if readings.iter().any(|reading| reading.is_far_ahead()) {
+    let mut ahead = readings.iter().map(|reading| reading.is_far_ahead());
+    // One node whose clock is behind must not stop all writes.
+    let refuses_stamps = !readings.is_empty() && ahead.clone().all(|is_far| is_far);
+    let state = if ahead.any(|is_far| is_far) {
         ClockState::AheadOfNodes
     } else if readings.iter().any(|reading| reading.differs()) {
         ClockState::Differs
@@ -140,7 +171,11 @@ fn status_of(readings: &[ClockReading]) -> ClockStatus {
         ClockState::AheadOfNodes => ahead.max(),
         _ => ahead.max_by_key(|ahead| ahead.saturating_abs()),
     };
-    ClockStatus { state, ahead_micros }
+    ClockStatus {
+        state,
+        ahead_micros,
+        refuses_stamps,
+    }
 }
 
 /// Compares the local clock with that of a node, which `ask` reads in microseconds since 1970.
@@ -163,6 +198,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
@@ -203,22 +239,29 @@ mod tests {
     #[tokio::test]
     async fn rejects_a_clock_that_is_far_ahead_of_a_node() {
         use ClockState::{Agrees, AheadOfNodes, Differs, NotCompared};
-        for (readings, state, ahead) in [
-            (Some(&[][..]), Agrees, None),
-            (Some(&[0, 1]), Agrees, Some(1)),
-            (Some(&[0, 4]), Differs, Some(4)),
-            (Some(&[-3_600]), Differs, Some(-3_600)),
-            (Some(&[6]), AheadOfNodes, Some(6)),
-            (Some(&[-200, 180]), AheadOfNodes, Some(180)),
-            (None, NotCompared, None),
+        for (readings, state, ahead, refuses_stamps) in [
+            (Some(&[][..]), Agrees, None, false),
+            (Some(&[0, 1]), Agrees, Some(1), false),
+            (Some(&[0, 4]), Differs, Some(4), false),
+            (Some(&[-3_600]), Differs, Some(-3_600), false),
+            (Some(&[6]), AheadOfNodes, Some(6), true),
+            (Some(&[1, 6]), AheadOfNodes, Some(6), false),
+            (Some(&[-200, 180]), AheadOfNodes, Some(180), false),
+            (None, NotCompared, None, false),
         ] {
             let clock = ComparedClock::new(Clocks::default().environment());
             assert!(!clock.allows(), "nothing was compared");
             assert_eq!(clock.status(), ClockStatus::default());
             clock.compare(TIMEOUT, Nodes::new(readings).read()).await;
-            assert_eq!(clock.allows(), matches!(state, Agrees | Differs), "{readings:?}");
+            let may_delete = matches!(state, Agrees | Differs);
+            assert_eq!(clock.allows(), may_delete, "{readings:?}");
             let ahead_micros = ahead.map(|ahead: i64| ahead * SECOND_MICROS);
-            assert_eq!(clock.status(), ClockStatus { state, ahead_micros });
+            let status = ClockStatus {
+                state,
+                ahead_micros,
+                refuses_stamps,
+            };
+            assert_eq!(clock.status(), status, "{readings:?}");
         }
     }
 
@@ -258,5 +301,44 @@ mod tests {
         }
         assert!(!clock.allows());
         assert_eq!(nodes.comparisons.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_before_it_stamps_only_for_the_first_comparison_and_after_the_clock_was_set() {
+        let clocks = Clocks::default();
+        let clock = Arc::new(ComparedClock::new(clocks.environment()));
+        let compare = |ahead_seconds: i64, takes: Duration| {
+            let clock = Arc::clone(&clock);
+            move || async move {
+                let nodes = Nodes::new(Some(&[ahead_seconds]));
+                let read = async {
+                    tokio::time::sleep(takes).await;
+                    nodes.read().await
+                };
+                clock.compare(TIMEOUT, read).await;
+            }
+        };
+        let (wait, quick, slow) = (
+            Duration::from_secs(1),
+            Duration::from_millis(1),
+            Duration::from_secs(3),
+        );
+        assert!(
+            clock.may_stamp(wait, compare(3_600, slow)).await,
+            "not compared in time"
+        );
+        tokio::time::sleep(slow).await;
+        assert!(
+            !clock.may_stamp(wait, compare(0, quick)).await,
+            "the last comparison is fresh"
+        );
+        // The clock is set right.
+        clocks.pass(1, -3_600);
+        assert!(clock.may_stamp(wait, compare(0, quick)).await);
+        // The last comparison is old: nobody waits for the next one.
+        clocks.pass(31, 31);
+        assert!(clock.may_stamp(wait, compare(3_600, quick)).await);
+        tokio::time::sleep(slow).await;
+        assert!(!clock.may_stamp(wait, compare(0, quick)).await);
     }
 }

@@ -33,6 +33,15 @@ pub trait ClockGuard: Send + Sync {
     /// Returns whether the local clock may delete data that is kept for `retention`.
     fn allows(&self, retention: Duration) -> bool;
 
+    /// Returns whether the local clock may stamp writes. On a store with nodes, it may not if it is more than five seconds
+    /// ahead of all nodes that were asked: later writes of other processes would be ignored.
+    ///
+    /// Waits at most a second, for the first comparison and for one after the clock was set. A clock that could not be
+    /// compared may stamp.
+    async fn may_stamp(&self) -> bool {
+        true
+    }
+
     /// Records the time in a store without nodes, at most once an hour. `shortest` is the shortest retention of its data.
     ///
     /// # Errors
@@ -75,6 +84,8 @@ pub struct ClockStatus {
     pub state: ClockState,
     /// Microseconds by which the local clock is ahead of the evidence; negative if it is behind. `None` without evidence.
     pub ahead_micros: Option<i64>,
+    /// Whether the clock is so far ahead of all nodes that it may not stamp writes: see [`ClockGuard::may_stamp`].
+    pub refuses_stamps: bool,
 }
 
 impl ClockStatus {
@@ -83,7 +94,7 @@ impl ClockStatus {
     /// ```
     /// use recto_store::clock::{ClockState, ClockStatus};
     ///
-    /// let status = ClockStatus { state: ClockState::AheadOfNodes, ahead_micros: Some(180_000_000) };
+    /// let status = ClockStatus { state: ClockState::AheadOfNodes, ahead_micros: Some(180_000_000), ..Default::default() };
     /// assert_eq!(
     ///     status.warning().unwrap(),
     ///     "the clock of this machine is 180.0 s ahead of the clock of a node: this process deletes nothing by time"
@@ -99,6 +110,9 @@ impl ClockStatus {
         match self.state {
             ClockState::Agrees => None,
             ClockState::Differs => Some(differs),
+            ClockState::AheadOfNodes if self.refuses_stamps => Some(format!(
+                "{differs}: this process deletes nothing by time, and refuses writes to append and overwrite collections"
+            )),
             ClockState::AheadOfNodes => Some(format!("{differs}: this process deletes nothing by time")),
             ClockState::NotCompared => {
                 Some("no node told its clock: this process deletes nothing by time".to_owned())
@@ -194,6 +208,7 @@ mod tests {
             let status = ClockStatus {
                 state,
                 ahead_micros: Some(seconds * SECOND_MICROS),
+                ..ClockStatus::default()
             };
             let said = status.warning();
             assert_eq!(said.is_some(), warning.is_some(), "{status:?}");

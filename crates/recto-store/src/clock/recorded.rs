@@ -59,6 +59,7 @@ impl RecordedClock {
                 ClockState::AheadOfRecord
             },
             ahead_micros: Some(self.ahead_micros()),
+            refuses_stamps: false,
         }
     }
 

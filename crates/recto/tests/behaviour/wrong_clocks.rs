@@ -1,4 +1,4 @@
-//! A process whose clock is ahead deletes nothing that others wrote, and says so. Nodes of Cassandra have clocks to compare
+//! A process with a wrong clock deletes nothing that others wrote, stamps no writes, and says so. Nodes of Cassandra have clocks to compare
 //! with; an embedded store has the time that it recorded.
 
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use recto::queues::{NewMessage, Queue, QueueOptions, Receive};
 use recto::session::{MendRequest, PageRequest, Pages, Session};
 use recto::store::{ClockState, ClockStatus};
-use recto::{DynamicRecord, Environment, LocalSession, OpenOptions, Recto};
+use recto::{DynamicRecord, Environment, ErrorKind, LocalSession, OpenOptions, Recto};
 use serde_json::json;
 
 use crate::common::clocks::{Clocks, Standing};
 use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Scope, Suite, run};
 
-static TESTS: Suite = Suite::new(module_path!(), 8);
+static TESTS: Suite = Suite::new(module_path!(), 9);
 
 const SECOND_MICROS: i64 = 1_000_000;
 const DAY_SECONDS: u32 = 86_400;
@@ -122,6 +122,46 @@ fn drops_no_records_of_others() {
 }
 
 #[test]
+fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
+    let _scope = Scope::new(&TESTS);
+    run(async {
+        let store = Fresh::new(Kind::Cassandra);
+        let right = store.open().await;
+        right.apply(&parse(SCHEMA)).await.unwrap();
+        let definition = right.dynamic("readings").unwrap().definition();
+        let record = |id: i32| {
+            let at = jiff::Timestamp::now().round(jiff::Unit::Second).unwrap();
+            let record = json!({ "at": at.to_string(), "id": id });
+            DynamicRecord::from_json(definition.clone(), record.as_object().unwrap()).unwrap()
+        };
+        let wrong = open_ahead(&store, 180 * SECOND_MICROS).await;
+        let readings = wrong.dynamic("readings").unwrap();
+        for outcome in [
+            readings.put(&record(1)).await.map(drop),
+            readings.delete((jiff::Timestamp::now(), 1)).await.map(drop),
+        ] {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            let text = error.to_string();
+            assert!(
+                text.contains("nothing was written: the clock of this machine is 180."),
+                "{text}"
+            );
+            assert!(error.hint().unwrap().contains("NTP"));
+        }
+        wrong.close().await.unwrap();
+        // A difference that machines with a time service may have.
+        let near = open_ahead(&store, 3 * SECOND_MICROS).await;
+        near.dynamic("readings").unwrap().put(&record(2)).await.unwrap();
+        near.close().await.unwrap();
+        let page = LocalSession::new(right.clone());
+        let page = page.page("readings", &PageRequest::default()).await.unwrap();
+        assert_eq!(page.records.len(), 1);
+        right.close().await.unwrap();
+    });
+}
+
+#[test]
 fn tells_how_far_the_clock_differs_from_the_nodes() {
     let _scope = Scope::new(&TESTS);
     run(async {
@@ -137,7 +177,7 @@ fn tells_how_far_the_clock_differs_from_the_nodes() {
             (
                 180,
                 ClockState::AheadOfNodes,
-                Some("this process deletes nothing by time"),
+                Some("this process deletes nothing by time, and refuses writes"),
             ),
         ] {
             let recto = open_ahead(&store, seconds * SECOND_MICROS).await;
