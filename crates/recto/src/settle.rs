@@ -11,6 +11,8 @@ use std::time::Duration;
 use recto_model::Environment;
 use recto_store::StoreError;
 
+use crate::error::{Error, ErrorKind};
+
 /// How often a request is sent whose outcome is unknown.
 const MAX_ATTEMPTS: u32 = 3;
 /// About how long to wait before the second attempt at a write; each further wait is twice as long.
@@ -180,6 +182,40 @@ where
         earlier = Some(ended);
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Returns whether an error may go away by itself.
+pub(crate) fn is_passing(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::OutcomeUnknown
+    )
+}
+
+/// Does work of which nobody waits for a single request, such as a load or a comparison of views: tries again after an
+/// error that may go away by itself. `work` has the same effect if it is done again.
+///
+/// # Errors
+/// Those of `work` that do not go away, or not within [`MAX_FAILING`].
+pub(crate) async fn patiently<T, F>(
+    environment: &Environment,
+    mut work: impl FnMut() -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let attempt = |_| {
+        let done = work();
+        async {
+            match done.await {
+                Ok(done) => Attempt::Known(done),
+                Err(error) if is_passing(error.kind()) => Attempt::Failed(error),
+                Err(error) => Attempt::Refused(error),
+            }
+        }
+    };
+    let settled = settle(environment, Policy::LOAD, attempt).await;
+    settled.map_err(|unsettled| unsettled.or(Error::from))
 }
 
 #[cfg(test)]

@@ -73,6 +73,7 @@ impl<'a> Summing<'a> {
             },
             rows: pace.step_rows(STEP_ROWS),
             is_remote: shared.store.limits().remote,
+            environment: shared.environment.clone(),
         };
         let changes = core.definition.writes == WriteMode::Update;
         let mut sum = RecordSum::default();

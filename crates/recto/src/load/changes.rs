@@ -14,7 +14,7 @@ use super::part::WholePart;
 use super::whole::{Becomes, Row, There, Writing};
 use super::write::{MAX_LOST, Part, Settled, busy};
 use crate::error::{Error, ErrorKind, Result};
-use crate::settle::{Attempt, Policy, settle};
+use crate::settle::patiently;
 use crate::writes::{mutation, refused_by, transact};
 
 /// The most changes of a part that are made side by side.
@@ -121,20 +121,14 @@ impl WholePart<'_> {
         }
         let key = core.key_of(&partition);
         let (name, time) = (&core.definition.name, self.writer.options.timeout);
-        let attempt = |_| async {
-            let changed = shared
-                .writer
-                .change_at(at, name, key.clone(), request.clone(), time)
-                .await;
-            match changed {
-                Ok(outcome) => Attempt::Known(outcome.map(drop)),
-                // The same again finds out what became of it.
-                Err(error) if passes(error.kind()) => Attempt::Failed(error),
-                Err(error) => Attempt::Refused(error),
-            }
+        // The same again finds out what became of it.
+        let change = || async {
+            let request = request.clone();
+            let changed = shared.writer.change_at(at, name, key.clone(), request, time);
+            Ok(changed.await?.map(drop))
         };
-        let changed = settle(&shared.environment, Policy::LOAD, attempt).await;
-        changed.map_err(|unsettled| stopped_unless_refused(unsettled.or(Error::from)))
+        let changed = patiently(&shared.environment, change).await;
+        changed.map_err(stopped_unless_refused)
     }
 
     /// What is there of a row's record.
@@ -144,13 +138,6 @@ impl WholePart<'_> {
         self.there(&*snapshot, &read, &self.writer.shared.read_options())
             .await
     }
-}
-
-fn passes(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::OutcomeUnknown
-    )
 }
 
 /// What is wrong with a row stops no load.

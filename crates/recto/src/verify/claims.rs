@@ -17,6 +17,7 @@ use crate::error::{ErrorKind, Result};
 use crate::misfits::{list, misfits_of};
 use crate::pace::Pace;
 use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
+use crate::settle::patiently;
 use crate::writes::{claim_as_it_is, claims_of, get, release_unheld};
 
 /// Rows read at a time.
@@ -112,6 +113,7 @@ impl<'a> Claims<'a> {
             options: shared.read_options(),
             rows: pace.step_rows(STEP_ROWS),
             is_remote: shared.store.limits().remote,
+            environment: shared.environment.clone(),
         };
         let mut steps = steps.all().await?;
         let mut suspects = Vec::new();
@@ -214,37 +216,52 @@ impl<'a> Claims<'a> {
             return Ok(());
         }
         tokio::time::sleep(DOUBT_PAUSE).await;
-        let looks = suspects
+        let settled = suspects
             .into_iter()
-            .map(|pair| self.stays_wrong(claims, side, pair).boxed());
-        let looks: Vec<_> = looks.collect();
-        let mut wrong = stream::iter(looks).buffer_unordered(READS_AT_ONCE);
-        while let Some(pair) = wrong.try_next().await? {
-            if let Some(pair) = pair {
-                self.note(side, &pair, found).await?;
+            .map(|pair| self.settle(claims, side, pair).boxed());
+        let settled: Vec<_> = settled.collect();
+        let mut settled = stream::iter(settled).buffer_unordered(READS_AT_ONCE);
+        while let Some(wrong) = settled.try_next().await? {
+            if let Some((pair, outcome)) = wrong {
+                self.note(side, &pair, outcome, found);
             }
         }
         Ok(())
     }
 
-    /// Returns the pair if it is wrong still. The side that must have the other is read first.
-    async fn stays_wrong(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<Pair>> {
+    /// Looks at a suspect again, and repairs it if that was asked for. Returns it with the outcome if it was wrong still.
+    async fn settle(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<(Pair, String)>> {
+        let environment = &self.core.shared.environment;
+        if !patiently(environment, || self.is_wrong(claims, side, &pair)).await? {
+            return Ok(None);
+        }
+        let outcome = if self.how.mends {
+            self.mend(side, &pair).await?
+        } else {
+            String::new()
+        };
+        Ok(Some((pair, outcome)))
+    }
+
+    /// Returns whether the pair is wrong still. The side that must have the other is read first.
+    async fn is_wrong(&self, claims: &ClaimsTable, side: Side, pair: &Pair) -> Result<bool> {
         let is_wrong = match side {
             Side::Records => {
-                self.has_values(claims, side, &pair).await? && !self.is_claimed(claims, &pair).await?
+                self.has_values(claims, side, pair).await? && !self.is_claimed(claims, pair).await?
             }
             Side::Claims => {
-                self.is_claimed(claims, &pair).await? && !self.has_values(claims, side, &pair).await?
+                self.is_claimed(claims, pair).await? && !self.has_values(claims, side, pair).await?
             }
         };
-        Ok(is_wrong.then_some(pair))
+        Ok(is_wrong)
     }
 
     async fn seems_wrong(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<Pair>> {
-        let is_right = match side {
-            Side::Records => self.is_claimed(claims, &pair).await?,
-            Side::Claims => self.has_values(claims, side, &pair).await?,
+        let is_right = async || match side {
+            Side::Records => self.is_claimed(claims, &pair).await,
+            Side::Claims => self.has_values(claims, side, &pair).await,
         };
+        let is_right = patiently(&self.core.shared.environment, is_right).await?;
         Ok((!is_right).then_some(pair))
     }
 
@@ -271,18 +288,13 @@ impl<'a> Claims<'a> {
         Ok(has.is_some_and(|has| has.claim == pair.claim))
     }
 
-    /// Tells of what is wrong, and mends it.
-    async fn note(&self, side: Side, pair: &Pair, found: &mut VerifiedView) -> Result<()> {
+    /// Counts and lists what is wrong.
+    fn note(&self, side: Side, pair: &Pair, outcome: String, found: &mut VerifiedView) {
         let (kind, count) = match side {
             Side::Records => ("missing", &mut found.missing),
             Side::Claims => ("orphan", &mut found.orphan),
         };
         *count += 1;
-        let outcome = if self.how.mends {
-            self.mend(side, pair).await?
-        } else {
-            String::new()
-        };
         found.mended += u64::from(outcome == MENDED);
         if found.examples.len() < MAX_EXAMPLES {
             found.examples.push(Drift {
@@ -291,15 +303,16 @@ impl<'a> Claims<'a> {
                 outcome,
             });
         }
-        Ok(())
     }
 
-    /// Mends it; what became of that.
+    /// Repairs what is wrong, and returns the outcome.
     async fn mend(&self, side: Side, pair: &Pair) -> Result<String> {
-        let mended = match side {
-            Side::Records => claim_as_it_is(self.core, &pair.record, &[pair.claim.view]).await,
-            Side::Claims => release_unheld(self.core, &pair.record, &pair.claim, pair.token).await,
+        let numbers = [pair.claim.view];
+        let mend = || match side {
+            Side::Records => claim_as_it_is(self.core, &pair.record, &numbers).boxed(),
+            Side::Claims => release_unheld(self.core, &pair.record, &pair.claim, pair.token).boxed(),
         };
+        let mended = patiently(&self.core.shared.environment, mend).await;
         match mended {
             Ok(()) => Ok(MENDED.to_owned()),
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Timeout) => {

@@ -299,6 +299,7 @@ impl Comparison {
             },
             rows: self.pace.lock().await.step_rows(STEP_ROWS),
             is_remote: self.beside.is_remote(),
+            environment: shared.environment.clone(),
         }
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt};
-use recto_model::Table;
+use recto_model::{Environment, Table};
 use recto_store::{ReadOptions, ScanPosition, ScanRead, Snapshot, TokenRange};
 
 use crate::error::Result;
+use crate::settle::patiently;
 
 /// Ranges of a table of a remote store that are read side by side.
 const RANGES_AT_ONCE: u32 = 8;
@@ -22,6 +23,7 @@ pub(crate) struct Steps {
     /// Rows of one step.
     pub(crate) rows: u32,
     pub(crate) is_remote: bool,
+    pub(crate) environment: Environment,
 }
 
 /// Where a step begins.
@@ -135,7 +137,10 @@ impl Steps {
     /// The rows from a place.
     pub(super) async fn at(&self, place: &Place) -> Result<ScanRead> {
         let (snapshot, after) = (&self.snapshot, place.after.as_ref());
-        let read = snapshot.scan(&self.table, &place.range, after, self.rows, &self.options);
-        Ok(read.await?)
+        let read = async || {
+            let read = snapshot.scan(&self.table, &place.range, after, self.rows, &self.options);
+            Ok(read.await?)
+        };
+        patiently(&self.environment, read).await
     }
 }

@@ -12,6 +12,7 @@ use recto_views::{Difference, Version, difference};
 use crate::beside::{Beside, RecordKey, RecordRow, Sent, There, send};
 use crate::catalog::Catalog;
 use crate::error::Result;
+use crate::settle::patiently;
 
 /// Number of looks at a suspect of a remote store: a write that is under way may still put it right.
 const REMOTE_LOOKS: u32 = 2;
@@ -93,15 +94,18 @@ pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: b
 }
 
 async fn stays(beside: Beside, suspect: Suspect) -> Result<Option<Suspect>> {
-    let wrong = look(&beside, &suspect).await?;
+    let environment = &beside.core.shared.environment;
+    let wrong = patiently(environment, || look(&beside, &suspect)).await?;
     Ok(wrong.map(|_| suspect))
 }
 
 /// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.
 async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<Wrong>> {
+    let environment = &beside.core.shared.environment;
     let mut met = None;
     for _ in 0..MAX_MENDINGS {
-        let Some(mut wrong) = look(&beside, &suspect).await? else {
+        let found = patiently(environment, || look(&beside, &suspect)).await?;
+        let Some(mut wrong) = found else {
             return Ok(met.map(|wrong| Wrong {
                 outcome: Outcome::Mended,
                 ..wrong
@@ -111,7 +115,7 @@ async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<
             wrong.outcome = foreseen(&beside, &wrong);
             return Ok(Some(wrong));
         }
-        if let Some(outcome) = mend(&beside, &wrong).await? {
+        if let Some(outcome) = patiently(environment, || mend(&beside, &wrong)).await? {
             wrong.outcome = outcome;
             return Ok(Some(wrong));
         }
