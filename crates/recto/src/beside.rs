@@ -6,7 +6,7 @@ use recto_model::schema::Holds;
 use recto_model::{Cells, RowRef, Table};
 use recto_pieces::BucketedStore;
 use recto_store::{
-    Atomicity, ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, Snapshot, StoreErrorKind,
+    Atomicity, ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, StoreErrorKind,
     WriteOptions, WriteOutcome,
 };
 use recto_views::collection::{KeyCells, ViewTable};
@@ -201,19 +201,11 @@ impl Beside {
 
     /// The entry at a key of the view.
     pub(crate) async fn read_entry(&self, snapshot: &dyn Snapshot, key: &KeyCells) -> Result<Option<There>> {
-        let Some((partition, clustering)) = key.in_table(self.view.table()) else {
+        let Some(read) = self.read_of_entry(key) else {
             return Ok(None);
         };
-        let read = PointRead {
-            table: Arc::clone(self.view.table()),
-            partition,
-            clustering,
-        };
         let found = snapshot.get(&read, &self.read_options(false)).await?;
-        let written = self.written(&found.stamps, &found.ends_in_seconds, 0);
-        let row = found.rows.iter().next();
-        let seen = row.and_then(|row| self.view.seen(row).or_else(|| self.view.unversioned(row)));
-        Ok(seen.map(|seen| There { seen, written }))
+        Ok(self.found_entry(&found))
     }
 
     /// The record whose entry an entry is.
@@ -222,12 +214,67 @@ impl Beside {
         snapshot: &dyn Snapshot,
         key: &RecordKey,
     ) -> Result<Option<RecordRow>> {
-        let read = PointRead {
+        let found = snapshot
+            .get(&self.read_of_record(key), &self.read_options(true))
+            .await?;
+        self.found_record(&found)
+    }
+
+    /// Entries at keys of the view, in the order of the keys, by as few requests as possible.
+    pub(crate) async fn read_entries(
+        &self,
+        snapshot: &dyn Snapshot,
+        keys: &[&KeyCells],
+    ) -> Result<Vec<Option<There>>> {
+        let reads: Vec<_> = keys.iter().map(|key| self.read_of_entry(key)).collect();
+        let present: Vec<PointRead> = reads.iter().flatten().cloned().collect();
+        let found = snapshot.get_many(&present, &self.read_options(false)).await?;
+        let mut found = found.iter();
+        let entry = |read: &Option<PointRead>| {
+            read.as_ref()?;
+            self.found_entry(found.next()?)
+        };
+        Ok(reads.iter().map(entry).collect())
+    }
+
+    /// Records, in the order of their keys, by as few requests as possible. A decision about a record that is under way may be
+    /// missing.
+    pub(crate) async fn read_records(
+        &self,
+        snapshot: &dyn Snapshot,
+        keys: &[&RecordKey],
+    ) -> Result<Vec<Option<RecordRow>>> {
+        let reads: Vec<_> = keys.iter().map(|key| self.read_of_record(key)).collect();
+        let found = snapshot.get_many(&reads, &self.read_options(false)).await?;
+        found.iter().map(|found| self.found_record(found)).collect()
+    }
+
+    /// The read of an entry; `None` if the view's table cannot have this key.
+    fn read_of_entry(&self, key: &KeyCells) -> Option<PointRead> {
+        let (partition, clustering) = key.in_table(self.view.table())?;
+        Some(PointRead {
+            table: Arc::clone(self.view.table()),
+            partition,
+            clustering,
+        })
+    }
+
+    fn read_of_record(&self, key: &RecordKey) -> PointRead {
+        PointRead {
             table: Arc::clone(self.base()),
             partition: key.partition.clone(),
             clustering: key.clustering.clone(),
-        };
-        let found = snapshot.get(&read, &self.read_options(true)).await?;
+        }
+    }
+
+    fn found_entry(&self, found: &RowsRead) -> Option<There> {
+        let written = self.written(&found.stamps, &found.ends_in_seconds, 0);
+        let row = found.rows.iter().next()?;
+        let seen = self.view.seen(row).or_else(|| self.view.unversioned(row))?;
+        Some(There { seen, written })
+    }
+
+    fn found_record(&self, found: &RowsRead) -> Result<Option<RecordRow>> {
         let written = self.written(&found.stamps, &found.ends_in_seconds, 0);
         match found.rows.iter().next() {
             Some(row) => self.row(row, written),

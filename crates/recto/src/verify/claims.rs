@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_model::{Cells, RowRef};
+use recto_model::{Cells, RowRef, Table};
+use recto_store::{PointRead, RowsRead};
 use recto_views::collection::KeyCells;
 use recto_views::{ClaimsTable, EntryKey, Token, ViewNumber};
 
@@ -18,14 +19,18 @@ use crate::misfits::{list, misfits_of};
 use crate::pace::Pace;
 use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
 use crate::settle::patiently;
-use crate::writes::{claim_as_it_is, claims_of, get, release_unheld};
+use crate::writes::{claim_as_it_is, claims_of, release_unheld};
 
 /// Rows read at a time.
 const STEP_ROWS: u32 = 1_000;
-/// Rows that are looked up at a time.
-const READS_AT_ONCE: usize = 64;
+/// Number of rows that are looked up together.
+const CHUNK: usize = 512;
+/// Chunks that are looked up side by side.
+const PARALLEL_CHUNKS: usize = 2;
+/// Suspects that are repaired side by side.
+const PARALLEL_REPAIRS: usize = 64;
 /// Number of suspects that are looked at together, after one pause.
-const MAX_SUSPECTS: usize = 8_192;
+const MAX_SUSPECTS: usize = 32_768;
 /// Pause before suspects are looked at: a write that is under way may put them right.
 const DOUBT_PAUSE: Duration = Duration::from_millis(500);
 /// The most examples of what is wrong with the claims of a constraint.
@@ -192,16 +197,13 @@ impl<'a> Claims<'a> {
             }))
     }
 
+    /// Returns the pairs of which the other side is missing.
     async fn suspects_among(&self, claims: &ClaimsTable, side: Side, pairs: Vec<Pair>) -> Result<Vec<Pair>> {
-        let looks = pairs
-            .into_iter()
-            .map(|pair| self.seems_wrong(claims, side, pair).boxed());
-        let looks: Vec<_> = looks.collect();
-        let seems = stream::iter(looks).buffer_unordered(READS_AT_ONCE);
-        seems
-            .try_filter_map(|pair| async { Ok(pair) })
-            .try_collect()
-            .await
+        let other = match side {
+            Side::Records => Side::Claims,
+            Side::Claims => Side::Records,
+        };
+        self.those(claims, (side, other), pairs, false).await
     }
 
     /// Looks at suspects again, reports those that are wrong, and repairs them if that was asked for.
@@ -216,76 +218,100 @@ impl<'a> Claims<'a> {
             return Ok(());
         }
         tokio::time::sleep(DOUBT_PAUSE).await;
-        let settled = suspects
+        // The side that must have the other is read first.
+        let left = self.those(claims, (side, side), suspects, true).await?;
+        let wrong = self.suspects_among(claims, side, left).await?;
+        let settled: Vec<_> = wrong
             .into_iter()
-            .map(|pair| self.settle(claims, side, pair).boxed());
-        let settled: Vec<_> = settled.collect();
-        let mut settled = stream::iter(settled).buffer_unordered(READS_AT_ONCE);
-        while let Some(wrong) = settled.try_next().await? {
-            if let Some((pair, outcome)) = wrong {
-                self.note(side, &pair, outcome, found);
-            }
+            .map(|pair| self.settle(side, pair).boxed())
+            .collect();
+        let mut settled = stream::iter(settled).buffer_unordered(PARALLEL_REPAIRS);
+        while let Some((pair, outcome)) = settled.try_next().await? {
+            self.note(side, &pair, outcome, found);
         }
         Ok(())
     }
 
-    /// Looks at a suspect again, and repairs it if that was asked for. Returns it with the outcome if it was wrong still.
-    async fn settle(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<(Pair, String)>> {
-        let environment = &self.core.shared.environment;
-        if !patiently(environment, || self.is_wrong(claims, side, &pair)).await? {
-            return Ok(None);
-        }
+    /// Repairs a pair that is wrong, if that was asked for, and returns it with the outcome.
+    async fn settle(&self, side: Side, pair: Pair) -> Result<(Pair, String)> {
         let outcome = if self.how.mends {
             self.mend(side, &pair).await?
         } else {
             String::new()
         };
-        Ok(Some((pair, outcome)))
+        Ok((pair, outcome))
     }
 
-    /// Returns whether the pair is wrong still. The side that must have the other is read first.
-    async fn is_wrong(&self, claims: &ClaimsTable, side: Side, pair: &Pair) -> Result<bool> {
-        let is_wrong = match side {
-            Side::Records => {
-                self.has_values(claims, side, pair).await? && !self.is_claimed(claims, pair).await?
-            }
-            Side::Claims => {
-                self.is_claimed(claims, pair).await? && !self.has_values(claims, side, pair).await?
-            }
-        };
-        Ok(is_wrong)
+    /// Returns the pairs that a side has (`has`), or does not have. `met` is the side where the pairs were met.
+    async fn those(
+        &self,
+        claims: &ClaimsTable,
+        (met, side): (Side, Side),
+        pairs: Vec<Pair>,
+        has: bool,
+    ) -> Result<Vec<Pair>> {
+        let chunks: Vec<_> = pairs
+            .chunks(CHUNK)
+            .map(|chunk| {
+                async move {
+                    let are_there = match side {
+                        Side::Claims => self.are_claimed(claims, chunk).await?,
+                        Side::Records => self.have_values(claims, met, chunk).await?,
+                    };
+                    let pairs = chunk.iter().zip(are_there);
+                    let pairs = pairs.filter(|(_, is_there)| *is_there == has);
+                    Ok(pairs.map(|(pair, _)| pair.clone()).collect::<Vec<_>>())
+                }
+                .boxed()
+            })
+            .collect();
+        stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
     }
 
-    async fn seems_wrong(&self, claims: &ClaimsTable, side: Side, pair: Pair) -> Result<Option<Pair>> {
-        let is_right = async || match side {
-            Side::Records => self.is_claimed(claims, &pair).await,
-            Side::Claims => self.has_values(claims, side, &pair).await,
+    /// Returns for each pair whether the claim is the record's, by the claim's token if it is known.
+    async fn are_claimed(&self, claims: &ClaimsTable, pairs: &[Pair]) -> Result<Vec<bool>> {
+        let keys: Vec<Option<Cells>> = pairs
+            .iter()
+            .map(|pair| Some(pair.claim.key.in_table(claims.table())?.0))
+            .collect();
+        let found = self.read(claims.table(), keys.iter().flatten()).await?;
+        let mut found = found.iter();
+        let is_claimed = |(pair, key): (&Pair, &Option<Cells>)| {
+            let row = key.as_ref().and_then(|_| found.next()?.rows.iter().next());
+            row.is_some_and(|row| {
+                let is_of_token = pair.token.is_none() || claims.token(row) == pair.token;
+                is_of_token && claims.owner(row).as_ref() == Some(&pair.record)
+            })
         };
-        let is_right = patiently(&self.core.shared.environment, is_right).await?;
-        Ok((!is_right).then_some(pair))
+        Ok(pairs.iter().zip(&keys).map(is_claimed).collect())
     }
 
-    /// Whether the claim is the record's, by this token if it is known.
-    async fn is_claimed(&self, claims: &ClaimsTable, pair: &Pair) -> Result<bool> {
-        let Some((partition, _)) = pair.claim.key.in_table(claims.table()) else {
-            return Ok(false);
+    /// Returns for each pair whether the record has the values that the claim is of.
+    async fn have_values(&self, claims: &ClaimsTable, met: Side, pairs: &[Pair]) -> Result<Vec<bool>> {
+        let keys = pairs.iter().map(|pair| &pair.record);
+        let found = self.read(&self.core.base().table, keys).await?;
+        let has_values = |(pair, found): (&Pair, &RowsRead)| {
+            let Some(row) = found.rows.iter().next() else {
+                return Ok(false);
+            };
+            let has = self.claimed(claims, met, row)?;
+            Ok(has.is_some_and(|has| has.claim == pair.claim))
         };
-        let rows = get(self.core, claims.table(), &partition).await?;
-        let is_of = |row: RowRef<'_>| {
-            let is_of_token = pair.token.is_none() || claims.token(row) == pair.token;
-            is_of_token && claims.owner(row).as_ref() == Some(&pair.record)
-        };
-        Ok(rows.iter().next().is_some_and(is_of))
+        pairs.iter().zip(&found).map(has_values).collect()
     }
 
-    /// Whether the record has the values that the claim is of.
-    async fn has_values(&self, claims: &ClaimsTable, side: Side, pair: &Pair) -> Result<bool> {
-        let rows = get(self.core, &self.core.base().table, &pair.record).await?;
-        let Some(row) = rows.iter().next() else {
-            return Ok(false);
+    /// Reads rows of a table whose partitions have one each.
+    async fn read(&self, table: &Arc<Table>, keys: impl Iterator<Item = &Cells>) -> Result<Vec<RowsRead>> {
+        let shared = &self.core.shared;
+        let read = |key: &Cells| PointRead {
+            table: Arc::clone(table),
+            partition: key.clone(),
+            clustering: Cells::new(),
         };
-        let has = self.claimed(claims, side, row)?;
-        Ok(has.is_some_and(|has| has.claim == pair.claim))
+        let reads: Vec<PointRead> = keys.map(read).collect();
+        let snapshot = shared.store.snapshot()?;
+        let read = async || Ok(snapshot.get_many(&reads, &shared.read_options()).await?);
+        patiently(&shared.environment, read).await
     }
 
     /// Counts and lists what is wrong.

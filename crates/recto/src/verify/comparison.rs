@@ -28,7 +28,7 @@ const FURTHER: usize = 2;
 /// Bytes of rows read of a range at a time.
 const STEP_BYTES: u64 = 1 << 20;
 /// Number of suspects that are looked at together. They share the pauses before each look.
-const MAX_SUSPECTS: usize = 8_192;
+const MAX_SUSPECTS: usize = 32_768;
 /// The most examples of what is wrong with a view.
 const MAX_EXAMPLES: usize = 20;
 /// One of so many parts of the memory is for where records were met, the others for fingerprints.

@@ -14,13 +14,16 @@ use crate::catalog::Catalog;
 use crate::error::Result;
 use crate::settle::patiently;
 
-/// Number of looks at a suspect of a remote store: a write that is under way may still put it right.
-const REMOTE_LOOKS: u32 = 2;
-/// Suspects of a remote store that are looked at side by side.
-const PARALLEL_LOOKS: usize = 64;
+/// Suspects of a remote store that are repaired side by side.
+const PARALLEL_REPAIRS: usize = 64;
+/// Number of suspects of a remote store whose rows are read together.
+const CHUNK: usize = 512;
+/// Chunks that are looked at side by side.
+const PARALLEL_CHUNKS: usize = 2;
 /// How often something is mended anew, because rows came to lie in other buckets meanwhile.
 const MAX_MENDINGS: u32 = 16;
-/// Pause before each look. It is one pause for all suspects.
+/// Pause before each of two looks at the suspects of a remote store: a write that is under way may still put them right. It
+/// is one pause for all suspects.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// What seems wrong.
@@ -30,6 +33,24 @@ pub(super) enum Suspect {
     Entry(KeyCells),
     /// That a record has no entry.
     Record(RecordKey),
+}
+
+impl Suspect {
+    /// The record of a suspect.
+    fn record(&self, beside: &Beside) -> RecordKey {
+        match self {
+            Self::Entry(key) => beside.key_of_entry(key),
+            Self::Record(key) => key.clone(),
+        }
+    }
+
+    /// The record that has no entry.
+    fn record_key(&self) -> Option<&RecordKey> {
+        match self {
+            Self::Entry(_) => None,
+            Self::Record(key) => Some(key),
+        }
+    }
 }
 
 /// What is wrong.
@@ -64,39 +85,144 @@ const MOVES: &str = "its rows come to lie elsewhere, again and again: repair aga
 
 /// Returns the suspects that are wrong, in their order, and repairs them if `mends` says so.
 pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: bool) -> Result<Vec<Wrong>> {
-    let is_remote = beside.is_remote();
-    let at_once = if is_remote { PARALLEL_LOOKS } else { 1 };
-    let mut left = suspects;
-    if is_remote {
-        for _ in 1..REMOTE_LOOKS {
-            tokio::time::sleep(LOOK_PAUSE).await;
-            let looks = left
-                .into_iter()
-                .map(|suspect| stays(beside.clone(), suspect).boxed());
-            let stays = stream::iter(looks).buffered(at_once);
-            left = stays
-                .try_filter_map(|stays| async { Ok(stays) })
-                .try_collect()
-                .await?;
-        }
-        if !left.is_empty() {
-            tokio::time::sleep(LOOK_PAUSE).await;
+    if !beside.is_remote() {
+        return settle_each(beside, suspects, mends, 1).await;
+    }
+    tokio::time::sleep(LOOK_PAUSE).await;
+    let left = in_chunks(suspects, |chunk| doubted(beside, chunk)).await?;
+    if left.is_empty() {
+        return Ok(Vec::new());
+    }
+    tokio::time::sleep(LOOK_PAUSE).await;
+    if mends {
+        settle_each(beside, left, true, PARALLEL_REPAIRS).await
+    } else {
+        in_chunks(left, |chunk| wrong_among(beside, chunk)).await
+    }
+}
+
+/// Does work on suspects, [`CHUNK`] at a time, and joins the results.
+async fn in_chunks<T, F>(suspects: Vec<Suspect>, work: impl Fn(Vec<Suspect>) -> F) -> Result<Vec<T>>
+where
+    F: Future<Output = Result<Vec<T>>>,
+{
+    let chunks: Vec<_> = suspects.chunks(CHUNK).map(|chunk| work(chunk.to_vec())).collect();
+    stream::iter(chunks).buffered(PARALLEL_CHUNKS).try_concat().await
+}
+
+/// Returns the suspects that are not right by a first look, which reads no entry of which the record says that it should not
+/// be there.
+async fn doubted(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Suspect>> {
+    patiently(&beside.core.shared.environment, || look_first(beside, &suspects)).await
+}
+
+async fn look_first(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Suspect>> {
+    let snapshot = beside.core.shared.store.snapshot()?;
+    let keys: Vec<RecordKey> = suspects.iter().map(|suspect| suspect.record(beside)).collect();
+    let rows = beside
+        .read_records(&*snapshot, &keys.iter().collect::<Vec<_>>())
+        .await?;
+    let expected: Vec<_> = rows
+        .iter()
+        .map(|row| beside.entry(row.as_ref()?))
+        .map(|entry| entry.map(|entry| entry.key.key))
+        .collect();
+    let to_read = |(suspect, expected): (&Suspect, &Option<KeyCells>)| match suspect {
+        Suspect::Entry(key) => expected.as_ref() == Some(key),
+        Suspect::Record(_) => expected.is_some(),
+    };
+    let is_read: Vec<bool> = suspects.iter().zip(&expected).map(to_read).collect();
+    let entries = is_read.iter().zip(&expected);
+    let entries: Vec<&KeyCells> = entries
+        .filter_map(|(is_read, key)| key.as_ref().filter(|_| *is_read))
+        .collect();
+    let mut found = beside.read_entries(&*snapshot, &entries).await?.into_iter();
+    let mut left = Vec::new();
+    for ((suspect, is_read), row) in suspects.iter().zip(is_read).zip(&rows) {
+        let there = if is_read { found.next().flatten() } else { None };
+        let is_doubted = match suspect {
+            Suspect::Entry(_) => !is_read || differs(beside, there.as_ref(), row.as_ref()).is_some(),
+            Suspect::Record(_) => is_read && there.is_none(),
+        };
+        if is_doubted {
+            left.push(suspect.clone());
         }
     }
-    let settled = left
+    Ok(left)
+}
+
+/// Returns what is wrong among suspects. It reads what a quorum has: nothing is repaired by it.
+async fn wrong_among(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
+    patiently(&beside.core.shared.environment, || look_again(beside, &suspects)).await
+}
+
+/// Each record is read after its entry, never beside it.
+async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
+    let looked_nanos = beside.core.shared.environment.monotonic_nanos();
+    let snapshot = beside.core.shared.store.snapshot()?;
+    let records: Vec<&RecordKey> = suspects.iter().filter_map(Suspect::record_key).collect();
+    let mut rows = beside.read_records(&*snapshot, &records).await?.into_iter();
+    // The key of the entry that is there, or should be; `None` if none should.
+    let entry_key = |suspect: &Suspect| match suspect {
+        Suspect::Entry(key) => Some(key.clone()),
+        Suspect::Record(_) => Some(beside.entry(&rows.next()??)?.key.key),
+    };
+    let keys: Vec<Option<KeyCells>> = suspects.iter().map(entry_key).collect();
+    let looked: Vec<(&Suspect, &KeyCells)> = suspects
+        .iter()
+        .zip(&keys)
+        .filter_map(|(suspect, key)| Some((suspect, key.as_ref()?)))
+        .collect();
+    let entries: Vec<&KeyCells> = looked.iter().map(|(_, key)| *key).collect();
+    let entries = beside.read_entries(&*snapshot, &entries).await?;
+    let records: Vec<RecordKey> = looked.iter().map(|(suspect, _)| suspect.record(beside)).collect();
+    let rows = beside
+        .read_records(&*snapshot, &records.iter().collect::<Vec<_>>())
+        .await?;
+    let mut wrong = Vec::new();
+    for ((((suspect, key), there), record), row) in looked.into_iter().zip(entries).zip(records).zip(rows) {
+        let is_looked_at = match suspect {
+            Suspect::Entry(_) => there.is_some(),
+            // An entry that is there is compared where it is met in the view.
+            Suspect::Record(_) => {
+                let expected = row.as_ref().and_then(|row| beside.entry(row));
+                there.is_none() && expected.is_some_and(|expected| expected.key.key == *key)
+            }
+        };
+        let kind = differs(beside, there.as_ref(), row.as_ref()).filter(|_| is_looked_at);
+        let Some(kind) = kind else { continue };
+        if beside.is_hidden(key).await? {
+            continue;
+        }
+        let mut one = Wrong {
+            kind,
+            record,
+            entry: there,
+            row,
+            looked_nanos,
+            outcome: Outcome::Left,
+        };
+        one.outcome = foreseen(beside, &one);
+        wrong.push(one);
+    }
+    Ok(wrong)
+}
+
+/// Looks at each suspect alone, `at_once` of them side by side, and repairs it if `mends` says so.
+async fn settle_each(
+    beside: &Beside,
+    suspects: Vec<Suspect>,
+    mends: bool,
+    at_once: usize,
+) -> Result<Vec<Wrong>> {
+    let settled = suspects
         .into_iter()
         .map(|suspect| settle(beside.clone(), suspect, mends).boxed());
-    let settled = stream::iter(settled).buffered(at_once);
-    settled
+    stream::iter(settled)
+        .buffered(at_once)
         .try_filter_map(|wrong| async { Ok(wrong) })
         .try_collect()
         .await
-}
-
-async fn stays(beside: Beside, suspect: Suspect) -> Result<Option<Suspect>> {
-    let environment = &beside.core.shared.environment;
-    let wrong = patiently(environment, || look(&beside, &suspect)).await?;
-    Ok(wrong.map(|_| suspect))
 }
 
 /// Looks at what seems wrong, and mends it if that is asked for. None if nothing is wrong.

@@ -300,7 +300,7 @@ impl Transacting<'_> {
 }
 
 /// One row of a table whose partitions have one each.
-pub(crate) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &Cells) -> Result<RowSet> {
+pub(super) async fn get(core: &CollectionCore, table: &Arc<Table>, partition: &Cells) -> Result<RowSet> {
     let shared = &core.shared;
     let read = PointRead {
         table: Arc::clone(table),

@@ -21,7 +21,7 @@ use recto_store::{
 
 pub use change::Changed;
 pub(crate) use change::{
-    Transacting, change, does_not_fit, exists_unseen, get, not_changed, refusal_of, refused_by, transact,
+    Transacting, change, does_not_fit, exists_unseen, not_changed, refusal_of, refused_by, transact,
 };
 pub(crate) use claims::{claim_as_it_is, claims_of, has_claims, release_unheld, without_holder};
 use ground::Ground;
