@@ -261,7 +261,7 @@ fn relaxed_writes_are_there_after_closing() {
 }
 
 #[test]
-fn a_closed_store_can_be_opened_although_a_read_ends_at_the_same_time() {
+fn a_closed_store_opens_while_a_read_ends() {
     const ROUNDS: u64 = 200;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waits_before_it_stamps_only_for_the_first_comparison_and_after_the_clock_was_set() {
+    async fn waits_only_for_a_first_comparison_before_it_stamps() {
         let clocks = Clocks::default();
         let clock = Arc::new(ComparedClock::new(clocks.environment()));
         let compare = |ahead_seconds: i64, takes: Duration| {
@@ -335,7 +335,7 @@ mod tests {
         // The clock is set right.
         clocks.pass(1, -3_600);
         assert!(clock.may_stamp(wait, compare(0, quick)).await);
-        // The last comparison is old: nobody waits for the next one.
+        // The last comparison is old: the write does not wait for the next one.
         clocks.pass(31, 31);
         assert!(clock.may_stamp(wait, compare(3_600, quick)).await);
         tokio::time::sleep(slow).await;
