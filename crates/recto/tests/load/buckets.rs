@@ -62,6 +62,15 @@ const WRITES_OF_A_LIFE: i64 = 1_000_000;
 /// The carrier of what is written beside the load.
 const LIVE: &str = "ZZ";
 const FIRST_LIVE_MILLIS: i64 = 1_388_534_400_000;
+/// Pause after each write and page beside a load on Cassandra, where they would take most of the node's time.
+const LIVE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Leaves a remote store some time for the load.
+async fn make_way(recto: &Recto) {
+    if recto.store().limits().remote {
+        tokio::time::sleep(LIVE_PAUSE).await;
+    }
+}
 
 fn scale() -> usize {
     std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().unwrap())
@@ -150,9 +159,12 @@ async fn write(recto: &Recto, first: i64, last: &AtomicI64) {
         }
         flights.put(&record).await.unwrap();
         last.store(number, Ordering::SeqCst);
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "acknowledged {number}").unwrap();
-        out.flush().unwrap();
+        {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "acknowledged {number}").unwrap();
+            out.flush().unwrap();
+        }
+        make_way(recto).await;
     }
 }
 
@@ -191,6 +203,7 @@ async fn page(recto: &Recto, first: i64, last: &AtomicI64) {
                 before = Some(place);
             }
             let Some(cursor) = next.next_cursor() else { break };
+            make_way(recto).await;
             next = query.clone().page_size(100).page_token(cursor).await.unwrap();
         }
         let missing = (first..=written).find(|number| !seen.contains(number));
