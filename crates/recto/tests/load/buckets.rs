@@ -56,7 +56,9 @@ const FIRST: &str = "RECTO_TEST_BUCKETS_FIRST";
 /// All flights are loaded at this scale, and so many parts less else.
 const WHOLE: usize = 48;
 /// How often the process of a load is killed.
-const LIVES: i64 = 3;
+const KILLS: i64 = 3;
+/// The same on Cassandra, where a load takes a minute.
+const KILLS_ON_CASSANDRA: i64 = 1;
 /// More than a process writes in its life.
 const WRITES_OF_A_LIFE: i64 = 1_000_000;
 /// The carrier of what is written beside the load.
@@ -323,17 +325,22 @@ fn load_and_die(order: &str, text: &str, rows: usize, store: &str, (random, whol
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("flights.csv"), text).unwrap();
     let store = store.replace("FOLDER", folder.path().to_str().unwrap());
+    let kills = if store.starts_with("cassandra ") {
+        KILLS_ON_CASSANDRA
+    } else {
+        KILLS
+    };
     let mut acknowledged = Vec::new();
     for life in 0.. {
         let mut child = spawn(folder.path(), &store, life);
-        if life < LIVES {
+        if life < kills {
             std::thread::sleep(whole.mul_f64(random.f64()));
             child.kill().unwrap();
         }
         let (numbers, is_well) = ended(child);
         acknowledged.extend(numbers);
         assert!(
-            is_well || life < LIVES,
+            is_well || life < kills,
             "{order}: the load, a write or a page failed"
         );
         if is_well {
