@@ -63,6 +63,8 @@ pub struct CheckedTable {
     pub rows: u64,
     /// Of these, how many have ended.
     pub ended_rows: u64,
+    /// Number of rows with static columns that have not ended: marks of partitions, which a user does not see.
+    pub static_rows: u64,
 }
 
 /// Something wrong with a row, or with what holds a table's rows together.
@@ -106,9 +108,11 @@ pub(crate) fn rows(state: &State, report: Report) -> Result<CheckReport, StoreEr
         found: CheckReport::default(),
         counter: Counter::new(total_rows(state)?, report),
         scratch: Vec::new(),
+        static_rows: 0,
     };
     for stored in state.catalog.iter() {
         let (rows, ended_rows) = (check.found.rows, check.found.ended_rows);
+        check.static_rows = 0;
         // What a damaged page makes impossible to read ends the table, not the check.
         if let Err(error) = guarded(|| check.table(stored)) {
             if error.kind() == StoreErrorKind::Storage {
@@ -120,6 +124,7 @@ pub(crate) fn rows(state: &State, report: Report) -> Result<CheckReport, StoreEr
             name: stored.definition.name().to_owned(),
             rows: check.found.rows - rows,
             ended_rows: check.found.ended_rows - ended_rows,
+            static_rows: check.static_rows,
         });
     }
     check.counter.finish();
@@ -132,6 +137,8 @@ struct Check<'a> {
     found: CheckReport,
     counter: Counter,
     scratch: Vec<u8>,
+    /// Number of rows with static columns, not ended, of the table that is being checked.
+    static_rows: u64,
 }
 
 impl Check<'_> {
@@ -227,6 +234,8 @@ impl Check<'_> {
         row.end(self.now.seconds());
         if !row.exists() {
             self.found.ended_rows += 1;
+        } else if is_static {
+            self.static_rows += 1;
         }
         Ok(())
     }

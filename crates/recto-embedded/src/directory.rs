@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `format` | text: what this directory is, and the version of its format; looked at before anything else |
-//! | `lock` | text: who holds the store; locked by them as long as they do |
+//! | `lock` | text: the process that has the store open, and the address at which it serves the store; locked while it is open |
 //! | `data.redb` | the data |
 //! | `data.redb.new` | a data file being made; of no worth until it has its name |
 //! | `backup.redb.new` | the data file of a backup being made; until it is whole, the directory is no store |
@@ -11,7 +11,7 @@
 //! Nothing is changed in a directory that is refused.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use recto_store::{StoreError, StoreErrorKind};
@@ -29,6 +29,9 @@ const LOCK_FILE: &str = "lock";
 const DATA_FILE: &str = "data.redb";
 const NEW_DATA_FILE: &str = "data.redb.new";
 const BACKUP_FILE: &str = "backup.redb.new";
+
+/// The start of the line of a lock file that holds the address at which the process serves the store.
+const SERVES: &str = "serves ";
 
 /// The most bytes read of a `format` or `lock` file.
 const MAX_TEXT_BYTES: u64 = 4_096;
@@ -73,7 +76,90 @@ pub(crate) enum Contents {
     Unfinished,
 }
 
+/// The process that has a store open to write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreHolder {
+    /// The process with its number, its machine and its command: `process 123 on host: recto load`.
+    pub process: String,
+    /// The address at which the process serves the store, if it is a server: `http://127.0.0.1:8080`.
+    pub url: Option<String>,
+}
+
+impl StoreHolder {
+    /// Reads the text of a lock file; `None` if the file names no process.
+    fn read(text: &str) -> Option<Self> {
+        let mut lines = text.lines().map(str::trim);
+        let process = lines.next().filter(|line| !line.is_empty())?.to_owned();
+        let url = lines.filter_map(|line| line.strip_prefix(SERVES)).last();
+        Some(Self {
+            process,
+            url: url.map(str::to_owned),
+        })
+    }
+}
+
+/// Returns the process that has the store in the directory `path` open to write it. Returns `None` if no process has, or
+/// if the process has not written down who it is. Processes that only read a store do not write that down.
+pub fn store_holder(path: impl AsRef<Path>) -> Option<StoreHolder> {
+    let place = path.as_ref().join(LOCK_FILE);
+    let lock = File::open(&place).ok()?;
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => StoreHolder::read(&read_text(&place).ok()?),
+        Ok(()) | Err(TryLockError::Error(_)) => None,
+    }
+}
+
 impl Directory {
+    /// Takes the folder `path`, in which a backup is restored before the folder gets its final name. Creates the folder,
+    /// and removes the files of an interrupted restore.
+    pub(crate) fn take_restoring(path: &Path) -> Result<Self, StoreError> {
+        make_directory(path)?;
+        let lock = lock(path, false)?;
+        for name in [
+            BACKUP_FILE,
+            NEW_DATA_FILE,
+            DATA_FILE,
+            NEW_FORMAT_FILE,
+            FORMAT_FILE,
+        ] {
+            match fs::remove_file(path.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(file("removing the files of an interrupted restore", error));
+                }
+                _ => {}
+            }
+        }
+        check_own(path)?;
+        let path = path.to_owned();
+        Ok(Self { path, lock })
+    }
+
+    /// Gives the folder, which is on disk whole, its final name.
+    pub(crate) fn rename(&self, to: &Path) -> Result<(), StoreError> {
+        match fs::rename(&self.path, to) {
+            Ok(()) => sync_directory(parent(to)),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                ) =>
+            {
+                Err(occupied(to, "something"))
+            }
+            Err(error) => Err(file(&format!("renaming the folder to {}", to.display()), error)),
+        }
+    }
+
+    /// Writes the address at which this process serves the store into the lock file.
+    pub(crate) fn announce(&self, url: &str) -> Result<(), StoreError> {
+        let mut lock = &self.lock;
+        let url: String = url.chars().filter(|c| !c.is_control()).collect();
+        lock.seek(SeekFrom::End(0))
+            .and_then(|_| writeln!(lock, "{SERVES}{url}"))
+            .map_err(|error| file("writing the lock file", error))
+    }
+
     /// Takes the directory at `path` for this process. Makes it if it is not there and the purpose is to.
     pub(crate) fn take(path: &Path, purpose: Purpose) -> Result<(Self, Contents), StoreError> {
         // Looked at before the lock file is made: a directory that is refused stays as it is.
@@ -116,7 +202,7 @@ impl Directory {
     pub(crate) fn share(&self) -> Result<(), StoreError> {
         match self.lock.try_lock_shared() {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => Err(held(&self.path, "")),
+            Err(TryLockError::WouldBlock) => Err(held(&self.path, None)),
             Err(TryLockError::Error(error)) => Err(file("locking the store", error)),
         }
     }
@@ -352,11 +438,11 @@ fn lock(path: &Path, read_only: bool) -> Result<File, StoreError> {
         Ok(()) => {}
         // Who only reads does not write down who it is.
         Err(TryLockError::WouldBlock) if !read_only && lock.try_lock_shared().is_ok() => {
-            return Err(held(path, "another process, which reads it"));
+            return Err(read_by_others(path));
         }
         Err(TryLockError::WouldBlock) => {
             let holder = read_text(&place).unwrap_or_default();
-            return Err(held(path, holder.trim()));
+            return Err(held(path, StoreHolder::read(&holder)));
         }
         Err(TryLockError::Error(error)) => return Err(file("locking the store", error)),
     }
@@ -380,20 +466,80 @@ fn open_to_share(path: &Path, place: &Path) -> io::Result<File> {
 }
 
 #[cold]
-fn held(path: &Path, holder: &str) -> StoreError {
-    let holder = if holder.is_empty() {
-        "another process"
-    } else {
-        holder
+fn held(path: &Path, holder: Option<StoreHolder>) -> StoreError {
+    let place = path.display();
+    let (message, hint) = match holder {
+        None => (
+            format!("{place} is open in another process"),
+            "wait until that process closes the store, or stop it",
+        ),
+        Some(StoreHolder { process, url: None }) => (
+            format!("{place} is open in {process}"),
+            "wait until that process closes the store, or stop it",
+        ),
+        Some(StoreHolder {
+            process,
+            url: Some(url),
+        }) => (
+            format!("{place} is open in {process}, which serves it at {url}"),
+            "send requests to that server, or stop it",
+        ),
     };
+    StoreError::new(StoreErrorKind::Conflict, message).with_hint(format!(
+        "{hint}: one process may write a store, or several may read it"
+    ))
+}
+
+#[cold]
+fn read_by_others(path: &Path) -> StoreError {
     StoreError::new(
         StoreErrorKind::Conflict,
-        format!("{} is open in {holder}", path.display()),
+        format!("{} is open in another process, which reads it", path.display()),
     )
     .with_hint(
-        "several processes may read an embedded store, or one may write it: open it read-only if that will do, wait for \
-         it, or stop the other first",
+        "wait until all processes that read the store close it, or stop them: one process may write a store, or several may \
+         read it",
     )
+}
+
+/// Refuses a folder in which something is: a backup or a restore overwrites nothing.
+///
+/// # Errors
+/// `Conflict`: there is something at `path`, or another process has the store there open.
+pub fn refuse_occupied(path: &Path) -> Result<(), StoreError> {
+    if let Some(holder) = store_holder(path) {
+        return Err(held(path, Some(holder)));
+    }
+    let is_empty = match fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => fs::symlink_metadata(path).is_err(),
+    };
+    if is_empty {
+        return Ok(());
+    }
+    let what = if path.join(FORMAT_FILE).exists() {
+        "a store"
+    } else {
+        "something"
+    };
+    Err(occupied(path, what))
+}
+
+#[cold]
+fn occupied(path: &Path, what: &str) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Conflict,
+        format!("there is {what} at {} already", path.display()),
+    )
+    .with_hint("name a folder that does not exist yet, or an empty one: a copy overwrites nothing")
+}
+
+/// Returns the folder that contains `path`.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
 }
 
 /// Who this is, for people: `process 123 on host: recto serve`.

@@ -103,7 +103,7 @@ fn storage(message: String, kind: io::ErrorKind) -> StoreError {
         io::ErrorKind::PermissionDenied => "run as the user who owns the directory, or change its owner",
         io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::ReadOnlyFilesystem => {
-            "open the store read-only, or on a file system that can be written"
+            "open the store read-only (`recto serve --read-only`), or on a file system that can be written"
         }
         _ => "check the disk",
     };

@@ -92,7 +92,7 @@ mod writer;
 pub use catalog::TABLE_FORMAT_VERSION;
 pub use check::{CheckReport, CheckedTable, Problem};
 pub use copy::{Progress, ROWS_PER_REPORT};
-pub use directory::STORE_FORMAT_VERSION;
+pub use directory::{STORE_FORMAT_VERSION, StoreHolder, refuse_occupied, store_holder};
 pub use limits::{
     MAX_GROUP_BYTES, MAX_GROUP_REQUESTS, MAX_PROBLEMS, MAX_RELAXED_BYTES, MAX_REQUEST_BYTES,
     MAX_WAITING_BYTES, MAX_WAITING_REQUESTS,

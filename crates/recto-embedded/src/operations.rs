@@ -1,5 +1,6 @@
 //! What an operator does with a store: backup, compaction, check, figures.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use redb::ReadableTableMetadata as _;
 use crate::check::{self, CheckReport};
 use crate::copy::{self, Progress, Report, Rows};
 use crate::data::open_data;
-use crate::directory::{Directory, Purpose};
+use crate::directory::{Directory, Purpose, make_directory, parent, refuse_occupied};
 use crate::error::{engine, file, guarded};
 use crate::shared::Shared;
 use crate::state::{Engine, State, blocking};
@@ -93,6 +94,34 @@ impl EmbeddedStore {
         let state = Arc::clone(&self.shared.snapshot()?.state);
         let to = to.as_ref().to_owned();
         blocking(move || backup(&state, &to, Box::new(progress))).await
+    }
+
+    /// Copies this store, which is a backup, into the folder `to`. The copy is made in a hidden folder beside `to`, is on
+    /// disk whole, and then gets the name `to`: a crash leaves no half store there. Every row is checked as it is copied.
+    ///
+    /// # Errors
+    /// `Conflict`: there is something at `to` already, or another process has the store there open. `Corrupt`: a row is
+    /// damaged. `Storage`: the file system refused. Nothing is left at `to` then.
+    pub async fn restore(
+        &self,
+        to: impl AsRef<Path>,
+        progress: impl FnMut(Progress) + Send + 'static,
+    ) -> Result<BackupReport, StoreError> {
+        let state = Arc::clone(&self.shared.snapshot()?.state);
+        let to = to.as_ref().to_owned();
+        blocking(move || restore(&state, &to, Box::new(progress))).await
+    }
+
+    /// Writes the address at which this process serves the store into the store's lock file, so that refusals in other
+    /// processes name it. Does nothing for a store that is open read-only.
+    ///
+    /// # Errors
+    /// `Storage`: the file system refused.
+    pub fn announce(&self, url: &str) -> Result<(), StoreError> {
+        match &self.shared.directory {
+            Some(directory) if !self.shared.options.read_only => directory.announce(url),
+            _ => Ok(()),
+        }
     }
 
     /// Writes the data file anew, without the space that deleted, ended and replaced rows take, its
@@ -206,31 +235,52 @@ fn length(path: &Path) -> Result<u64, StoreError> {
 }
 
 fn backup(state: &State, to: &Path, report: Report) -> Result<BackupReport, StoreError> {
-    let occupied = std::fs::read_dir(to).map(|mut entries| entries.next().is_some());
-    if occupied.unwrap_or_else(|_| to.exists()) {
-        return Err(StoreError::new(
-            StoreErrorKind::Conflict,
-            format!("there is something at {} already", to.display()),
-        )
-        .with_hint("back up to a path where nothing is: a backup overwrites nothing"));
-    }
+    refuse_occupied(to)?;
     let existed = to.exists();
     let (directory, _) = Directory::take(to, Purpose::Backup)?;
-    let made = copy::copy(
+    let made = copy_into(&directory, state, report);
+    if made.is_err() {
+        directory.abandon(existed);
+    }
+    made
+}
+
+/// Makes the directory, which has no data file, a store with the rows of the snapshot.
+fn copy_into(directory: &Directory, state: &State, report: Report) -> Result<BackupReport, StoreError> {
+    let rows = copy::copy(
         state,
         &directory.backup_file(),
         COPY_CACHE_BYTES,
         &Arc::default(),
         Rows::All,
         report,
-    )
-    .and_then(|rows| {
-        directory.publish_backup()?;
-        let bytes = length(&directory.data_file())?;
-        Ok(BackupReport { rows, bytes })
+    )?;
+    directory.publish_backup()?;
+    let bytes = length(&directory.data_file())?;
+    Ok(BackupReport { rows, bytes })
+}
+
+fn restore(state: &State, to: &Path, report: Report) -> Result<BackupReport, StoreError> {
+    refuse_occupied(to)?;
+    let Some(name) = to.file_name() else {
+        return Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            format!("{} names no folder that could be made", to.display()),
+        )
+        .with_hint("name the folder that is to be the store"));
+    };
+    let folder = parent(to);
+    make_directory(folder)?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(".restoring");
+    let directory = Directory::take_restoring(&folder.join(hidden))?;
+    let made = copy_into(&directory, state, report).and_then(|made| {
+        directory.rename(to)?;
+        Ok(made)
     });
     if made.is_err() {
-        directory.abandon(existed);
+        directory.abandon(false);
     }
     made
 }

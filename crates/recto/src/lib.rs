@@ -154,6 +154,8 @@ pub use key::{Key, KeyPart, KeyText};
 pub use keys::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS};
 pub use load::{check_load_file, check_load_name};
 pub use local_session::LocalSession;
+#[cfg(feature = "embedded")]
+pub use open::check_restore_folder;
 pub use options::OpenOptions;
 pub use page::Page;
 pub use paging::{Estimate, Stop};
@@ -191,6 +193,8 @@ pub use recto::Recto;
 pub use recto_derive::FieldType;
 #[cfg(feature = "derive")]
 pub use recto_derive::Record;
+#[cfg(feature = "embedded")]
+pub use recto_embedded::{StoreHolder, store_holder};
 pub use recto_model::cell::CellError;
 pub use recto_model::native::FieldType;
 pub use recto_model::record::{Record, TypedField};

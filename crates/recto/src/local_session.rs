@@ -77,6 +77,14 @@ impl LocalSession {
         }
     }
 
+    /// Tells other processes the address at which this process serves its store: as [`Recto::announce`].
+    ///
+    /// # Errors
+    /// As of [`Recto::announce`].
+    pub fn announce(&self, url: &str) -> Result<()> {
+        self.recto().announce(url)
+    }
+
     /// This session, restricted to rows: filter text by collection, which every row that is read or
     /// written through it satisfies. No filter, sort, cursor or key widens it. It cannot load files,
     /// change the schema or look after the store, and its refusals name no other collection.

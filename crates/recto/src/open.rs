@@ -483,6 +483,41 @@ pub(crate) async fn backup(
     }
 }
 
+/// Copies an open embedded store, which is a backup, to a folder that becomes a store; returns the bytes of the copy.
+pub(crate) async fn restore(
+    operations: &Operations,
+    to: &std::path::Path,
+    progress: Progress<'_, StoreProgress>,
+) -> Result<u64> {
+    match operations {
+        #[cfg(feature = "embedded")]
+        Operations::Embedded(store) => {
+            let (report, reports) = reporter();
+            let done = reporting(reports, progress, store.restore(to, report)).await?;
+            Ok(done.bytes)
+        }
+        _ => Err(embedded_only("restore")),
+    }
+}
+
+/// Checks that a backup can be restored to a folder, which must not exist yet or be empty.
+///
+/// # Errors
+/// [`ErrorKind::Unavailable`]: there is something at the folder, or another process has the store there open.
+#[cfg(feature = "embedded")]
+pub fn check_restore_folder(folder: &std::path::Path) -> Result<()> {
+    Ok(recto_embedded::refuse_occupied(folder)?)
+}
+
+/// Writes the address at which this process serves an embedded store into the store's lock file.
+pub(crate) fn announce(operations: &Operations, url: &str) -> Result<()> {
+    match operations {
+        #[cfg(feature = "embedded")]
+        Operations::Embedded(store) => Ok(store.announce(url)?),
+        _ => Ok(()),
+    }
+}
+
 /// Gives unused space back; returns bytes before and after.
 pub(crate) async fn compact(
     operations: &Operations,
@@ -537,12 +572,22 @@ pub(crate) async fn check(
             let (report, reports) = reporter();
             let found = reporting(reports, progress, store.check(report)).await?;
             let is_collection = |name: &str| recorded.schema.collection(name).is_some();
+            // The marks of split partitions are in the tables of collections, and are no records.
+            let of_collections = found.tables.iter().filter(|table| is_collection(&table.name));
+            let marks: u64 = of_collections.map(|table| table.static_rows).sum();
             let (ours, internal): (Vec<_>, Vec<_>) = found
                 .tables
                 .iter()
-                .map(|table| CheckedCollection {
-                    name: table.name.clone(),
-                    rows: table.rows - table.ended_rows,
+                .map(|table| {
+                    let marks = if is_collection(&table.name) {
+                        table.static_rows
+                    } else {
+                        0
+                    };
+                    CheckedCollection {
+                        name: table.name.clone(),
+                        rows: table.rows - table.ended_rows - marks,
+                    }
                 })
                 .partition(|table| is_collection(&table.name));
             let mut problems: Vec<String> = found.page_damage.into_iter().collect();
@@ -559,7 +604,7 @@ pub(crate) async fn check(
             Ok(CheckOutcome {
                 rows: ours.iter().map(|one| one.rows).sum(),
                 collections: ours,
-                internal_rows: internal.iter().map(|one| one.rows).sum(),
+                internal_rows: marks + internal.iter().map(|one| one.rows).sum::<u64>(),
                 problems,
                 notes: [views_to_verify(recorded), away(reach)].concat(),
                 ..CheckOutcome::default()

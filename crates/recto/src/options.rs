@@ -26,6 +26,8 @@ pub struct OpenOptions {
     pub create: bool,
     /// Whether to open an embedded store without changing it, beside other processes that read it.
     pub read_only: bool,
+    /// Whether this process leaves the maintenance of the store to other processes.
+    pub without_upkeep: bool,
     /// How long to wait for a store that another process holds, or that cannot be reached yet.
     pub wait: Duration,
     /// Memory for the embedded store's pages, in bytes; absent: its default.
@@ -71,6 +73,15 @@ impl OpenOptions {
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
+        self
+    }
+
+    /// Leaves the maintenance of the store to other processes: this one splits no buckets, removes no stale entries of
+    /// views and no expired messages, and creates no tables of queues. With [`read_only`](Self::read_only), a process that
+    /// only reads changes nothing, on Cassandra too.
+    #[must_use]
+    pub fn without_upkeep(mut self) -> Self {
+        self.without_upkeep = true;
         self
     }
 

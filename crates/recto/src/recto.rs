@@ -3,6 +3,7 @@
 mod reaching;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ use crate::record::DynamicRecord;
 use crate::runtime;
 use crate::session::Swept;
 use crate::session::{
-    Applied, ApplyOptions, CursorKey, Progress, RefusedCollection, SchemaPlan, VerifyReport, VerifyRequest,
-    ViewProgress, ViewStatus,
+    Applied, ApplyOptions, CursorKey, Progress, RefusedCollection, SchemaPlan, StoreProgress, VerifyReport,
+    VerifyRequest, ViewProgress, ViewStatus,
 };
 use crate::shared::Shared;
 use crate::stamps::Stamps;
@@ -234,8 +235,37 @@ impl Recto {
                 clock: Mutex::default(),
             }),
         };
+        if recto.own.options.without_upkeep {
+            recto.shared.writer.leave_stale();
+            if let Some(buckets) = &recto.shared.buckets {
+                buckets.stop_upkeep();
+            }
+        }
         recto.look_at_tables(true).await?;
         Ok(recto)
+    }
+
+    /// Copies this embedded store, which is a backup, to the folder `to`, which then is a store. Returns the bytes of the
+    /// copy. A crash leaves no half store at `to`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`]: there is something at `to` already. [`ErrorKind::Corrupt`]: a row of the backup is
+    /// damaged. [`ErrorKind::Unsupported`]: the store is on Cassandra. Nothing is left at `to` then.
+    pub async fn restore_to(
+        &self,
+        to: impl AsRef<Path>,
+        progress: Progress<'_, StoreProgress>,
+    ) -> Result<u64> {
+        open::restore(self.operations(), to.as_ref(), progress).await
+    }
+
+    /// Tells other processes on this machine the address at which this process serves its embedded store: the error of a
+    /// process that cannot open the store names the address. Does nothing on Cassandra.
+    ///
+    /// # Errors
+    /// The store's lock file cannot be written.
+    pub fn announce(&self, url: &str) -> Result<()> {
+        open::announce(self.operations(), url)
     }
 
     /// The keyspaces of which tables are attached.
@@ -693,7 +723,8 @@ impl Recto {
 
     /// Whether nothing may be made here.
     fn is_looked_at(&self) -> bool {
-        self.own.options.read_only && !self.shared.store.limits().remote
+        let options = &self.own.options;
+        options.without_upkeep || (options.read_only && !self.shared.store.limits().remote)
     }
 
     /// The same for who only looks at them: where there are none, nothing is made.

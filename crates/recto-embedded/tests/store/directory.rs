@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{done, fill, numbers, open, put, read_only, runtime, table, write};
-use recto_embedded::{EmbeddedOptions, EmbeddedStore};
+use recto_embedded::{EmbeddedOptions, EmbeddedStore, store_holder};
 use recto_model::Environment;
 use recto_store::{Store, StoreErrorKind, WriteOptions, WriteOutcome};
 
@@ -46,11 +46,27 @@ fn a_second_opener_is_told_who_holds_the_store() {
     assert_eq!(error.kind(), StoreErrorKind::Conflict);
     let holder = format!("process {} on ", std::process::id());
     assert!(error.to_string().contains(&holder), "{error}");
-    assert!(error.hint().unwrap().contains("open it read-only"));
+    assert!(error.hint().unwrap().contains("wait until that process"));
+    store.announce("http://127.0.0.1:9\n000").unwrap();
+    let error = open(directory.path()).map(drop).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("which serves it at http://127.0.0.1:9000"),
+        "{error}"
+    );
+    assert!(error.hint().unwrap().contains("that server"), "{error:?}");
+    let found = store_holder(directory.path()).unwrap();
+    assert!(found.process.starts_with(&holder), "{found:?}");
+    assert_eq!(found.url.as_deref(), Some("http://127.0.0.1:9000"));
     let reader = EmbeddedStore::open(directory.path(), read_only(), Environment::system()).map(drop);
     assert_eq!(reader.unwrap_err().kind(), StoreErrorKind::Conflict);
     drop(store);
-    drop(open(directory.path()).unwrap());
+    assert_eq!(store_holder(directory.path()), None);
+    let store = open(directory.path()).unwrap();
+    let next = store_holder(directory.path()).unwrap();
+    assert_eq!(next.url, None, "the address of an earlier process is gone");
+    drop(store);
 }
 
 #[test]

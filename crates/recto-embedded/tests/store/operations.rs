@@ -83,6 +83,52 @@ fn a_backup_that_fails_leaves_nothing() {
 }
 
 #[test]
+fn a_restore_makes_a_whole_store_or_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (from, to) = (directory.path().join("backup"), directory.path().join("deep/er"));
+    runtime().block_on(async {
+        let backup = open(&from).unwrap();
+        backup.create_table(&table()).await.unwrap();
+        fill(&backup, &table(), 0..2_000).await;
+        // A killed restore left a file.
+        let left = directory.path().join("deep/.er.restoring");
+        std::fs::create_dir_all(&left).unwrap();
+        std::fs::write(left.join("backup.redb.new"), "half").unwrap();
+        let report = backup.restore(&to, |_| ()).await.unwrap();
+        assert_eq!(report.rows, 2_000);
+        let names = |path: &std::path::Path| {
+            let entries = std::fs::read_dir(path).unwrap();
+            let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(to.parent().unwrap()), ["er"]);
+        assert_eq!(names(&to), ["data.redb", "format", "lock"]);
+        let restored = open(&to).unwrap();
+        assert_eq!(numbers(&restored, &table(), "AA").await.len(), 2_000);
+        // In use, then closed: neither is overwritten.
+        let in_use = backup.restore(&to, |_| ()).await.unwrap_err();
+        assert!(in_use.to_string().contains("is open in process"), "{in_use}");
+        drop(restored);
+        let error = backup.restore(&to, |_| ()).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Conflict);
+        assert!(error.to_string().contains("there is a store at"), "{error}");
+        let occupied = directory.path().join("occupied");
+        std::fs::create_dir(&occupied).unwrap();
+        std::fs::write(occupied.join("file"), "mine").unwrap();
+        assert!(backup.restore(&occupied, |_| ()).await.is_err());
+        assert_eq!(names(&occupied), ["file"]);
+        let empty = directory.path().join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        backup.restore(&empty, |_| ()).await.unwrap();
+        // The folder of the store cannot be made below a file.
+        let inside = to.join("format/store");
+        assert!(backup.restore(&inside, |_| ()).await.is_err());
+        assert_eq!(names(directory.path()), ["backup", "deep", "empty", "occupied"]);
+    });
+}
+
+#[test]
 fn compaction_gives_space_back_while_readers_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");

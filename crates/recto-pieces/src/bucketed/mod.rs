@@ -111,6 +111,11 @@ impl BucketedStore {
         }
     }
 
+    /// From now on, this process splits nothing and drops no expired rows by itself.
+    pub fn stop_upkeep(&self) {
+        self.shared.stop();
+    }
+
     /// How many bytes of rows were moved from one bucket to another by transactions since it was opened.
     pub fn moved_bytes(&self) -> u64 {
         self.transacted().map_or(0, Transacted::moved_bytes)

@@ -212,6 +212,11 @@ impl Writer {
         StaleEntries::remove(&self.0.common, removals);
     }
 
+    /// From now on, this process removes no stale entries of views.
+    pub(crate) fn leave_stale(&self) {
+        self.0.common.stale.stop();
+    }
+
     /// Returns when no change comes any more by a schema older than this one, which is recorded: every process that lives
     /// says that it writes by it or by a newer, and what the dead left is resolved. `told` hears for whom it waits.
     ///

@@ -53,6 +53,11 @@ impl StaleEntries {
         }
     }
 
+    /// Removes no more.
+    pub(super) fn stop(&self) {
+        self.may_write.store(false, Ordering::Relaxed);
+    }
+
     async fn send(&self, common: &Common, removal: PartitionWrite) {
         let options = WriteOptions {
             // A removal at the entry's own stamp rests on nothing.
