@@ -99,7 +99,7 @@ fn kind(name: &str) -> Option<ErrorKind> {
         "unsupported" => ErrorKind::Unsupported,
         "not-offered" => ErrorKind::NotOffered,
         "not-found" => ErrorKind::NotFound,
-        "forbidden" => ErrorKind::Forbidden,
+        "forbidden" | "read-only" => ErrorKind::Forbidden,
         "unavailable" | "under-way" => ErrorKind::Unavailable,
         "unreadable-file" => ErrorKind::Io,
         "timeout" | "request-timeout" => ErrorKind::Timeout,

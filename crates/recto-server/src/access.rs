@@ -8,6 +8,7 @@ use recto::{LocalSession, Session};
 
 use crate::operation::Observed;
 use crate::problem::Problem;
+pub(crate) use crate::rights::changes_store;
 use crate::rights::queue_of;
 pub use crate::rights::{
     Access, COLLECTION_OPERATIONS, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, QUEUE_OPERATIONS,
@@ -76,6 +77,7 @@ impl Access {
         match self.of_queue(queue) {
             [] => Err(Problem::no_queue(queue)),
             operations if operations.contains(&operation) => Ok(()),
+            _ if self.is_read_only() && operation.changes() => Err(Problem::read_only()),
             _ => Err(Problem::forbidden_queue(queue, operation)),
         }
     }
@@ -139,6 +141,9 @@ impl Access {
         let grant = self.grant(collection);
         let grant = grant.filter(|grant| !grant.operations.is_empty());
         let grant = grant.ok_or_else(|| Problem::no_collection(collection))?;
+        if self.is_read_only() && operation.changes() {
+            return Err(Problem::read_only());
+        }
         if !grant.operations.contains(&operation) {
             return Err(Problem::forbidden(collection, operation));
         }

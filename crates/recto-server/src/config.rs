@@ -76,6 +76,8 @@ pub enum LogLevel {
 pub struct Config {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// Whether the server rejects every request that would change the store, and leaves maintenance to other processes.
+    pub read_only: bool,
     /// The file of tokens; without one everybody who reaches the server may do everything.
     pub tokens: Option<PathBuf>,
     /// The certificate chain, PEM; with `tls_key` the server speaks TLS only.
@@ -139,6 +141,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            read_only: false,
             tokens: None,
             tls_certificate: None,
             tls_key: None,

@@ -342,6 +342,17 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
     }
 
+    /// The server is read-only, and the request would change the store.
+    pub(crate) fn read_only() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "read-only",
+            "This server is read-only",
+            "this server rejects every request that would change the store",
+        )
+        .with_hint("send the request to a server of this store that was started without --read-only")
+    }
+
     pub(crate) fn forbidden_store(operation: Operation) -> Self {
         let name = operation.name();
         let detail = format!("the token does not allow {name} of the store");

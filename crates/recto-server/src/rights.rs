@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use axum::http::Method;
 use tokio::sync::watch;
 
 /// What may be done with a collection, with a queue, or with the store.
@@ -41,6 +42,28 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether all requests that need this operation change the store. [`Apply`](Self::Apply) and
+    /// [`CursorKeys`](Self::CursorKeys) also allow requests that only read.
+    pub(crate) fn changes(self) -> bool {
+        match self {
+            Self::Write
+            | Self::Delete
+            | Self::Compact
+            | Self::Repair
+            | Self::Load
+            | Self::Send
+            | Self::Receive
+            | Self::Manage => true,
+            Self::Read
+            | Self::Export
+            | Self::Backup
+            | Self::Check
+            | Self::Verify
+            | Self::Apply
+            | Self::CursorKeys => false,
+        }
+    }
+
     /// Its name in a token.
     pub fn name(self) -> &'static str {
         match self {
@@ -116,6 +139,8 @@ pub struct Access {
     grants: Grants,
     /// None for ever.
     validity: Option<Validity>,
+    /// Whether the server itself rejects every change.
+    is_read_only: bool,
 }
 
 /// For how long a token is taken.
@@ -165,6 +190,7 @@ impl Access {
             token_id: None,
             grants: Grants::All,
             validity: None,
+            is_read_only: false,
         }
     }
 
@@ -193,11 +219,15 @@ impl Access {
                 store: store.filter(|_| sees_all_rows).unwrap_or_default().into(),
             },
             validity: None,
+            is_read_only: false,
         }
     }
 
     /// Whether it may do this with the store.
     pub fn allows_store(&self, operation: Operation) -> bool {
+        if self.is_read_only && operation.changes() {
+            return false;
+        }
         match &self.grants {
             Grants::All => true,
             Grants::Some { store, .. } => store.contains(&operation),
@@ -206,18 +236,26 @@ impl Access {
 
     /// What it may do with a queue, or with a work unit, which is as its queue. With none of them it is as if the queue were not there.
     pub fn of_queue(&self, queue: &str) -> &[Operation] {
-        match &self.grants {
+        let granted = match &self.grants {
             Grants::All => &QUEUE_OPERATIONS,
             Grants::Some { queues, .. } => queues
                 .get(queue_of(queue))
                 .or_else(|| queues.get(EVERY_QUEUE))
                 .map(Vec::as_slice)
                 .unwrap_or_default(),
+        };
+        match self.is_read_only {
+            true if granted.contains(&Operation::Read) => &[Operation::Read],
+            true => &[],
+            false => granted,
         }
     }
 
     /// Whether it may do this with every queue, whatever there is.
     pub(crate) fn allows_every_queue(&self, operation: Operation) -> bool {
+        if self.is_read_only && operation.changes() {
+            return false;
+        }
         match &self.grants {
             Grants::All => true,
             Grants::Some { queues, .. } => {
@@ -228,6 +266,9 @@ impl Access {
 
     /// Whether it may do this with any queue.
     pub(crate) fn allows_some_queue(&self, operation: Operation) -> bool {
+        if self.is_read_only && operation.changes() {
+            return false;
+        }
         match &self.grants {
             Grants::All => true,
             Grants::Some { queues, .. } => queues.values().any(|one| one.contains(&operation)),
@@ -290,8 +331,21 @@ impl Access {
 
     /// Whether it may do this with the collection at all.
     pub fn allows(&self, collection: &str, operation: Operation) -> bool {
-        self.grant(collection)
-            .is_some_and(|grant| grant.operations.contains(&operation))
+        let is_rejected = self.is_read_only && operation.changes();
+        let grant = self.grant(collection).filter(|_| !is_rejected);
+        grant.is_some_and(|grant| grant.operations.contains(&operation))
+    }
+
+    /// Rejects every change from now on, also one that is granted.
+    #[must_use]
+    pub(crate) fn read_only(mut self) -> Self {
+        self.is_read_only = true;
+        self
+    }
+
+    /// Whether the server rejects every change, also one that is granted.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// Whether it may read all rows of every collection.
@@ -348,4 +402,60 @@ pub(crate) fn queue_of(name: &str) -> &str {
 /// A bit for each operation.
 fn bits(operations: impl Iterator<Item = Operation>) -> u16 {
     operations.fold(0, |bits, operation| bits | 1 << operation as u16)
+}
+
+/// The requests with a body that change nothing: questions that are too long for an address, and looking after the store
+/// without changing it.
+const READING_POSTS: [&str; 4] = [
+    "/v1/store:backup",
+    "/v1/store:check",
+    "/v1/store:verify",
+    "/v1/store:plan",
+];
+/// The endings of such requests about a collection.
+const READING_ENDINGS: [&str; 3] = ["/records:query", "/records:explain", "/records:export"];
+
+/// Returns whether a request may change the store. A request that is not known to only read counts as one that does.
+pub(crate) fn changes_store(method: &Method, path: &str) -> bool {
+    match *method {
+        Method::GET | Method::HEAD | Method::OPTIONS => false,
+        Method::POST => {
+            let is_question = path.starts_with("/v1/collections/")
+                && READING_ENDINGS.iter().any(|ending| path.ends_with(ending));
+            let is_design = path.starts_with("/collections/") && path.ends_with("/design");
+            !is_question && !is_design && !READING_POSTS.contains(&path)
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_questions_read() {
+        for path in [
+            "/v1/store:check",
+            "/v1/collections/orders/records:query",
+            "/collections/orders/design",
+        ] {
+            assert!(!changes_store(&Method::POST, path), "{path}");
+            assert!(changes_store(&Method::PUT, path), "{path}");
+        }
+        for path in [
+            "/v1/store:apply",
+            "/v1/store:rotateCursorKeys",
+            "/v1/collections/orders/records:batchWrite",
+            "/v1/collections/orders/buckets:mend",
+            "/v1/queues/mail/messages:receive",
+            "/v1/queues/mail/units/u:begin",
+            "/v1/queues/mail/units/records:query",
+            "/collections/orders/new",
+            "/queues/design/send",
+        ] {
+            assert!(changes_store(&Method::POST, path), "{path}");
+            assert!(!changes_store(&Method::GET, path), "{path}");
+        }
+    }
 }

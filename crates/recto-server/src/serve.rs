@@ -19,7 +19,7 @@ mod tls;
 mod tls;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -135,10 +135,25 @@ impl Server {
         self.address
     }
 
+    /// The address at which programs on this machine reach the server.
+    pub fn local_url(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("{}://{address}", self.scheme())
+    }
+
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     /// Where a browser finds it.
     pub fn url(&self) -> String {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        format!("{scheme}://{}", self.address)
+        format!("{}://{}", self.scheme(), self.address)
     }
 
     /// Answers until `stop`. Then no connection is accepted any more, requests in flight are
@@ -155,7 +170,13 @@ impl Server {
         let reloading = reload(self.tokens.clone(), self.tls.clone(), Arc::clone(&observer));
         let reloading = tokio::spawn(reloading);
         let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
-        let sweeping = tokio::spawn(sweep::sweep(self.session.clone()));
+        let is_read_only = self.config.read_only;
+        let swept = self.session.clone();
+        let sweeping = tokio::spawn(async move {
+            if !is_read_only {
+                sweep::sweep(swept).await;
+            }
+        });
         let watching = tokio::spawn(clock::watch(self.session.clone()));
         let scrubbing = tokio::spawn(scrub::scrub(self.session, self.config.scrub, observer));
         crate::log::info!(address = %self.address, tls = self.tls.is_some(), tokens = self.tokens.is_some(), "serving");

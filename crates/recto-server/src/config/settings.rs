@@ -62,6 +62,13 @@ pub const SETTINGS: &[Setting] = &[
         set: |config, text| address(text).map(|address| config.listen = address),
     },
     Setting {
+        name: "read_only",
+        value_name: "BOOLEAN",
+        help: "Reject every request that would change the store, and do no maintenance; several such servers can share a folder",
+        show: |config| config.read_only.to_string(),
+        set: |config, text| boolean(text).map(|flag| config.read_only = flag),
+    },
+    Setting {
         name: "tokens",
         value_name: "FILE",
         help: "The file of tokens, as `recto token create` makes it",

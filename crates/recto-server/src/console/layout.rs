@@ -81,6 +81,9 @@ impl Layout<'_> {
                     }
                 }
                 nav.aside aria-label="Help" {
+                    @if is_read_only() {
+                        span title="This server rejects every change" { "Read-only" }
+                    }
                     button.quiet.needs-script type="button" data-open="keys" title="Keys (?)" { "Keys" }
                     a href="/docs" hx-boost="false" { "API" }
                     (signed_in())
@@ -88,6 +91,11 @@ impl Layout<'_> {
             }
         }
     }
+}
+
+/// Whether the server rejects every change.
+fn is_read_only() -> bool {
+    WHO.try_with(Access::is_read_only).unwrap_or(false)
 }
 
 /// Who is signed in, where anybody has to be.

@@ -124,6 +124,7 @@ impl Guard {
             return self.own_answer(&request, who).await.map(Passed::without_handler);
         }
         let authenticated = self.authenticate(&request, who)?;
+        self.check_reads(&request)?;
         let admitted = self.admit(&request, &authenticated)?;
         let context = Context::new(who.clone(), Arc::clone(&self.observer), parent);
         let limit = self.time_of(&request);

@@ -37,7 +37,7 @@ use crate::auth::{Denied, Tokens};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
-use crate::rights::{Access, Operation, Validity};
+use crate::rights::{Access, Operation, Validity, changes_store};
 use crate::stopping::Stopping;
 
 use body::Awaited;
@@ -185,6 +185,14 @@ impl Guard {
         }
     }
 
+    /// Rejects a request that would change the store, on a server that is read-only.
+    fn check_reads<B>(&self, request: &Request<B>) -> Result<(), Turned> {
+        if !self.config.read_only || !changes_store(request.method(), request.uri().path()) {
+            return Ok(());
+        }
+        Err(Turned::new(Refusal::ReadOnly, Problem::read_only()))
+    }
+
     /// Whether the request may be answered now.
     fn admit<B>(&self, request: &Request<B>, authenticated: &Authenticated) -> Result<Admitted, Turned> {
         let limit = self.config.limits.body_bytes;
@@ -209,7 +217,7 @@ impl Guard {
 
     /// Who asks, if they may, and not too often; `who` is told the token.
     fn authenticate<B>(&self, request: &Request<B>, who: &mut Who) -> Result<Authenticated, Turned> {
-        let authenticated = match &self.tokens {
+        let mut authenticated = match &self.tokens {
             None => Authenticated {
                 access: self.anyone.clone(),
                 asker: Asker::address(who.client),
@@ -217,6 +225,9 @@ impl Guard {
             },
             Some(tokens) => self.authenticate_by(tokens, request, who)?,
         };
+        if self.config.read_only {
+            authenticated.access = authenticated.access.read_only();
+        }
         who.name = Arc::clone(&authenticated.access.name);
         who.token.clone_from(&authenticated.token);
         self.check_rate(authenticated.asker)?;

@@ -35,14 +35,14 @@ mod units;
 
 use std::sync::Arc;
 
-use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
 use recto::schema::{Collection, Schema, WriteMode};
 use serde_json::{Map, Value as Json, json};
 
-use crate::access::{Access, Operation};
+use crate::access::{Access, Operation, changes_store};
 use crate::api::{APPLICATION_JSON, Caller, no_parameters, resource, strong_tag, tagged};
 use crate::app::App;
 use crate::problem::Problem;
@@ -116,6 +116,14 @@ fn document(schema: &Schema, access: &Access) -> Json {
         schemas.extend(schemas::of_collection(collection));
         tags.push(json!({ "name": collection.name, "description": operations::about(collection) }));
     }
+    if access.is_read_only() {
+        remove_changes(&mut paths);
+    }
+    let about = if access.is_read_only() {
+        format!("{ABOUT} This server is read-only: it rejects every request that would change the store.")
+    } else {
+        ABOUT.to_owned()
+    };
     let (mut parameters, mut responses) = (parameters::shared(), responses::shared());
     let has_versions = |collection: &Arc<Collection>| collection.writes == WriteMode::Update;
     if !schema.collections.iter().any(has_versions) {
@@ -131,7 +139,7 @@ fn document(schema: &Schema, access: &Access) -> Json {
         "info": {
             "title": "Recto",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": ABOUT,
+            "description": about,
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -151,4 +159,20 @@ fn document(schema: &Schema, access: &Access) -> Json {
             },
         },
     })
+}
+
+/// Removes the operations that a read-only server rejects, and paths without others.
+fn remove_changes(paths: &mut Map<String, Json>) {
+    for (path, item) in paths.iter_mut() {
+        if let Some(item) = item.as_object_mut() {
+            item.retain(|method, _| {
+                let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes());
+                !method.is_ok_and(|method| changes_store(&method, path))
+            });
+        }
+    }
+    paths.retain(|_, item| {
+        let methods = item.as_object().map(|item| item.keys());
+        methods.is_none_or(|mut methods| methods.any(|method| method != "parameters"))
+    });
 }

@@ -37,6 +37,8 @@ pub(crate) enum Refusal {
     TokenConcurrency,
     /// The body is sent in a way that is not read.
     Coding,
+    /// The request would change the store, and the server is read-only.
+    ReadOnly,
 }
 
 impl Refusal {
@@ -52,6 +54,7 @@ impl Refusal {
             Self::Concurrency => "concurrency",
             Self::TokenConcurrency => "token_concurrency",
             Self::Coding => "coding",
+            Self::ReadOnly => "read_only",
         }
     }
 }
