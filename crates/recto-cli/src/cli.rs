@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::builder::Resettable;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 #[cfg(feature = "cassandra")]
@@ -54,7 +54,7 @@ impl Cli {
         T: Into<OsString> + Clone,
     {
         let mut program = program();
-        let matches = program.try_get_matches_from_mut(line)?;
+        let matches = program.try_get_matches_from_mut(line).map_err(prefixes_first)?;
         refuse_unused_store(&program, &matches)?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut program))
     }
@@ -76,6 +76,25 @@ pub(crate) fn program() -> clap::Command {
 /// The commands with the arguments that a shell offers: some generators of scripts offer hidden ones too.
 pub(crate) fn offered() -> clap::Command {
     with_store(Cli::command(), |arg| arg.env(Resettable::Reset))
+}
+
+/// Puts the commands that the unknown word begins with, or that begin with it, before other suggestions:
+/// `pages` means `page` rather than `update`.
+fn prefixes_first(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let Some(ContextValue::Strings(suggested)) = error.get(ContextKind::SuggestedSubcommand) else {
+        return error;
+    };
+    let is_prefix = |name: &String| given.starts_with(name.as_str()) || name.starts_with(given.as_str());
+    let mut suggested = suggested.clone();
+    suggested.sort_by_key(|name| !is_prefix(name));
+    if suggested.first().is_some_and(is_prefix) {
+        suggested.retain(is_prefix);
+    }
+    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(suggested));
+    error
 }
 
 /// Adds the options that say which store, changed.
@@ -136,7 +155,7 @@ pub(crate) enum Command {
     Apply(schema::ApplyArgs),
     /// Shows what the store holds: its collections, fields and arrangements
     Describe(describe::DescribeArgs),
-    /// Pages a table of Cassandra that is there, and that nobody writes here
+    /// Attaches an existing table of Cassandra, to page it read-only
     #[cfg(feature = "cassandra")]
     Attach(attach::AttachArgs),
     /// Loads a CSV or NDJSON file into collections
@@ -165,6 +184,8 @@ pub(crate) enum Command {
     Config(config::ConfigArgs),
     /// Copies an embedded store, while it is open, to a new folder
     Backup(upkeep::BackupArgs),
+    /// Checks a backup, and copies it to the folder of a store
+    Restore(upkeep::RestoreArgs),
     /// Copies collections from one store into another: a folder to Cassandra, or back
     Copy(copy::CopyArgs),
     /// Gives unused space of an embedded store back
@@ -177,7 +198,7 @@ pub(crate) enum Command {
     Verify(views::VerifyArgs),
     /// Compares views with their records, and mends them
     Repair(views::RepairArgs),
-    /// Looks after what processes left that died while they wrote to Cassandra
+    /// Finishes changes that crashed processes left incomplete on Cassandra
     Sweep(sweep::SweepArgs),
     /// Work queues: makes them, sends, receives and settles messages, shows what there is
     Queue(queue::QueueArgs),

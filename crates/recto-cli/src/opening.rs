@@ -1,10 +1,11 @@
 //! Opening a store whose address is known.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use recto::{ErrorKind, LocalSession, OpenOptions, Recto, Session, StoreAddress};
+use recto::{ErrorKind, LocalSession, OpenOptions, Recto, Session, StoreAddress, StoreHolder, store_holder};
 
 use crate::failure::Result;
 use crate::text::printable;
@@ -17,10 +18,21 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The store of this process, where others know of those who write to it.
 static OPENED: OnceLock<Recto> = OnceLock::new();
 
-/// Hint for an embedded store that another process has open.
-const IS_HELD: &str = "several processes may read an embedded store, or one may write it; if that is `recto serve`, ask \
-                       it: recto … --store http://127.0.0.1:8080, with the address it printed; else wait for it (--wait \
-                       SECONDS), or stop it first";
+/// Returns what to do about an embedded store that another process has open.
+fn is_held(folder: &Path) -> String {
+    let first = match store_holder(folder) {
+        Some(StoreHolder { url: Some(url), .. }) => {
+            format!("send the command to that server (--store {url}), or stop the server")
+        }
+        Some(_) => {
+            "wait until that process closes the store (--wait SECONDS), or stop the process".to_owned()
+        }
+        None => {
+            "wait until the store is closed (--wait SECONDS), or stop the process that has it open".to_owned()
+        }
+    };
+    format!("{first}; one process may write an embedded store, or several may read it")
+}
 
 /// The session of the store at an address; of the server, if it is one's.
 pub(crate) async fn session(address: &StoreAddress, options: OpenOptions) -> recto::Result<Arc<dyn Session>> {
@@ -53,7 +65,9 @@ pub(crate) async fn open(address: &StoreAddress, options: OpenOptions) -> recto:
         let _ = OPENED.set(recto.clone());
     }
     opened.map_err(|error| match address {
-        StoreAddress::Embedded(_) if error.kind() == ErrorKind::Unavailable => error.with_hint(IS_HELD),
+        StoreAddress::Embedded(folder) if error.kind() == ErrorKind::Unavailable => {
+            error.with_hint(is_held(folder))
+        }
         _ => error,
     })
 }

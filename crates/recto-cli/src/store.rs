@@ -86,7 +86,8 @@ pub(crate) fn wait_seconds() -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 /// What to do where there is no store, by commands of collections.
-const MAKES_A_STORE: &str = "`recto apply --schema FILE` makes one; `recto demo` makes one with data in it";
+pub(crate) const MAKES_A_STORE: &str =
+    "`recto apply --schema FILE` makes one; `recto demo` makes one with data in it";
 
 /// What a store file holds.
 #[derive(Debug, Default)]
@@ -205,7 +206,7 @@ impl StoreArgs {
 }
 
 /// Why a store could not be opened; what to do about one that is not there, in commands.
-fn not_opened(error: recto::Error, hint: &str) -> Failure {
+pub(crate) fn not_opened(error: recto::Error, hint: &str) -> Failure {
     let is_absent = error.kind() == ErrorKind::NotFound;
     let failure = Failure::from(error);
     if is_absent {

@@ -1,4 +1,4 @@
-//! `recto attach`: a table of Cassandra that is there, as a collection that is read only.
+//! `recto attach`: an existing table of Cassandra, as a collection that is read only.
 
 use std::path::PathBuf;
 
@@ -20,13 +20,16 @@ Examples:
   recto attach shop.orders --from cassandra://db1/shop --name all_orders --view orders_by_day
   recto serve --store shop-view                       the console pages it
 
-A role that may SELECT is enough: nothing is made in that keyspace, and nothing is written to it. The store, which is made if it \
-is not there, records what the table is like, the keys of page tokens, and by which address the keyspace is reached, without \
-user name and password: those stand in RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD, or in the --store-config file, whenever the \
-store is opened.
+The table appears as a collection of the store (--store), which Recto reads and never writes. A role with SELECT is enough: \
+Recto creates and writes nothing in that keyspace.
 
-The table's materialized views become views; tables that hold the same rows in another order, made and kept by hand, do if --view \
-names them. Attaching a table again takes it as it is then; `recto apply --remove COLLECTION` forgets it.";
+The store is created if it does not exist. It records the table's columns and the keyspace's address, without user name and \
+password. Give these whenever the store is opened: in RECTO_CASSANDRA_USERNAME and RECTO_CASSANDRA_PASSWORD, or in the \
+--store-config file.
+
+The table's materialized views become views. A table that you keep yourself, with the same rows in another order, becomes a \
+view if --view names it. After the table was altered, attach it again. `recto apply --remove COLLECTION` removes it from the \
+store.";
 
 /// Arguments of `recto attach`.
 #[derive(Debug, Args)]
@@ -38,16 +41,16 @@ pub(crate) struct AttachArgs {
     #[arg(
         long,
         value_name = "ADDRESS",
-        help = "The cluster that has it: cassandra://host/keyspace"
+        help = "The keyspace of the table: cassandra://host/keyspace"
     )]
     from: String,
-    /// A TOML file with parameters of that cluster
+    /// A TOML file with parameters of that keyspace
     #[arg(long, value_name = "FILE")]
     from_config: Option<PathBuf>,
-    /// The collection's name, if it is not to have the table's
+    /// The name of the collection [default: the table's name]
     #[arg(long, value_name = "COLLECTION")]
     name: Option<String>,
-    /// A table of the keyspace that has the same rows in another order; may be given several times
+    /// A table of the keyspace with the same rows in another order; may be given several times
     #[arg(long = "view", value_name = "TABLE")]
     views: Vec<String>,
     /// Print JSON

@@ -22,10 +22,13 @@ pub(crate) async fn serve_console(
         Err(ServeError::Listen { .. }) => {
             let remark = format!(" (port {} is taken)", listen.port());
             listen.set_port(0);
-            (Server::bind(session, &Config { listen, ..config }).await?, remark)
+            let config = Config { listen, ..config };
+            (Server::bind(session.clone(), &config).await?, remark)
         }
         bound => (bound?, String::new()),
     };
+    announce(&session, &server);
+    drop(session);
     let mut stop = Stop::listen();
     let url = server.url();
     console.line("")?;
@@ -37,6 +40,12 @@ pub(crate) async fn serve_console(
     console.flush()?;
     server.run(stop.requested()).await?;
     Ok(Exit::Done)
+}
+
+/// Writes the server's address into the store's lock file, for the errors of processes that cannot open the store.
+pub(super) fn announce(session: &LocalSession, server: &Server) {
+    // The address only improves an error of other processes: without it the server works as well.
+    let _ = session.announce(&server.local_url());
 }
 
 /// Files that are sent lie in the store's own folder while they are loaded, if it has one and no other is

@@ -88,6 +88,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Token(args) => token::run(&args, console).await,
         Command::Config(args) => config::run(&args, console),
         Command::Backup(args) => upkeep::backup(&args, &*args.store.open_to_read().await?, console).await,
+        Command::Restore(args) => upkeep::restore(&args, console).await,
         Command::Copy(args) => copy::run(&args, console).await,
         Command::Compact(args) => upkeep::compact(&args, &*args.store.open().await?, console).await,
         Command::Check(args) => upkeep::check(&args, &*args.store.open_to_read().await?, console).await,

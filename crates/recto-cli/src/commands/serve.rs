@@ -5,19 +5,21 @@ use recto::{LocalSession, OpenOptions};
 use recto_server::{Server, start_logs};
 
 use super::config::ServerArgs;
-use super::console_server::keep_loads_in;
+use super::console_server::{announce, keep_loads_in};
 use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::opening::{environment, open};
 use crate::stop::Stop;
-use crate::store::DEFAULT_STORE;
+use crate::store::{DEFAULT_STORE, MAKES_A_STORE, not_opened};
 
 const EXAMPLES: &str = "\
 Examples:
   recto serve                                    on http://127.0.0.1:8080, for this machine only
   recto serve --listen 127.0.0.1:0               on any free port, which is printed
-  recto serve --config /etc/recto/recto.toml     as a file says; `recto config check` shows what that is
+  recto serve --config /etc/recto/server.toml    as a file says; `recto config check` shows what that is
   recto serve --listen 0.0.0.0:8443 --tokens tokens.toml --tls-certificate cert.pem --tls-key key.pem
+
+  recto serve --read-only                        rejects every change; several such servers can share a folder
 
 Other machines are served only with tokens (`recto token create`), and with TLS or behind a proxy that has it.
 Each setting may also stand in the environment (RECTO_SERVE_LISTEN) or in the table [serve] of the file; a flag \
@@ -39,14 +41,25 @@ pub(crate) async fn run(args: &ServeArgs, console: &mut Console) -> Result<Exit>
     Server::check(&config)?;
     let store = args.server.store();
     let address = store.address(DEFAULT_STORE, environment())?;
-    let options = store.with_parameters(OpenOptions::new())?;
-    let recto = open(&address, options.wait(store.wait()?)).await?;
-    keep_loads_in(&address, &mut config);
+    let mut options = store.with_parameters(OpenOptions::new())?;
+    if config.read_only {
+        options = options.read_only().without_upkeep();
+    } else {
+        keep_loads_in(&address, &mut config);
+    }
+    let recto = open(&address, options.wait(store.wait()?))
+        .await
+        .map_err(|error| not_opened(error, MAKES_A_STORE))?;
     allow_open_files();
     start_logs(&config);
-    let server = Server::bind(LocalSession::new(recto), &config).await?;
+    let session = LocalSession::new(recto);
+    let server = Server::bind(session.clone(), &config).await?;
+    announce(&session, &server);
+    drop(session);
     let mut stop = Stop::listen();
-    console.line(format_args!("serving {address} on {}", server.url()))?;
+    let mode = if config.read_only { ", read-only," } else { "" };
+    console.line(format_args!("serving {address}{mode} on {}", server.url()))?;
+
     console.flush()?;
     server.run(stop.requested()).await?;
     Ok(Exit::Done)

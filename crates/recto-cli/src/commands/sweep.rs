@@ -1,4 +1,4 @@
-//! `recto sweep`: what processes left that died while they wrote.
+//! `recto sweep`: finishing changes that crashed processes left incomplete.
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -30,9 +30,10 @@ Examples:
   recto sweep --watch          goes on until Ctrl-C, with a line whenever something changes
   recto sweep --json
 
-On Cassandra a process that dies while it changes records leaves some of them half done. Every process that writes \
-and every server sees to that within a minute; this is for when none runs, and to see it done. An embedded store has \
-nothing to sweep. The exit code is 4 if something is still to be resolved.";
+On Cassandra, a process that crashes while it changes records can leave a change incomplete: the record is new, and a view \
+still shows the old entry. Every other process that writes, and every server, finishes such changes within a minute. Run this \
+command if none is running, or to watch the work. An embedded store never has incomplete changes. The exit code is 4 if some \
+changes are still incomplete.";
 
 /// Arguments of `recto sweep`.
 #[derive(Debug, Args)]

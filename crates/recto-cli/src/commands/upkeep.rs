@@ -1,17 +1,18 @@
-//! `recto backup`, `recto compact` and `recto check`: an embedded store's upkeep.
+//! `recto backup`, `recto restore`, `recto compact` and `recto check`: an embedded store's upkeep.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use recto::Session;
 use recto::session::CheckOutcome;
+use recto::{LocalSession, OpenOptions, Session, StoreAddress, check_restore_folder};
 use serde_json::json;
 
 use super::print_json;
 use crate::console::{Console, Tone};
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
+use crate::opening::{environment, open};
 use crate::progress::Meter;
-use crate::store::StoreArgs;
+use crate::store::{DEFAULT_STORE, StoreArgs, not_opened};
 use crate::text::{bytes, counted, duration, grouped, printable, rows};
 
 /// The most problems that are drawn; `--json` lists all.
@@ -30,6 +31,26 @@ pub(crate) struct BackupArgs {
     /// The folder to make; it must not be there. Through a server: its name
     #[arg(value_name = "FOLDER")]
     pub(crate) to: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  recto restore /mnt/backup/2026-11-21 --store shop.data
+  recto restore /mnt/backup/2026-11-21 --store shop.data --json
+
+Every row of the backup is checked first, then the backup is copied to the folder. The folder must not exist yet, or be \
+empty. An interrupted restore leaves no half store: run the same command again. The backup is not changed.";
+
+/// Arguments of `recto restore`.
+#[derive(Debug, Args)]
+#[command(after_help = RESTORE_EXAMPLES)]
+pub(crate) struct RestoreArgs {
+    /// The folder of the backup, as `recto backup` made it
+    backup: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     #[command(flatten)]
@@ -102,6 +123,80 @@ pub(crate) async fn backup(args: &BackupArgs, session: &dyn Session, console: &m
         ))?;
     }
     Ok(Exit::Done)
+}
+
+/// Checks a backup, and copies it to the folder of a store.
+pub(crate) async fn restore(args: &RestoreArgs, console: &mut Console) -> Result<Exit> {
+    let StoreAddress::Embedded(to) = args.store.address(DEFAULT_STORE, environment())? else {
+        return Err(Failure::new(
+            Exit::Refused,
+            "a backup is restored to a folder, not to Cassandra or a server",
+        )
+        .with_hint(
+            "restore the backup to a folder (--store FOLDER); `recto copy` copies a folder to Cassandra",
+        ));
+    };
+    let from = StoreAddress::Embedded(PathBuf::from(&args.backup));
+    let options = OpenOptions::new().read_only().wait(args.store.wait()?);
+    let no_backup = "name the folder of a backup, as `recto backup FOLDER` made it";
+    let backup = open(&from, options)
+        .await
+        .map_err(|error| not_opened(error, no_backup))?;
+    // Checking can take long: a folder that will be refused is refused before.
+    refuse_folder(&to)?;
+    let session = LocalSession::new(backup.clone());
+    let meter = Meter::start(console, args.output.quiet);
+    let checked = session.tools()?.check(&|progress| meter.store(progress)).await?;
+    if !checked.problems.is_empty() {
+        meter.finish();
+        return Err(damaged_backup(&args.backup, &checked));
+    }
+    let copied = backup.restore_to(&to, &|progress| meter.store(progress)).await?;
+    let elapsed = meter.elapsed();
+    meter.finish();
+    let to = to.display().to_string();
+    if args.output.json {
+        print_json(
+            console,
+            &json!({ "to": to, "bytes": copied, "rows": checked.rows }),
+        )?;
+    } else {
+        let done = console.paint(Tone::Good, "✓");
+        console.line(format_args!(
+            "{done} restored {} ({}) to {} in {}",
+            rows(checked.rows),
+            bytes(copied),
+            printable(&to),
+            duration(elapsed)
+        ))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Refuses a folder in which something is.
+fn refuse_folder(folder: &Path) -> Result<()> {
+    let Err(error) = check_restore_folder(folder) else {
+        return Ok(());
+    };
+    let mut failure = Failure::from(error);
+    failure.exit = Exit::Refused;
+    Err(failure.with_hint(
+        "restore to another folder (--store FOLDER); to replace a store, stop the processes that use it and rename its folder \
+         first",
+    ))
+}
+
+#[cold]
+fn damaged_backup(backup: &str, checked: &CheckOutcome) -> Failure {
+    let count = counted(checked.problems.len() as u64, "problem", "problems");
+    let first = checked.problems.first().map(String::as_str).unwrap_or_default();
+    Failure::new(
+        Exit::Failed,
+        format!("the backup {backup} is damaged ({count}, the first: {first}); nothing was restored"),
+    )
+    .with_hint(format!(
+        "restore another backup; `recto check --store {backup}` lists all problems"
+    ))
 }
 
 /// Gives unused space back.

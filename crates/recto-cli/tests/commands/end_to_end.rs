@@ -370,6 +370,86 @@ fn explain_and_upkeep() {
 }
 
 #[test]
+fn a_backup_is_checked_and_restored() {
+    let place = Place::with_rows();
+    place.run(&["backup", "copy"]).done();
+    let restored = json(
+        &place
+            .run(&["restore", "copy", "--store", "new/store", "--json"])
+            .done(),
+    );
+    assert_eq!(
+        (&restored["rows"], &restored["to"]),
+        (&30.into(), &"new/store".into())
+    );
+    let copied = place.run(&["scan", "flights", "--store", "new/store"]).done();
+    assert_eq!(copied, place.run(&["scan", "flights"]).done());
+    let shown = place.run(&["restore", "copy", "--store", "second"]).done();
+    assert!(shown.starts_with("✓ restored 30 rows ("), "{shown}");
+    let refused = place
+        .run(&["restore", "copy"])
+        .failed(2, "there is a store at recto.data already");
+    assert!(refused.contains("rename its folder"), "{refused}");
+    place
+        .run(&["restore", "nowhere", "--store", "third"])
+        .failed(3, "name the folder of a backup");
+    place
+        .run(&["restore", "copy", "--store", "http://127.0.0.1:1"])
+        .failed(2, "to a folder");
+    let note = r#"{"carrier":"UA","day":"2013-01-01","flight":900,"note":"this one will be damaged"}"#;
+    place.run(&["put", "flights", note]).done();
+    place.run(&["backup", "bad"]).done();
+    let path = place.path("bad/data.redb");
+    let mut data = std::fs::read(&path).unwrap();
+    let note = b"this one will be damaged";
+    let at = data.windows(note.len()).position(|part| part == note).unwrap();
+    data[at] ^= 1;
+    std::fs::write(&path, data).unwrap();
+    place
+        .run(&["restore", "bad", "--store", "third"])
+        .failed(1, "the backup bad is damaged");
+    assert!(!place.path("third").exists());
+}
+
+#[test]
+fn check_counts_records_and_no_marks_of_split_partitions() {
+    let place = Place::new();
+    let schema = SCHEMA.replace(
+        "writes = \"append\"",
+        "writes = \"append\"\nbucket = { rows = 8 }",
+    );
+    place.write("recto.toml", &schema);
+    place.run(&["apply", "--yes"]).done();
+    place.write("flights.csv", &rows(30));
+    place.run(&["load", "flights", "flights.csv"]).done();
+    let listed = json(&place.run(&["buckets", "flights", "--json"]).done());
+    let is_split = |one: &Json| one["buckets"].as_u64().unwrap() > 1;
+    assert!(
+        listed["partitions"].as_array().unwrap().iter().any(is_split),
+        "{listed}"
+    );
+    let checked = json(&place.run(&["check", "--json"]).done());
+    assert_eq!(checked["collections"], serde_json::json!({ "flights": 30 }));
+    assert_eq!(checked["rows"], 30);
+}
+
+#[test]
+fn a_missing_store_is_refused_in_words_of_commands() {
+    let place = Place::new();
+    let shown = place
+        .run(&["serve", "--store", "nothere"])
+        .failed(3, "there is no store at nothere");
+    assert!(shown.contains("recto apply --schema FILE"), "{shown}");
+}
+
+#[test]
+fn an_unknown_command_is_taken_for_one_that_it_begins_with() {
+    let place = Place::new();
+    let shown = place.run(&["pages"]).failed(2, "'page'");
+    assert!(!shown.contains("update"), "{shown}");
+}
+
+#[test]
 fn buckets_are_sized_by_rows_that_are_there() {
     let place = Place::with_rows();
     let note = "x".repeat(40);

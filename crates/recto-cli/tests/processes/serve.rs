@@ -347,6 +347,110 @@ fn an_export_that_a_stop_cuts_is_named() {
     assert!(told["records"].as_u64().unwrap() < LARGE as u64, "{told}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_refused_command_names_the_address_of_the_server() {
+    let place = Place::new();
+    let running = place.serve(&[]);
+    let output = place.run(&["describe"]);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    let url = format!("http://{}", running.address);
+    assert!(err.contains(&format!("--store {url}")), "{err}");
+    assert!(
+        err.contains(&format!("process {} on", running.child.id())),
+        "{err}"
+    );
+    running.signal("TERM");
+    running.ended();
+    place.done(&["describe"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_read_only_server_rejects_every_change() {
+    let place = Place::new();
+    let running = place.serve(&["--read-only"]);
+    let beside = place.serve(&["--read-only"]);
+    assert!(running.said.contains("read-only"), "{}", running.said);
+    let url = format!("http://{}", running.address);
+    let filter = "tenant = \"acme\"";
+    for line in [
+        &["page", "orders", "--filter", filter][..],
+        &["explain", "orders", "--filter", filter],
+        &["scan", "orders"],
+        &["check"],
+        &["verify"],
+        &["describe"],
+        &["queue", "list"],
+    ] {
+        place.done(&[line, &["--store", &url]].concat());
+    }
+    std::fs::write(place.0.path().join("new.toml"), ORDERS.replace("note", "remark")).unwrap();
+    for line in [
+        &["put", "orders", r#"{"tenant":"acme","id":99,"note":"n"}"#][..],
+        &["delete", "orders", r#"{"tenant":"acme","id":1}"#],
+        &["load", "orders", "orders.ndjson"],
+        &["apply", "--yes", "--schema", "new.toml"],
+        &["compact"],
+        &["repair"],
+        &["cursor-keys", "rotate"],
+        &["queue", "create", "mail"],
+    ] {
+        let output = place.run(&[line, &["--store", &url]].concat());
+        let err = text(&output.stderr);
+        assert!(!output.status.success(), "{line:?}");
+        assert!(err.contains("without --read-only"), "{line:?}: {err}");
+    }
+    let described: Json = serde_json::from_str(body(&running.get("/openapi.json", ""))).unwrap();
+    let paths = described["paths"].as_object().unwrap();
+    assert!(paths.contains_key("/v1/store:check") && !paths.contains_key("/v1/store:apply"));
+    let methods: Vec<&String> = paths
+        .values()
+        .flat_map(|path| path.as_object().unwrap().keys())
+        .collect();
+    assert!(
+        !methods
+            .iter()
+            .any(|method| ["put", "patch", "delete"].contains(&method.as_str()))
+    );
+    assert!(
+        described["info"]["description"]
+            .as_str()
+            .unwrap()
+            .contains("read-only")
+    );
+    let console = running.get(
+        "/collections/orders?filter=tenant%20%3D%20%22acme%22",
+        "Accept: text/html\r\n",
+    );
+    assert!(
+        console.contains("Read-only") && !console.contains("/collections/orders/new"),
+        "{console}"
+    );
+    let mut stream = TcpStream::connect(&running.address).unwrap();
+    let request =
+        "PUT /v1/queues/mail HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert!(answer.contains("urn:recto:problem:read-only"), "{answer}");
+    // Two processes read the store, so that no process can write it.
+    place.refused(&["put", "orders", "{}"], 1, "another process, which reads it");
+    place.done(&["scan", "orders"]);
+    for server in [running, beside] {
+        server.signal("TERM");
+        server.ended();
+    }
+    assert_eq!(place.done(&["scan", "orders"]).lines().count(), 30);
+}
+
+/// Returns the text after the headers.
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
 #[test]
 fn tokens_are_made_listed_and_revoked() {
     let place = Place::new();

@@ -50,12 +50,16 @@ pub(super) fn partitions(listed: &BucketPartitions, console: &mut Console) -> Re
         .collect();
     draw(columns, listed.target, &largest, console)?;
     let over: u64 = partitions.iter().map(|one| one.too_large).sum();
-    let said = format!(
-        "{} of {}",
-        counted(partitions.len() as u64, "partition", "partitions"),
-        printable(&title)
-    );
-    footer(&[said, target_of(listed.target), over_of(over)], console)?;
+    // A list has no token of the page before it: a full page may be the last of several.
+    let shown = Shown {
+        count: counted(partitions.len() as u64, "partition", "partitions"),
+        is_part: !listed.next_page_token.is_empty(),
+        over,
+    };
+    footer(&shown.parts(&title, listed.target), console)?;
+    if partitions.iter().any(|one| one.figures.rows_error > 0) {
+        estimated(console)?;
+    }
     more(&listed.next_page_token, "to go on", console)
 }
 
@@ -108,13 +112,16 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     if !partition.is_empty() {
         title = format!("{title}, {}", partition.join(", "));
     }
-    let said = format!(
-        "{} of {}",
-        counted(buckets.len() as u64, "bucket", "buckets"),
-        printable(&title)
-    );
     let over = buckets.iter().filter(|one| one.too_large).count();
-    footer(&[said, target_of(listed.target), over_of(over as u64)], console)?;
+    let shown = Shown {
+        count: counted(buckets.len() as u64, "bucket", "buckets"),
+        is_part: !listed.next_page_token.is_empty() || !listed.previous_page_token.is_empty(),
+        over: over as u64,
+    };
+    footer(&shown.parts(&title, listed.target), console)?;
+    if !listed.exact {
+        estimated(console)?;
+    }
     more(&listed.previous_page_token, "before these", console)?;
     more(&listed.next_page_token, "to go on", console)
 }
@@ -289,11 +296,43 @@ fn target_of(target: BucketTarget) -> String {
     format!("target {most}{} (│)", shards.unwrap_or_default())
 }
 
-fn over_of(over: u64) -> String {
-    match over {
-        0 => "none is over it".to_owned(),
-        over => format!("{} over it (!)", counted(over, "bucket is", "buckets are")),
+/// Counts of a page of buckets or partitions.
+struct Shown {
+    count: String,
+    /// Whether there are others, on other pages.
+    is_part: bool,
+    /// Number of buckets over the target.
+    over: u64,
+}
+
+impl Shown {
+    /// The parts of the line below the table.
+    fn parts(&self, title: &str, target: BucketTarget) -> Vec<String> {
+        let title = printable(title);
+        let here = if self.is_part { " on this page" } else { "" };
+        let mut parts = vec![format!("{}{here} of {title}", self.count), target_of(target)];
+        // Buckets by time have no target that they could be over.
+        if target.rows.is_some() || target.bytes.is_some() {
+            parts.push(match self.over {
+                0 => format!("none{here} is over it"),
+                over if self.is_part => {
+                    format!(
+                        "{} over it on this page (!)",
+                        counted(over, "bucket is", "buckets are")
+                    )
+                }
+                over => format!("{} over it (!)", counted(over, "bucket is", "buckets are")),
+            });
+        }
+        parts
     }
+}
+
+/// Names the rows that estimates leave out.
+fn estimated(console: &mut Console) -> Result<()> {
+    let line =
+        "not counted: rows that a split left behind, for up to an hour, and rows that came while it ran";
+    footer(&[line.to_owned()], console)
 }
 
 fn footer(parts: &[String], console: &mut Console) -> Result<()> {

@@ -13,11 +13,11 @@ pub(super) fn draw(found: &VerifiedBuckets, repairs: bool, console: &mut Console
     let looked = format!(
         "{} in {}",
         rows(found.rows),
-        counted(found.buckets, "bucket", "buckets")
+        counted(found.buckets, "non-empty bucket", "non-empty buckets")
     );
     let too_large = (found.too_large > 0).then(|| {
         format!(
-            "{} larger than the target (`recto buckets --mend` cuts)",
+            "{} larger than the target (`recto buckets --mend` splits those with more than one row)",
             grouped(found.too_large)
         )
     });
