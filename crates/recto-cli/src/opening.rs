@@ -31,7 +31,9 @@ fn is_held(folder: &Path) -> String {
             "wait until the store is closed (--wait SECONDS), or stop the process that has it open".to_owned()
         }
     };
-    format!("{first}; one process may write an embedded store, or several may read it")
+    format!(
+        "{first}; one process may write an embedded store, or several may read it: to write from several, run `recto serve`"
+    )
 }
 
 /// The session of the store at an address; of the server, if it is one's.

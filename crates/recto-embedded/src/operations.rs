@@ -96,7 +96,7 @@ impl EmbeddedStore {
         blocking(move || backup(&state, &to, Box::new(progress))).await
     }
 
-    /// Copies this store, which is a backup, into the folder `to`. The copy is made in a hidden folder beside `to`, is on
+    /// Copies this store, which is a backup, into the folder `to`. The copy is made in a hidden folder next to `to`, is on
     /// disk whole, and then gets the name `to`: a crash leaves no half store there. Every row is checked as it is copied.
     ///
     /// # Errors

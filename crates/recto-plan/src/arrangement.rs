@@ -274,10 +274,33 @@ impl Arrangement {
     /// What the view is called in messages.
     pub fn title(&self) -> String {
         if self.is_base {
-            format!("the arrangement of {}", self.table.name())
+            format!("collection {}", self.table.name())
         } else {
             format!("view {}", self.name)
         }
+    }
+
+    /// The name of the field that a column holds, or is derived from, for people. Recto's own columns have their names.
+    pub fn shown_name_of(&self, column: usize) -> &str {
+        match self.holds[column] {
+            Holds::Derived(field, _) => self.column_of_field[field].map_or("", |column| self.name_of(column)),
+            Holds::Field(_) | Holds::Hidden => self.name_of(column),
+        }
+    }
+
+    /// The partition and order of its rows for people: without the columns that Recto derives from fields to
+    /// sort by.
+    pub fn shown_by(&self) -> ArrangedBy {
+        let mut by = self.arranged_by();
+        let derived: Vec<&str> = (0..self.table.key_len())
+            .filter(|column| {
+                let derivation = self.holds[*column];
+                matches!(derivation, Holds::Derived(_, derivation) if !derivation.replaces_field())
+            })
+            .map(|column| self.name_of(column))
+            .collect();
+        by.order.retain(|column| !derived.contains(&&*column.field));
+        by
     }
 
     /// What its rows are arranged by: columns of fields, and what is derived from them.

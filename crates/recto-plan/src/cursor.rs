@@ -218,7 +218,7 @@ impl CursorError {
                 format!("the {name} is not whole: characters are missing, or there is one too many")
             }
             Self::UnknownFormat { version } => {
-                format!("the {name} is of format {version}, which this release does not know")
+                format!("this is no {name} that this release knows: it begins as one of format {version}")
             }
             Self::OfScan => format!("this is the resume token of an export or a scan, not a {name}"),
             Self::NotOurs => format!("the {name} was altered, or was made with a key that is not known here"),
@@ -245,7 +245,10 @@ impl CursorError {
                 format!("pass a {name} exactly as a page gave it: whole, and with nothing before or after it")
             }
             Self::OfScan => "give it to the export that made it, as its resume token".into(),
-            Self::UnknownFormat { .. } | Self::UnknownContent => {
+            Self::UnknownFormat { .. } => {
+                format!("pass a {name} exactly as a page gave it; one that a newer release made needs that release")
+            }
+            Self::UnknownContent => {
                 "a newer release made it, or it was altered: read from the beginning, or use that release".into()
             }
             Self::NotOurs => {

@@ -14,7 +14,7 @@ use crate::arrangement::Arrangement;
 use crate::cursor::{Fingerprint, QueryIdentity};
 use crate::plan::{MAX_SOURCES, OrderTerm, Plan, Shape, Source};
 use crate::query::{Constraint, Query, RangeEnd, TupleRange, compare};
-use crate::refusal::{Advice, Refusal, RejectedView, SuggestedView};
+use crate::refusal::{Advice, Refusal, RejectedView, SuggestedView, needed_conditions};
 use crate::residual::Residual;
 use crate::segments::{self, Segment};
 use crate::text::Operator;
@@ -186,15 +186,7 @@ impl Unserved {
                     .iter()
                     .map(|column| arrangement.name_of(*column))
                     .collect();
-                let (noun, verb) = if names.len() == 1 {
-                    ("column", "is")
-                } else {
-                    ("columns", "are")
-                };
-                format!(
-                    "partition {noun} {} {verb} not pinned by = or an OR of equalities",
-                    names.join(", ")
-                )
+                format!("needs {} in the filter", needed_conditions(&names))
             }
         }
     }
@@ -211,6 +203,11 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
     let Some(suggested) = SuggestedView::new(collection, query) else {
         return Advice::Pin;
     };
+    let otherwise = if suggested.is_of_all() {
+        Advice::Pin
+    } else {
+        Advice::None
+    };
     let serves = |view: &View, allow_residual| {
         let wishes = Wishes {
             allow_residual,
@@ -225,11 +222,11 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
             let view = suggested.view(collection, nulls);
             if serves(&view, with_residual) {
                 let suggestion = SuggestedView::suggestion(collection, view, with_residual);
-                return suggestion.map_or(Advice::None, |suggestion| Advice::Have(Box::new(suggestion)));
+                return suggestion.map_or(otherwise, |suggestion| Advice::Have(Box::new(suggestion)));
             }
         }
     }
-    Advice::None
+    otherwise
 }
 
 fn plan_on(
@@ -659,14 +656,14 @@ impl<'a> Layout<'a> {
                 if column != next_free + derived.len() {
                     return Err(format!(
                         "its order is {}; the sort has {name} where {} comes next",
-                        arrangement.arranged_by(),
+                        arrangement.shown_by(),
                         self.name_or_end(next_free)
                     ));
                 }
                 if *reversed_by_free.get_or_insert(against) != against {
                     return Err(format!(
                         "its order is {}; the sort is neither that nor its exact reverse at {name}",
-                        arrangement.arranged_by()
+                        arrangement.shown_by()
                     ));
                 }
                 next_free = column + 1;
@@ -696,7 +693,7 @@ impl<'a> Layout<'a> {
 
     fn name_or_end(&self, column: usize) -> &str {
         if column < self.arrangement.table.key_len() {
-            self.arrangement.name_of(column)
+            self.arrangement.shown_name_of(column)
         } else {
             "nothing"
         }
@@ -960,7 +957,7 @@ fn residual_reason(collection: &Collection, arrangement: &Arrangement, residual:
     fields.dedup();
     format!(
         "its order {} does not serve the condition on {}; with allow_residual it would be checked row by row",
-        arrangement.arranged_by(),
+        arrangement.shown_by(),
         names(collection, &fields)
     )
 }

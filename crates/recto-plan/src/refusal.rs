@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use recto_model::schema::{
-    Collection, Declaration, MAX_NAME_LENGTH, Nulls, OrderColumn, Schema, View, WriteMode,
+    Bucket, BucketStrategy, Collection, Declaration, MAX_NAME_LENGTH, Nulls, OrderColumn, Schema, View,
+    WriteMode,
 };
 use recto_model::table::Direction;
 
@@ -110,8 +111,9 @@ impl fmt::Display for Suggestion {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no view serves this query")?;
-        for rejected in &self.rejected {
-            write!(f, "; {}: {}", rejected.view, rejected.reason)?;
+        for (index, rejected) in self.rejected.iter().enumerate() {
+            let before = if index == 0 { ":" } else { ";" };
+            write!(f, "{before}\n  {}: {}", rejected.view, rejected.reason)?;
         }
         Ok(())
     }
@@ -123,20 +125,33 @@ impl From<Refusal> for QueryError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
         let no_plan = |hint: String| QueryError {
-            unpinned: refusal.unpinned.into(),
+            unpinned: refusal.unpinned.clone().into(),
             ..QueryError::new(QueryErrorKind::NoPlan, message).with_hint(hint)
         };
         match refusal.advice {
-            Advice::Have(suggestion) => QueryError {
-                suggestion: Some(suggestion.clone()),
-                ..no_plan(suggestion.to_string())
-            },
+            Advice::Have(suggestion) => {
+                let is_of_all = suggestion.view.as_ref().is_some_and(|view| view.partition.is_empty());
+                let hint = match refusal.unpinned.as_slice() {
+                    names @ [_, ..] if is_of_all => {
+                        format!(
+                            "add {} to the filter; or scan the collection, to read all records in no order; or list all \
+                             records: {suggestion}",
+                            needed_conditions(names)
+                        )
+                    }
+                    _ => suggestion.to_string(),
+                };
+                QueryError {
+                    suggestion: Some(suggestion),
+                    ..no_plan(hint)
+                }
+            }
             Advice::FewerValues(message) => {
                 QueryError::new(QueryErrorKind::Limit, message).with_hint("ask for fewer values at a time")
             }
             Advice::Pin => no_plan(
-                "pin at least one field with =, so that a view can be partitioned by it; \
-                 to read a whole collection in no order, scan it"
+                "add `FIELD = …` to the filter, and declare a view with `partition = [\"FIELD\"]`; to read all records \
+                 in no order, scan the collection"
                     .into(),
             ),
             Advice::Scan => no_plan(
@@ -152,14 +167,30 @@ impl From<Refusal> for QueryError {
     }
 }
 
+/// The conditions that fix these fields, as a filter has them: "`a = …` and `b = …`".
+pub(crate) fn needed_conditions<N: AsRef<str>>(names: &[N]) -> String {
+    let each: Vec<String> = names
+        .iter()
+        .map(|name| format!("`{} = …`", name.as_ref()))
+        .collect();
+    each.join(" and ")
+}
+
+/// Size of the buckets that are suggested for a view that is one partition: it must be kept in buckets.
+const SUGGESTED_BUCKET_BYTES: u64 = 10_000_000;
+
 /// An arrangement made for a query.
 pub(crate) struct SuggestedView {
+    /// Empty for a view of all records.
     partition: Vec<usize>,
     order: Vec<(usize, Direction)>,
+    /// Whether the key alone makes the order.
+    is_by_key: bool,
 }
 
 impl SuggestedView {
-    /// The view for a query; `None` if nothing is pinned that could be its partition.
+    /// The view for a query; of all records if the query fixes no field. `None` for an attached table of which no field
+    /// is fixed: its views are tables of others, which have no buckets.
     pub(crate) fn new(collection: &Collection, query: &Query) -> Option<Self> {
         let orderable = |field: &usize| collection.fields[*field].ty.is_orderable();
         let partition: Vec<usize> = query
@@ -169,7 +200,7 @@ impl SuggestedView {
             .map(|(field, _)| *field)
             .filter(orderable)
             .collect();
-        if partition.is_empty() {
+        if partition.is_empty() && collection.attached.is_some() {
             return None;
         }
         let mut order: Vec<(usize, Direction)> = query
@@ -189,7 +220,25 @@ impl SuggestedView {
                 order.push((field, Direction::Ascending));
             }
         }
-        Some(Self { partition, order })
+        let is_by_key = order.is_empty();
+        if is_by_key {
+            // The key follows by itself. Name it, so that the pasted view shows its order.
+            let fields = collection.key.iter();
+            let fields =
+                fields.filter_map(|name| collection.fields.iter().position(|field| field.name == *name));
+            let fields = fields.filter(|field| !partition.contains(field));
+            order.extend(fields.map(|field| (field, Direction::Ascending)));
+        }
+        Some(Self {
+            partition,
+            order,
+            is_by_key,
+        })
+    }
+
+    /// Whether it would be one list of all records.
+    pub(crate) fn is_of_all(&self) -> bool {
+        self.partition.is_empty()
     }
 
     /// It as a view of the collection.
@@ -202,6 +251,15 @@ impl SuggestedView {
         let partition = self.partition.iter().map(|field| name(*field));
         let mut view = View::new(self.name(collection), partition, order).collated_as(collection);
         // A field that is never null needs no word about nulls.
+        if self.partition.is_empty() {
+            view.bucket = Some(Bucket {
+                strategy: BucketStrategy::Target {
+                    bytes: SUGGESTED_BUCKET_BYTES,
+                },
+                shards: 1,
+                keep: None,
+            });
+        }
         let is_nullable = |column: &OrderColumn| !collection.is_required(&column.field);
         if view.order.iter().any(is_nullable) {
             view.nulls = nulls;
@@ -213,15 +271,23 @@ impl SuggestedView {
 
     /// A name that the collection has no view of.
     fn name(&self, collection: &Collection) -> String {
-        let partition = self.partition.iter();
-        let partition = partition.map(|field| collection.fields[*field].name.as_str());
-        let partition = partition.collect::<Vec<_>>().join("_");
+        let name_of = |field: &usize| collection.fields[*field].name.as_str();
+        let by: Vec<&str> = if self.partition.is_empty() {
+            self.order.iter().map(|(field, _)| name_of(field)).collect()
+        } else {
+            self.partition.iter().map(name_of).collect()
+        };
+        let whole = if self.partition.is_empty() && self.is_by_key {
+            "all".to_owned()
+        } else {
+            format!("by_{}", by.join("_"))
+        };
         let numbered = |number: usize| {
             let number = match number {
                 1 => String::new(),
                 more => format!("_{more}"),
             };
-            let mut name = format!("by_{partition}");
+            let mut name = whole.clone();
             name.truncate(MAX_NAME_LENGTH - number.len());
             name + &number
         };
@@ -246,6 +312,10 @@ impl SuggestedView {
         let key: Vec<String> = arrangement.fields().map(str::to_owned).collect();
         let new_in_key = key.iter().filter(|name| !collection.key.contains(name));
         let required = new_in_key.cloned().collect();
+        if view.partition.is_empty() {
+            // Another collection of all records would need buckets of its own.
+            return None;
+        }
         let mut name = format!("{}_{}", collection.name, view.name);
         name.truncate(MAX_NAME_LENGTH);
         let arranged = Collection::new(Declaration {

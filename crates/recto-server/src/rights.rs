@@ -404,8 +404,8 @@ fn bits(operations: impl Iterator<Item = Operation>) -> u16 {
     operations.fold(0, |bits, operation| bits | 1 << operation as u16)
 }
 
-/// The requests with a body that change nothing: questions that are too long for an address, and looking after the store
-/// without changing it.
+/// The requests with a body that change nothing: questions that are too long for an address, and work on the store
+/// that only reads it.
 const READING_POSTS: [&str; 4] = [
     "/v1/store:backup",
     "/v1/store:check",

@@ -236,7 +236,7 @@ pub struct RowEstimate {
 #[cold]
 fn not_counted(table: &Table) -> StoreError {
     let message = format!(
-        "nobody counts the rows of table {}: it is not kept in buckets",
+        "the rows of table {} are not counted: it has no buckets",
         table.name()
     );
     StoreError::new(StoreErrorKind::Invalid, message).with_hint("say `bucket` in the schema")

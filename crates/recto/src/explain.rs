@@ -83,7 +83,7 @@ pub(crate) fn explain(
     Explanation {
         shape: plan.shape(),
         view: arrangement.name.clone(),
-        arrangement: arrangement.arranged_by(),
+        arrangement: arrangement.shown_by(),
         intersected: plan.views.iter().map(intersected).collect(),
         table: arrangement.table.name().to_owned(),
         order: order(plan),
@@ -125,7 +125,7 @@ fn misfits(plan: &Plan) -> MisfitCounts {
 fn intersected(view: &Intersected) -> ExplainedView {
     ExplainedView {
         view: view.arrangement.name.clone(),
-        arrangement: view.arrangement.arranged_by(),
+        arrangement: view.arrangement.shown_by(),
         table: view.arrangement.table.name().to_owned(),
         direction: if view.reversed {
             TableOrder::Against

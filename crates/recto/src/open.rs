@@ -183,16 +183,22 @@ fn show_embedded(change: &TableChange) -> Vec<String> {
     }
 }
 
+/// Prefix of the columns that Recto adds to a table: users see none of them.
+const HIDDEN_PREFIX: &str = "recto_";
+
 fn names(columns: &[recto_model::Column]) -> String {
     columns
         .iter()
+        .filter(|column| !column.name.starts_with(HIDDEN_PREFIX))
         .map(|column| format!("{} {}", column.name, column.ty))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
 fn in_words(table: &Table) -> String {
-    let order = table.clustering().iter().enumerate().map(|(index, column)| {
+    let shown = table.clustering().iter().enumerate();
+    let shown = shown.filter(|(_, column)| !column.name.starts_with(HIDDEN_PREFIX));
+    let order = shown.map(|(index, column)| {
         let direction = match table.clustering_direction(index) {
             recto_model::Direction::Ascending => "",
             recto_model::Direction::Descending => " desc",
@@ -201,11 +207,12 @@ fn in_words(table: &Table) -> String {
     });
     let mut text = format!("table {}: partition ({})", table.name(), names(table.partition()));
     let order = order.collect::<Vec<_>>().join(", ");
+    let regular = names(table.regular());
     if !order.is_empty() {
         text += &format!(", order ({order})");
     }
-    if !table.regular().is_empty() {
-        text += &format!(", then {}", names(table.regular()));
+    if !regular.is_empty() {
+        text += &format!(", then {regular}");
     }
     text += &table.options().buckets.map(buckets_in_words).unwrap_or_default();
     text

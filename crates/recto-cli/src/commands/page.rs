@@ -42,11 +42,10 @@ pub(crate) struct QueryArgs {
     #[arg(help = "Conditions: 'carrier = \"UA\" AND time_hour >= \"2013-07-01T00:00:00Z\"'")]
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
-    #[arg(
-        help = "The sort: 'time_hour desc, flight' or '-time_hour, flight'; the arrangement's own if absent"
-    )]
+    #[arg(help = "The sort: 'time_hour desc, flight' or '-time_hour, flight'; the view's own if absent")]
     #[arg(
         long,
+        alias = "sort",
         value_name = "TEXT",
         default_value = "",
         hide_default_value = true,

@@ -248,7 +248,10 @@ impl Storing<'_> {
         }
         console.line(format_args!(
             "{} {} {}{repeated}",
-            console.paint(Tone::Good, "✓"),
+            match written.puts {
+                0 => console.paint(Tone::Warning, "!"),
+                _ => console.paint(Tone::Good, "✓"),
+            },
             self.done,
             counted(written.puts, "record", "records")
         ))?;

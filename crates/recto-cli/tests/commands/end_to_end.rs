@@ -442,6 +442,120 @@ fn a_missing_store_is_refused_in_words_of_commands() {
     assert!(shown.contains("recto apply --schema FILE"), "{shown}");
 }
 
+const PEOPLE: &str = r#"
+[collection.people]
+fields = { id = "bigint", name = "text", created = "timestamp" }
+key = ["id"]
+
+[collection.people.view.by_created]
+partition = ["name"]
+order = ["-created"]
+"#;
+
+/// A refused query shows the way out first, which works, and then each view on a line of its own.
+#[test]
+fn a_refused_query_shows_a_view_that_works() {
+    let place = Place::new();
+    place.write("recto.toml", PEOPLE);
+    let applied = place.run(&["apply", "--yes"]).done();
+    let is_hidden = ["recto_tokens", "recto_null"]
+        .iter()
+        .any(|name| applied.contains(name));
+    assert!(!is_hidden, "{applied}");
+    let records = "{\"id\":1,\"name\":\"eve\"}\n{\"id\":2,\"name\":\"ada\"}\n";
+    place
+        .run_with_input(&["put", "people"], records.as_bytes())
+        .done();
+    let sorted = ["page", "people", "--sort", "name"];
+    let said = place
+        .run(&sorted)
+        .failed(2, "error: no view serves this query\nhint:\n");
+    assert!(said.lines().all(|line| line.chars().count() < 160), "{said}");
+    assert!(
+        !said.contains("arrangement") && !said.contains("pinned"),
+        "{said}"
+    );
+    let (_, view) = said.split_once("[collection.people.view.by_name]").unwrap();
+    let (view, why) = view.split_once("why not:").unwrap();
+    assert!(
+        why.contains("\n  view by_created: needs `name = …` in the filter"),
+        "{why}"
+    );
+    place.write(
+        "recto.toml",
+        &format!("{PEOPLE}\n[collection.people.view.by_name]{view}"),
+    );
+    place.run(&["apply", "--yes"]).done();
+    let shown = place.run(&sorted).done();
+    assert!(shown.find("ada").unwrap() < shown.find("eve").unwrap(), "{shown}");
+    let newest = ["page", "people", "--filter", "name = \"ada\""];
+    let shown = place.run(&newest).done();
+    assert!(
+        !shown.contains("recto_") && !shown.contains("round trip"),
+        "{shown}"
+    );
+    let explained = place.run(&[&["explain"], &newest[1..]].concat()).done();
+    assert!(!explained.contains("0 round trips"), "{explained}");
+    place
+        .run(&["page", "people", "--filter", "name = \"ada\"", "--estimate"])
+        .failed(2, "the rows of view by_created are not counted");
+}
+
+#[test]
+fn a_page_without_a_filter_says_what_to_add() {
+    let place = Place::with_rows();
+    let said = place
+        .run(&["page", "flights"])
+        .failed(2, "add `carrier = …` to the filter");
+    assert!(said.contains("[collection.flights.view.all]"), "{said}");
+    assert!(
+        said.contains("order = [\"carrier\", \"day\", \"flight\"]"),
+        "{said}"
+    );
+    let garbage = [
+        "page",
+        "flights",
+        "--filter",
+        "carrier = \"UA\"",
+        "--page-token",
+        "abcd",
+    ];
+    let said = place.run(&garbage).failed(2, "page token");
+    assert!(said.contains("exactly as a page gave it"), "{said}");
+}
+
+/// Two files in TOML: a schema, and the configuration of a server.
+#[test]
+fn a_schema_and_a_configuration_are_told_apart() {
+    let place = Place::with_store();
+    place.write(
+        "server.toml",
+        "store = \"x\"\n[serve]\nlisten = \"127.0.0.1:0\"\n",
+    );
+    place
+        .run(&["apply", "--yes", "--schema", "server.toml"])
+        .failed(2, "a server's configuration");
+    place
+        .run(&["serve", "--config", "recto.toml"])
+        .failed(2, "this is a schema");
+}
+
+#[test]
+fn a_second_copy_says_how_to_go_on() {
+    let place = Place::with_rows();
+    let copy = ["copy", "--from", "recto.data", "--to", "second"];
+    place.run(&copy).done();
+    let said = place.run(&copy).failed(2, "which this copy did not put there");
+    assert!(said.contains("recto apply --remove flights --store"), "{said}");
+}
+
+#[test]
+fn nothing_put_has_no_check_mark() {
+    let place = Place::with_store();
+    let shown = place.run_with_input(&["put", "flights"], b"").done();
+    assert_eq!(shown, "! put 0 records\n");
+}
+
 #[test]
 fn an_unknown_command_is_taken_for_one_that_it_begins_with() {
     let place = Place::new();

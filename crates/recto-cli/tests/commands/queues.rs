@@ -495,7 +495,7 @@ fn several_look_at_a_store_that_nobody_writes() {
     out.read_line(&mut said).unwrap();
     for line in looking {
         let said = queue(place, line).failed(1, "recto queue");
-        assert!(said.contains("--store http://"), "{line:?}: {said}");
+        assert!(said.contains("run `recto serve`"), "{line:?}: {said}");
     }
     drop(input);
     assert!(sender.wait().unwrap().success());

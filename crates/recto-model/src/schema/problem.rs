@@ -3,6 +3,9 @@
 use super::WriteMode;
 use super::names::NameError;
 
+/// The keys of a server's configuration, which is a TOML file, too.
+const CONFIG_KEYS: [&str; 5] = ["store", "serve", "cassandra", "http", "wait_seconds"];
+
 /// What is wrong in a schema. Its text says what, [`hint`](Self::hint) what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -179,6 +182,9 @@ impl Problem {
         };
         match self {
             Self::Limit { .. } => Some("split it up".into()),
+            Self::UnknownKey { key, place, .. } if *place == "a schema" && CONFIG_KEYS.contains(&key.as_str()) => {
+                Some(format!("`{key}` is a key of a server's configuration: give that file to `recto serve --config`"))
+            }
             Self::UnknownKey { nearest, known, .. } => {
                 did_you_mean(nearest).or_else(|| Some(format!("the keys are {}", quoted(known))))
             }

@@ -131,6 +131,9 @@ fn unknown(place: &str, name: &str, shown: impl Fn(&str) -> String) -> ConfigErr
     }
 }
 
+/// The keys of a schema file, which is a TOML file, too.
+const SCHEMA_KEYS: [&str; 3] = ["collection", "type", "queue"];
+
 /// The settings in a file's text: names, and values as text.
 fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigError> {
     let at = |what: String| ConfigError::new(format!("{}: {what}", path.display()));
@@ -155,6 +158,14 @@ fn read_file(path: &Path, text: &str) -> Result<Vec<(String, String)>, ConfigErr
             }
             _ if key == TABLE => return Err(at("`serve` is a table: [serve]".into())),
             _ if STORE_KEYS.contains(&key.as_str()) => {}
+            _ if SCHEMA_KEYS.contains(&key.as_str()) => {
+                let error = at(format!(
+                    "there is no key `{key}`: this is a schema, not a server's configuration"
+                ));
+                return Err(error.with_hint(
+                    "apply a schema with `recto apply --schema FILE`; a server's configuration has [serve]",
+                ));
+            }
             _ => {
                 let error = at(format!("there is no key `{key}`"));
                 let names = STORE_KEYS.into_iter().chain([TABLE]);

@@ -135,9 +135,11 @@ impl Begun {
     async fn not_empty(&self, target: &Recto, collection: &str) -> Result<Error> {
         target.cursor_keys().await?;
         let hint = if self.are_keys_of(target) {
-            "nothing was changed: both stores have the same cursor keys, so that they are one and the same, reached by two addresses, or were \
-             copied already; look at that before anything is removed"
-                .to_owned()
+            format!(
+                "nothing was changed. If an earlier copy ended well, the records are there: use that store, or copy into a new one. To \
+                 copy again, first remove the collection there: recto apply --remove {collection} --store STORE. Both stores have \
+                 the same cursor keys: if they are one store with two addresses, that command removes the records themselves"
+            )
         } else {
             removal(collection)
         };

@@ -153,6 +153,18 @@ impl Estimator<'_> {
             )
             .with_hint("declare a view that serves all conditions by itself"));
         }
+        let arrangement = &self.plan.arrangement;
+        // A plan that reads nothing needs no count.
+        if arrangement.table.options().buckets.is_none() && self.plan.shape != Shape::Empty {
+            let title = arrangement.title();
+            return Err(Error::new(
+                ErrorKind::InvalidQuery,
+                format!("the rows of {title} are not counted, because it has no buckets"),
+            )
+            .with_hint(format!(
+                "declare `bucket = {{ target = \"10MB\" }}` for {title} in the schema, or leave the estimate out"
+            )));
+        }
         if self.plan.residual.is_empty() {
             return Ok(());
         }

@@ -30,7 +30,7 @@ pub fn receipt_from_text(text: &str) -> Result<Receipt> {
     }
     let bytes = URL_SAFE_NO_PAD
         .decode(text)
-        .map_err(|error| no_receipt(error.to_string()))?;
+        .map_err(|_| no_receipt("it is not whole, or has other characters than a receipt".to_owned()))?;
     Receipt::decode(&bytes).map_err(|error| no_receipt(error.to_string()).with_source(error))
 }
 

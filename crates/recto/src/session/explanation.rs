@@ -229,11 +229,12 @@ impl Explanation {
 
     /// What it costs, a name and a text each, for people.
     pub fn costs(&self) -> Vec<(&'static str, String)> {
-        let expected = format!(
-            "at most {}, {}",
-            counted(self.expected_rows, "row", "rows"),
-            counted(self.expected_round_trips.into(), "round trip", "round trips"),
-        );
+        let mut expected = format!("at most {}", counted(self.expected_rows, "row", "rows"));
+        // An embedded store is in this process: there is nothing to go to.
+        if self.expected_round_trips > 0 {
+            let round_trips = u64::from(self.expected_round_trips);
+            expected += &format!(", {}", counted(round_trips, "round trip", "round trips"));
+        }
         let actual = self.actual.map(|actual| ("actual", actual.to_string()));
         [("expected", expected)].into_iter().chain(actual).collect()
     }
@@ -280,13 +281,19 @@ impl fmt::Display for ActualCost {
         let cost = &self.cost;
         write!(
             f,
-            "{} read ({}), {} returned, {}, {}",
+            "{} read ({}), {} returned",
             counted(cost.rows_read, "row", "rows"),
             bytes(cost.bytes_read),
             grouped(self.rows_returned),
-            counted(cost.round_trips.into(), "round trip", "round trips"),
-            counted(cost.statements.into(), "request", "requests"),
         )?;
+        if cost.round_trips > 0 {
+            write!(
+                f,
+                ", {}",
+                counted(cost.round_trips.into(), "round trip", "round trips")
+            )?;
+        }
+        write!(f, ", {}", counted(cost.statements.into(), "request", "requests"))?;
         if cost.seeks > 0 {
             write!(f, ", {}", counted(cost.seeks.into(), "seek", "seeks"))?;
         }
@@ -540,7 +547,7 @@ mod tests {
             base rows: note looked up there: 1 read more for each row\n\
             source: day = \"mon\", the whole partition\n  a key range\n  asked: buckets 3, 1\n\
             expected: at most 10,000 rows, 1 round trip\n\
-            actual: 51 rows read (2.0 kB), 50 returned, 0 round trips, 0 requests, \
+            actual: 51 rows read (2.0 kB), 50 returned, 0 requests, \
             2 buckets (directory known), 250 µs\n\
             not taken: view other: it does not order by at";
         assert_eq!(explained().to_string(), expected);

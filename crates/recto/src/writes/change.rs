@@ -334,7 +334,7 @@ pub(crate) fn refusal_of(core: &CollectionCore, key: &Cells, refusal: Refusal) -
         Refusal::Changed(Some(version)) => Error::new(
             ErrorKind::Changed,
             format!(
-                "{} was changed meanwhile: it is of version {} now",
+                "{} does not have the version that was asked for: its version is {} now",
                 record(),
                 version.0
             ),

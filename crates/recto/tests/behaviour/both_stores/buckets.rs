@@ -359,5 +359,5 @@ pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
         .filter("id = 1")
         .with_estimate();
     let refused = plain.await.unwrap_err();
-    assert!(refused.to_string().contains("not kept in buckets"), "{refused}");
+    assert!(refused.to_string().contains("it has no buckets"), "{refused}");
 }

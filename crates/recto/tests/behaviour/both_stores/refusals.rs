@@ -21,7 +21,7 @@ fn assert_pastes(recto: &Recto, error: &Error, name: &str, order: &[&str]) {
 pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
     let subject = Subject::new(&recto, "events");
     for (filter, sort, view, order) in [
-        (r#"kind = "third""#, "", "by_kind", vec![]),
+        (r#"kind = "third""#, "", "by_kind", vec!["stream", "at", "id"]),
         (r#"kind = "third""#, "at desc", "by_kind", vec!["-at"]),
         (
             r#"kind = "third" AND stream = "x""#,
@@ -42,10 +42,19 @@ pub(crate) async fn name_the_view_that_would_serve(recto: Recto) {
         assert_eq!(error.kind(), ErrorKind::NoPlan, "{filter} / {sort}");
         assert_pastes(&recto, &error, view, &order);
     }
-    // Nothing is pinned that could be a partition: there is no such view, and the hint says so.
-    let error = subject.text("at > 3", "").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NoPlan);
-    assert!(error.hint().unwrap().contains("scan"), "{:?}", error.hint());
+    // Without a condition that could be a partition, the view is one list, in buckets.
+    for (filter, sort, view, order) in [
+        ("at > 3", "", "by_at", vec!["at"]),
+        ("", "", "all", vec!["stream", "at", "id"]),
+        ("", "at desc, id", "by_at_id", vec!["-at", "id"]),
+    ] {
+        let error = subject.text(filter, sort).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoPlan);
+        let hint = error.hint().unwrap();
+        assert!(hint.starts_with("add `stream = …` to the filter"), "{hint}");
+        assert!(hint.contains("scan") && hint.contains("bucket = "), "{hint}");
+        assert_pastes(&recto, &error, view, &order);
+    }
     // A sort that the view has in other directions.
     let error = subject.text(r#"stream = "x""#, "at, id").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoPlan);

@@ -134,7 +134,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
         (
             request("id = 4", "", ""),
             "posts",
-            "partition column author is not pinned",
+            "needs `author = …` in the filter",
         ),
         // A view that is asked for decides alone.
         (
