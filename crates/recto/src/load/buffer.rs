@@ -560,6 +560,12 @@ writes = "append"
             assert!(taken.bytes_max < most as u64, "{name}: {taken:?}, {most}");
             assert!(buffer.byte_len() <= whole);
             file.finish().unwrap();
+            #[cfg(unix)]
+            {
+                let metadata = std::fs::metadata(&path).unwrap();
+                let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions());
+                assert_eq!(mode & 0o777, 0o600, "rejected rows are as private as stored ones");
+            }
             let text = std::fs::read_to_string(path).unwrap();
             let numbers = text.lines().skip(1).map(|line| line.split(',').next().unwrap());
             let numbers: Vec<usize> = numbers.map(|number| number.parse().unwrap()).collect();

@@ -169,7 +169,7 @@ impl RejectFile {
     fn open(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => File::create(&self.partial)?,
+            None => create_private(&self.partial)?,
         };
         Ok(self.file.insert(file))
     }
@@ -189,6 +189,19 @@ impl RejectFile {
     fn error(&self, error: io::Error) -> Error {
         file_error(&self.path, error)
     }
+}
+
+/// Creates an empty file that only its owner may read: rejected rows are as private as stored ones.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    // A file that another run left keeps its mode when it is opened.
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+    Ok(file)
 }
 
 /// Whether both paths lead to one file.
