@@ -3,6 +3,8 @@
 //! A page of any site can ask a name of its own that leads to 127.0.0.1 (DNS rebinding); to the
 //! browser the answer is then that site's. The name stands in the request, and is none of ours.
 
+use std::net::IpAddr;
+
 use axum::http::{Request, StatusCode, header};
 
 use crate::config::Config;
@@ -19,13 +21,14 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// On loopback, the machine's names for itself and those configured; elsewhere those configured,
-    /// if there are any, and loopback's.
+    /// On loopback, accepts the machine's names for itself, the address that the server listens on, and the configured
+    /// names. Elsewhere, accepts the configured names, if there are any, the address, and the names of loopback.
     pub(crate) fn new(config: &Config) -> Self {
         let checked = config.listen.ip().is_loopback() || !config.hosts.is_empty();
         let names = LOOPBACK
             .iter()
             .map(|name| (*name).to_owned())
+            .chain(own_name(config.listen.ip()))
             .chain(config.hosts.iter().cloned());
         Self {
             names: checked.then(|| names.collect()),
@@ -57,6 +60,15 @@ impl Hosts {
             "the request is for a host that is not one of this server's",
         )
         .with_hint("ask for localhost, or name the host with --hosts"))
+    }
+}
+
+/// Returns an address as the header `Host` names it; none if it stands for all addresses of the machine.
+fn own_name(address: IpAddr) -> Option<String> {
+    match address {
+        address if address.is_unspecified() => None,
+        IpAddr::V4(address) => Some(address.to_string()),
+        IpAddr::V6(address) => Some(format!("[{address}]")),
     }
 }
 
@@ -119,6 +131,33 @@ mod tests {
             .check(&ask("http://evil.example/", &["localhost"]))
             .unwrap_err();
         hosts.check(&ask("http://localhost/", &[])).unwrap();
+    }
+
+    #[test]
+    fn accepts_the_address_it_listens_on() {
+        for (listen, own) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("127.0.41.7:8499", "127.0.41.7:8499"),
+            ("127.255.255.254:80", "127.255.255.254"),
+            ("[::1]:80", "[::1]:80"),
+            ("192.0.2.7:80", "192.0.2.7:80"),
+            ("[2001:db8::7]:80", "[2001:DB8::7]:80"),
+        ] {
+            let config = Config {
+                listen: listen.parse().unwrap(),
+                hosts: vec!["db.example".into()],
+                ..Config::default()
+            };
+            let hosts = Hosts::new(&config);
+            for host in [own, "localhost", "127.0.0.1", "[::1]", "db.example"] {
+                hosts
+                    .check(&ask("/", &[host]))
+                    .unwrap_or_else(|_| panic!("{listen}: {host}"));
+            }
+            for other in ["127.0.0.2", "192.0.2.8", "0.0.0.0", "evil.example"] {
+                hosts.check(&ask("/", &[other])).unwrap_err();
+            }
+        }
     }
 
     #[test]
