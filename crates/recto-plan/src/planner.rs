@@ -145,10 +145,21 @@ pub fn plan(
     if !plans.plans.is_empty() {
         return Ok(plans);
     }
+    let other = wishes.view.and_then(|_| {
+        let any = Wishes {
+            view: None,
+            ..*wishes
+        };
+        let plans = plan(collection, arrangements, query, &any).ok()?;
+        // Several views that serve the query together have no one name.
+        let best = plans.plans.iter().find(|plan| plan.views.is_empty())?;
+        Some(best.arrangement.name.clone())
+    });
     Err(Refusal {
         rejected: plans.refused,
         unpinned,
         advice: match too_many {
+            _ if other.is_some() => Advice::OtherView(other.unwrap_or_default()),
             Some(message) => Advice::FewerValues(message),
             None if arrangements.iter().any(|one| lacks_empty(one, query).is_some()) => Advice::Scan,
             None => advice(collection, query),

@@ -39,6 +39,8 @@ pub struct Refusal {
 pub enum Advice {
     /// A view that would serve it, or a collection of the same records.
     Have(Box<Suggestion>),
+    /// Naming no view: another one serves it, which has this name.
+    OtherView(String),
     /// Fewer values: a view serves it, but for the product of its lists, as the message says.
     FewerValues(String),
     /// Nothing is pinned that could be a view's partition.
@@ -146,6 +148,9 @@ impl From<Refusal> for QueryError {
                     ..no_plan(hint)
                 }
             }
+            Advice::OtherView(name) => no_plan(format!(
+                "do not name a view, or name {name}, which serves this query"
+            )),
             Advice::FewerValues(message) => {
                 QueryError::new(QueryErrorKind::Limit, message).with_hint("ask for fewer values at a time")
             }
