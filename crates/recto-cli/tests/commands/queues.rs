@@ -103,7 +103,7 @@ fn the_life_of_a_queue(place: &Place) {
     reads_make_no_store(place);
     let made = queue(place, &["create", "jobs", "--visibility", "5m"]);
     assert!(made.err.contains("made the store"), "{}", made.err);
-    assert!(made.done().contains("queue jobs was made"));
+    assert!(made.done().contains("queue jobs was created"));
     let again = queue(place, &["create", "jobs", "--visibility", "300"]).done();
     assert!(again.contains("was there"), "{again}");
     queue(place, &["create", "jobs"]).failed(2, "its options are others");

@@ -154,6 +154,7 @@ impl DeadLetterSettings {
 
 /// A queue: what it is like, and how much there is in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct QueueStatus {
     /// What it is called.
     pub name: String,

@@ -157,9 +157,9 @@ pub(crate) async fn create(args: &CreateArgs, queues: &dyn Queues, console: &mut
         return Ok(Exit::Done);
     }
     let done = if is_new {
-        "was made"
+        "was created"
     } else {
-        "was there, and is like that"
+        "exists already, with these settings"
     };
     let mark = console.paint(Tone::Good, "✓");
     console.line(format_args!("{mark} queue {} {done}", status.name))?;
@@ -177,6 +177,10 @@ pub(crate) async fn change(args: &ChangeArgs, queues: &dyn Queues, console: &mut
         .await?;
     if args.json {
         print_json(console, &json!(status))?;
+    } else if status.options == QueueSettings::default() {
+        // The token may change the queue and not read it.
+        let mark = console.paint(Tone::Good, "✓");
+        console.line(format_args!("{mark} queue {} was changed", status.name))?;
     } else {
         draw_status(&status, console)?;
     }
