@@ -126,6 +126,9 @@ impl Access {
         if self.reads_all_of(collection) {
             return Ok(());
         }
+        if self.allows(collection, Operation::Read) {
+            return Err(Problem::forbidden_to_some(collection));
+        }
         Err(Problem::forbidden(collection, Operation::Read))
     }
 

@@ -6,10 +6,57 @@ use recto::session::{JsonRecord, Versioned};
 use recto::{Error, ErrorKind, ErrorPart, Suggestion};
 use serde_json::{Map, Value, json};
 
-use crate::rights::{Operation, QUEUE_PREFIX, STORE};
+use crate::rights::{EVERY_COLLECTION, Operation, QUEUE_PREFIX, STORE};
 
 /// Which types of patches a resource takes (RFC 5789).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
+
+/// The types of problems with the statuses that they have, by name. The book describes each of them.
+pub(crate) const PROBLEM_TYPES: [(&str, &[u16]); 43] = [
+    ("already-exists", &[409, 412]),
+    ("append-only", &[409]),
+    ("backup-exists", &[409]),
+    ("busy", &[503]),
+    ("conflict", &[409]),
+    ("corrupt", &[500]),
+    ("cross-site", &[403]),
+    ("forbidden", &[403]),
+    ("full", &[409]),
+    ("internal", &[500]),
+    ("invalid-argument", &[400]),
+    ("invalid-body", &[400]),
+    ("invalid-message", &[400]),
+    ("invalid-number", &[400]),
+    ("invalid-page-token", &[400]),
+    ("invalid-parameter", &[400]),
+    ("invalid-queries", &[400]),
+    ("invalid-query", &[400]),
+    ("invalid-record", &[400]),
+    ("limit-exceeded", &[400, 413, 414, 431]),
+    ("method-not-allowed", &[405]),
+    ("misdirected", &[421]),
+    ("no-view", &[400]),
+    ("not-found", &[404]),
+    ("not-offered", &[409]),
+    ("not-unique", &[409]),
+    ("outcome-unknown", &[504]),
+    ("queue-changed", &[412]),
+    ("queue-conflict", &[409]),
+    ("rate-limited", &[429]),
+    ("record-changed", &[412]),
+    ("record-exists", &[409]),
+    ("request-timeout", &[408]),
+    ("schema-mismatch", &[409]),
+    ("store", &[500]),
+    ("timeout", &[504]),
+    ("too-many-in-flight", &[429]),
+    ("unauthorized", &[401]),
+    ("unavailable", &[503]),
+    ("under-way", &[409]),
+    ("unreadable-file", &[400]),
+    ("unsupported", &[501]),
+    ("unsupported-media-type", &[415]),
+];
 
 /// An error as it is answered.
 ///
@@ -321,6 +368,11 @@ impl Problem {
                 (problem.kind, problem.title) = ("queue-conflict", "What there is stands against it");
             }
             ErrorKind::Changed => (problem.kind, problem.title) = ("queue-changed", "The queue was changed"),
+            // Not the request is too large: there is no room for more queues, work units or messages.
+            ErrorKind::LimitExceeded => {
+                (problem.status, problem.kind, problem.title) =
+                    (StatusCode::CONFLICT, "full", "There is no room for more");
+            }
             _ => {}
         }
         match within {
@@ -337,8 +389,20 @@ impl Problem {
         ))
     }
 
+    /// Rejects a token that reads some records, where the answer would show all of them.
+    pub(crate) fn forbidden_to_some(collection: &str) -> Self {
+        let detail =
+            format!("the token reads some records of {collection} only, and this tells of all of them");
+        Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+            .with_hint("ask with a token whose grant of the collection has no `where`")
+    }
+
     pub(crate) fn forbidden(collection: &str, operation: Operation) -> Self {
-        let detail = format!("the token does not allow to {} in {collection}", operation.name());
+        let name = operation.name();
+        let detail = match collection {
+            EVERY_COLLECTION => format!("the token does not allow to {name} in all collections"),
+            collection => format!("the token does not allow to {name} in {collection}"),
+        };
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
     }
 
@@ -392,8 +456,21 @@ impl Problem {
         self.more.suggestion.as_ref()
     }
 
+    /// Whether the list of problem types has the type, with the status.
+    fn is_listed(&self) -> bool {
+        let status = self.status.as_u16();
+        let is_it = |(kind, statuses): &(&str, &[u16])| *kind == self.kind && statuses.contains(&status);
+        PROBLEM_TYPES.iter().any(is_it)
+    }
+
     /// Its body.
     pub(crate) fn to_json(&self) -> Value {
+        debug_assert!(
+            self.is_listed(),
+            "{} with {} is missing in PROBLEM_TYPES",
+            self.kind,
+            self.status
+        );
         let mut body = Map::new();
         body.insert("type".into(), format!("urn:recto:problem:{}", self.kind).into());
         body.insert("title".into(), self.title.into());
@@ -572,5 +649,77 @@ impl IntoResponse for Problem {
             response.headers_mut().extend(value.map(|value| (name, value)));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::Path;
+
+    use super::*;
+
+    const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/http.md");
+
+    /// The sources of the crate, without tests.
+    fn sources(folder: &Path) -> Vec<String> {
+        let mut sources = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources.extend(self::sources(&path));
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let text = text.split("#[cfg(test)]").next().unwrap().to_owned();
+                sources.push(text);
+            }
+        }
+        sources
+    }
+
+    /// The kinds that a source makes problems of.
+    fn made(source: &str) -> Vec<&str> {
+        let calls = source.split("Problem::new(").skip(1);
+        let calls = calls.chain(source.split(" Self::new(\n            StatusCode::").skip(1));
+        let calls = calls.chain(source.split(" Self::new(StatusCode::").skip(1));
+        let calls = calls.chain(source.split("=> (StatusCode::").skip(1));
+        let calls = calls.chain(source.split("=> (\n            StatusCode::").skip(1));
+        let calls = calls.chain(source.split("problem.title) = (").skip(1));
+        let calls = calls.chain(source.split("problem.title) =\n").skip(1));
+        calls.filter_map(|call| call.split('"').nth(1)).collect()
+    }
+
+    #[test]
+    fn every_type_of_problem_is_listed() {
+        let sources = sources(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
+        let made: BTreeSet<&str> = sources.iter().flat_map(|source| made(source)).collect();
+        let listed: BTreeSet<&str> = PROBLEM_TYPES.iter().map(|(kind, _)| *kind).collect();
+        // It is no call of a function: `From<Error>` changes the kind of a conflict.
+        let made: BTreeSet<&str> = made.into_iter().chain(["not-unique"]).collect();
+        assert_eq!(made, listed);
+    }
+
+    #[test]
+    fn the_book_describes_every_type_of_problem() {
+        let book = std::fs::read_to_string(BOOK).unwrap();
+        let (_, section) = book.split_once("### Types of problems").unwrap();
+        let section = section.split("\n## ").next().unwrap();
+        let mut described = BTreeMap::new();
+        for row in section.lines().filter_map(|line| line.strip_prefix("| `")) {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let [kind, statuses, meaning, to_do, ""] = cells[..] else {
+                panic!("{row}");
+            };
+            assert!(!meaning.is_empty() && !to_do.is_empty(), "{row}");
+            let statuses = statuses.split(", ").map(|status| status.parse().unwrap());
+            let statuses: Vec<u16> = statuses.collect();
+            let earlier = described.insert(kind.trim_end_matches('`').to_owned(), statuses);
+            assert!(earlier.is_none(), "{row}");
+        }
+        let listed = PROBLEM_TYPES.iter();
+        let listed = listed.map(|(kind, statuses)| ((*kind).to_owned(), statuses.to_vec()));
+        assert_eq!(described, listed.collect::<BTreeMap<_, _>>());
     }
 }

@@ -28,17 +28,30 @@ pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("appli
 
 /// A resource with its methods: answers OPTIONS, and refuses the others by name.
 pub(crate) fn resource(allow: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
-    let options = move || async move {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::ALLOW, HeaderValue::from_static(allow));
-        if allow.contains(Method::PATCH.as_str()) {
-            headers.insert(ACCEPT_PATCH, HeaderValue::from_static(PATCHES));
-        }
-        (StatusCode::NO_CONTENT, headers)
-    };
     methods
-        .options(options)
+        .options(move || async move { options(allow) })
         .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, allow) })
+}
+
+/// As [`resource`], with a hint that names where else the other methods are.
+pub(super) fn resource_with_hint(
+    allow: &'static str,
+    hint: &'static str,
+    methods: MethodRouter<App>,
+) -> MethodRouter<App> {
+    resource(allow, methods).fallback(move |method: Method| async move {
+        Problem::method_not_allowed(&method, allow).with_hint(hint)
+    })
+}
+
+/// Answers OPTIONS with the methods of a resource.
+pub(super) fn options(allow: &'static str) -> Response {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+    if allow.contains(Method::PATCH.as_str()) {
+        headers.insert(ACCEPT_PATCH, HeaderValue::from_static(PATCHES));
+    }
+    (StatusCode::NO_CONTENT, headers).into_response()
 }
 
 /// A strong entity tag: of these very bytes.

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
 use super::body::Body;
+use super::body_parameters::whole;
 use super::caller::Caller;
 use super::parameters::Parameters;
 use super::records::TTL;
@@ -98,7 +99,6 @@ struct WrittenChange<'a> {
     set: Option<&'a RawValue>,
     #[serde(borrow)]
     delete: Option<Vec<&'a RawValue>>,
-    ttl_seconds: Option<u32>,
 }
 
 /// What a change is.
@@ -199,7 +199,7 @@ fn read_action(
     let definition = schema.collection(collection);
     let definition = definition.ok_or_else(|| Problem::no_collection(collection))?;
     let read = |text: &RawValue| DynamicRecord::from_json_text(Arc::clone(definition), text.get());
-    let ttl_seconds = written.ttl_seconds;
+    let ttl_seconds = change.get(TTL).and_then(read_ttl);
     if let Some(record) = written.insert {
         let record = read(record)?.to_json();
         return Ok(Action::Insert { record, ttl_seconds });
@@ -220,11 +220,11 @@ fn read_action(
 fn read_version(version: &Json) -> Option<i64> {
     match version {
         Json::String(text) => text.parse().ok(),
-        version => version.as_i64(),
+        version => whole(version.as_number()?)?.parse().ok(),
     }
 }
 
 fn read_ttl(seconds: &Json) -> Option<u32> {
-    let seconds = u32::try_from(seconds.as_u64()?).ok()?;
+    let seconds = whole(seconds.as_number()?)?.parse().ok()?;
     (1..=MAX_TTL_SECONDS).contains(&seconds).then_some(seconds)
 }

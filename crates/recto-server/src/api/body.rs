@@ -9,8 +9,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Number, Value as Json};
 
+use super::body_parameters::whole;
+use super::body_words;
 use super::coding::Coding;
 use crate::config::DEFAULT_BODY_BYTES;
 use crate::problem::Problem;
@@ -39,26 +41,44 @@ impl Body {
         serde_json::from_slice(&self.bytes).map_err(|error| Problem::invalid_body(error.to_string()))
     }
 
-    /// The body, an object, as a value of a type that knows its members; what is wrong is named by its place.
-    pub(crate) fn value<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+    /// Reads the body, an object, as a value of a type that knows its members. A whole number may have a point. An
+    /// error names the place.
+    pub(crate) fn value<T: DeserializeOwned>(mut self) -> Result<T, Problem> {
         // An array would be taken for the members in their order.
         if !self.json.is_object() {
             return Err(Problem::invalid_body("the body is a JSON object"));
         }
-        let mut deserializer = serde_json::Deserializer::from_slice(&self.bytes);
+        drop_points(&mut self.json);
         #[cfg(not(feature = "full"))]
-        let read = T::deserialize(&mut deserializer);
-        #[cfg(not(feature = "full"))]
-        let read = read.map_err(|error| Problem::invalid_body(error.to_string()));
+        let read = T::deserialize(self.json).map_err(|error| body_words::problem(&error.to_string(), ""));
         #[cfg(feature = "full")]
-        let read = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            let problem = Problem::invalid_body(error.inner().to_string());
-            match error.path().iter().next() {
-                Some(_) => problem.with_field(error.path().to_string()),
-                None => problem,
-            }
+        let read = serde_path_to_error::deserialize(self.json).map_err(|error| {
+            let is_inside = error.path().iter().next().is_some();
+            let place = if is_inside {
+                error.path().to_string()
+            } else {
+                String::new()
+            };
+            body_words::problem(&error.inner().to_string(), &place)
         });
         read
+    }
+}
+
+/// Writes whole numbers without a point: 2.0 is 2. Bodies that hold values of records are not read so.
+fn drop_points(json: &mut Json) {
+    match json {
+        Json::Number(number) if number.is_f64() => {
+            let digits = whole(number).unwrap_or_default();
+            let exact = digits.parse::<u64>().map(Number::from);
+            let exact = exact.or_else(|_| digits.parse::<i64>().map(Number::from));
+            if let Ok(exact) = exact {
+                *number = exact;
+            }
+        }
+        Json::Array(values) => values.iter_mut().for_each(drop_points),
+        Json::Object(members) => members.values_mut().for_each(drop_points),
+        _ => {}
     }
 }
 

@@ -80,7 +80,9 @@ enum Shape {
 
 fn shape(name: &str) -> Shape {
     match name {
-        "last" | "allow_residual" | "row_tokens" | "versions" | "run" | "resume_tokens" => Shape::Flag,
+        "last" | "allow_residual" | "row_tokens" | "versions" | "estimate" | "run" | "resume_tokens" => {
+            Shape::Flag
+        }
         "page_size" => Shape::Whole,
         "from" => Shape::Values,
         "fields" => Shape::Names,

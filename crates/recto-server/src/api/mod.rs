@@ -6,6 +6,7 @@
 //! | `address` | the collection and the key in a request's path |
 //! | `parameters` | query parameters, each known by name and given once |
 //! | `body` | JSON bodies, read strictly |
+//! | `body_words` | errors of bodies, in words of the API |
 //! | `coding` | compressed bodies |
 //! | `body_parameters` | parameters in a body, where they are too long for an address |
 //! | `answer` | representations: entity tags, caching, methods |
@@ -33,6 +34,7 @@ mod answer;
 mod batch;
 mod body;
 mod body_parameters;
+mod body_words;
 mod buckets;
 mod caller;
 mod coding;
@@ -58,6 +60,7 @@ use axum::Router;
 use axum::http::Uri;
 use axum::routing::{any, delete, get, post};
 
+use answer::resource_with_hint;
 pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
 pub(crate) use body::BodyLimit;
 pub(crate) use buckets::{BUCKET_PARAMETERS, PARTITION_PARAMETERS};
@@ -78,6 +81,13 @@ const READ: &str = "GET, HEAD, OPTIONS";
 const ASK: &str = "GET, HEAD, POST, OPTIONS";
 /// The methods of a record.
 const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
+/// The methods of a record that is not changed in part.
+const PUT_RECORD: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
+/// The methods of batches of an attached collection, which is read only.
+const NOTHING: &str = "OPTIONS";
+/// Hint for requests to the list of records with a method that it does not have.
+const WAYS_TO_WRITE: &str = "GET lists records. PUT …/records/KEY stores one, POST …/records:batchWrite stores several. POST \
+                             …/records:query takes the parameters of the list in a body";
 /// The methods of a batch, and of a question in a body.
 const WRITE: &str = "POST, OPTIONS";
 /// The methods of what is read, and changed as it is.
@@ -104,7 +114,7 @@ pub(crate) fn routes() -> Router<App> {
         )
         .route(
             "/v1/collections/{collection}/records",
-            resource(READ, get(pages::list)),
+            resource_with_hint(READ, WAYS_TO_WRITE, get(pages::list)),
         )
         .route(
             "/v1/collections/{collection}/records:query",
@@ -120,11 +130,13 @@ pub(crate) fn routes() -> Router<App> {
         )
         .route(
             "/v1/collections/{collection}/records:batchWrite",
-            resource(WRITE, post(batch::write)),
+            post(batch::write)
+                .options(records::batch_options)
+                .fallback(records::wrong_batch_method),
         )
         .route(
             "/v1/collections/{collection}/records/{key}",
-            resource(RECORD, record),
+            record.options(records::options).fallback(records::wrong_method),
         )
         .merge(bucket_routes())
         .merge(queue_routes())
@@ -167,13 +179,16 @@ fn queue_routes() -> Router<App> {
         .put(queues::put)
         .patch(queues::patch)
         .delete(queues::delete);
-    let unit = get(queues::get).post(units::begin_or_end);
+    let unit = get(units::get).post(units::begin_or_end);
     Router::new()
         .route("/v1/queues", resource(READ, get(queues::list)))
         .route("/v1/queues/{queue}", resource(RECORD, queue))
         .merge(message_routes("/v1/queues/{queue}"))
         .route("/v1/queues/{queue}/units", resource(READ, get(units::list)))
-        .route("/v1/queues/{queue}/units/{unit}", resource(ASK, unit))
+        .route(
+            "/v1/queues/{queue}/units/{unit}",
+            unit.options(units::options).fallback(units::wrong_method),
+        )
         .merge(message_routes("/v1/queues/{queue}/units/{unit}"))
         .route(
             "/v1/queue-ring",

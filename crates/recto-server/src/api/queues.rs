@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use recto::session::{QueueSettings, QueueStatus, Queues};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::body::{self, Body};
 use super::caller::Caller;
@@ -45,7 +45,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
         let detail = "If-Match is for changes, and a queue that is put is made, or there and like that";
         return Err(Problem::invalid_parameter("If-Match", detail).with_hint("PATCH changes a queue"));
     }
-    let settings = settings(&caller, &body::read(request).await?)?;
+    let settings = settings(&caller, body::read(request).await?)?;
     let created = session.queues()?.create_queue(&name, &settings).await;
     let (queue, is_new) = created.map_err(of_queue)?;
     if !is_new && condition == Condition::Absent {
@@ -57,7 +57,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
     } else {
         StatusCode::OK
     };
-    Ok(tagged(status, &queue))
+    Ok(changed_answer(&caller, status, &queue))
 }
 
 /// `PATCH /v1/queues/{queue}`: changes what is said; the rest stays.
@@ -66,11 +66,15 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
     let session = caller.queue_session(&name, Operation::Manage)?;
     Parameters::read(&uri, &[])?;
     let condition = Condition::of_versions(request.headers())?;
-    let settings = settings(&caller, &body::read_patch(request).await?)?;
+    let settings = settings(&caller, body::read_patch(request).await?)?;
     let queues = session.queues()?;
     let version = expected(&condition, queues, &name).await?;
     let changed = queues.change_queue(&name, &settings, version).await;
-    Ok(tagged(StatusCode::OK, &changed.map_err(of_queue)?))
+    Ok(changed_answer(
+        &caller,
+        StatusCode::OK,
+        &changed.map_err(of_queue)?,
+    ))
 }
 
 /// `DELETE /v1/queues/{queue}`: with all of its messages.
@@ -88,7 +92,7 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
 }
 
 /// What a body says of a queue. Where it sends its dead letters, its manager could send to, too.
-fn settings(caller: &Caller, body: &Body) -> Result<QueueSettings, Problem> {
+fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     if !body.json.is_object() {
         return Err(Problem::invalid_body(
             "the body is what the queue is like: a JSON object",
@@ -142,8 +146,24 @@ fn version(queue: &QueueStatus) -> i64 {
     i64::try_from(queue.version).unwrap_or(i64::MAX)
 }
 
-pub(super) fn tagged(status: StatusCode, queue: &QueueStatus) -> Response {
-    let mut answer = answer::json_once(&json!(queue));
+/// Answers a change of a queue: with the queue, or with its name and its version only if the token may not read it.
+pub(super) fn changed_answer(caller: &Caller, status: StatusCode, queue: &QueueStatus) -> Response {
+    if caller.access.of_queue(&queue.name).contains(&Operation::Read) {
+        return tagged(status, queue);
+    }
+    answered(
+        status,
+        &json!({ "name": queue.name, "version": queue.version }),
+        queue,
+    )
+}
+
+fn tagged(status: StatusCode, queue: &QueueStatus) -> Response {
+    answered(status, &json!(queue), queue)
+}
+
+fn answered(status: StatusCode, body: &Json, queue: &QueueStatus) -> Response {
+    let mut answer = answer::json_once(body);
     *answer.status_mut() = status;
     let tag = conditions::tag(version(queue));
     answer::set(answer.headers_mut(), header::ETAG, &tag);

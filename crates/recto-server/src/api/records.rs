@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::Response;
-use recto::schema::Collection;
+use recto::schema::{Collection, WriteMode};
 use recto::session::{Action, Outcome, RecordChange};
 use recto::{DynamicRecord, Error, ErrorKind, MAX_TTL_SECONDS, Session};
 use serde_json::Value as Json;
@@ -15,7 +15,7 @@ use super::body::{self, Body};
 use super::caller::Caller;
 use super::conditions::{self, Condition};
 use super::parameters::Parameters;
-use super::{address, answer, keys};
+use super::{NOTHING, PUT_RECORD, READ, RECORD, WRITE, address, answer, keys};
 use crate::access::Operation;
 use crate::problem::Problem;
 
@@ -24,6 +24,40 @@ pub(super) const TTL: &str = "ttl_seconds";
 
 /// How often a write of whatever version is there is made, because others changed it meanwhile.
 const MAX_TRIES: usize = 10;
+
+/// Returns the methods of the records of the collection that a path names, and of its batches. A collection that the
+/// caller does not see has those that there may be.
+async fn methods(caller: &Caller, uri: &Uri) -> (&'static str, &'static str) {
+    let definition = match address::collection(uri) {
+        Ok(name) => caller.definition(&name).await.ok(),
+        Err(_) => None,
+    };
+    match definition {
+        Some(definition) if definition.attached.is_some() => (READ, NOTHING),
+        Some(definition) if definition.writes != WriteMode::Update => (PUT_RECORD, WRITE),
+        _ => (RECORD, WRITE),
+    }
+}
+
+/// `OPTIONS …/records/{key}`.
+pub(super) async fn options(caller: Caller, uri: Uri) -> Response {
+    answer::options(methods(&caller, &uri).await.0)
+}
+
+/// Refuses a method that a record does not have.
+pub(super) async fn wrong_method(caller: Caller, method: Method, uri: Uri) -> Problem {
+    Problem::method_not_allowed(&method, methods(&caller, &uri).await.0)
+}
+
+/// `OPTIONS …/records:batchWrite`.
+pub(super) async fn batch_options(caller: Caller, uri: Uri) -> Response {
+    answer::options(methods(&caller, &uri).await.1)
+}
+
+/// Refuses a method that batches do not have.
+pub(super) async fn wrong_batch_method(caller: Caller, method: Method, uri: Uri) -> Problem {
+    Problem::method_not_allowed(&method, methods(&caller, &uri).await.1)
+}
 
 /// `GET …/records/{key}`.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {

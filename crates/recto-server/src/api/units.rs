@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::caller::Caller;
 use super::parameters::Parameters;
-use super::queues::{of_queue, tagged};
-use super::{READ, address, answer};
+use super::queues::{self, changed_answer, of_queue};
+use super::{READ, WRITE, address, answer};
 use crate::access::Operation;
 use crate::problem::Problem;
 
@@ -20,21 +20,49 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!({ "units": units })))
 }
 
+/// Returns the methods of the address of a work unit, or of one of its verbs.
+fn methods(uri: &Uri) -> Result<&'static str, Problem> {
+    match address::unit_verb(uri)?.verb.as_str() {
+        "" => Ok(READ),
+        "begin" | "end" => Ok(WRITE),
+        _ => Err(Problem::no_resource(uri.path())),
+    }
+}
+
+/// `OPTIONS /v1/queues/{queue}/units/{unit}`, and of its verbs.
+pub(super) async fn options(uri: Uri) -> Result<Response, Problem> {
+    Ok(answer::options(methods(&uri)?))
+}
+
+/// Refuses a method that the address does not have.
+pub(super) async fn wrong_method(method: Method, uri: Uri) -> Problem {
+    match methods(&uri) {
+        Ok(allow) => Problem::method_not_allowed(&method, allow),
+        Err(problem) => problem,
+    }
+}
+
+/// `GET /v1/queues/{queue}/units/{unit}`.
+pub(super) async fn get(caller: Caller, method: Method, uri: Uri) -> Result<Response, Problem> {
+    match methods(&uri)? {
+        READ => queues::get(caller, uri).await,
+        allow => Err(Problem::method_not_allowed(&method, allow)),
+    }
+}
+
 /// `POST /v1/queues/{queue}/units/{unit}:begin`, and `:end`.
 pub(super) async fn begin_or_end(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let address::UnitVerb { queue, unit, verb } = address::unit_verb(&uri)?;
-    if verb.is_empty() {
-        return Err(Problem::method_not_allowed(&Method::POST, READ));
-    }
-    if !matches!(verb.as_str(), "begin" | "end") {
-        return Err(Problem::no_resource(uri.path()));
+    match methods(&uri)? {
+        WRITE => {}
+        allow => return Err(Problem::method_not_allowed(&Method::POST, allow)),
     }
     let session = caller.queue_session(&queue, Operation::Manage)?;
     Parameters::read(&uri, &[])?;
     let queues = session.queues()?;
     if verb == "begin" {
         let begun = queues.begin_unit(&queue, &unit).await.map_err(of_queue)?;
-        return Ok(tagged(StatusCode::OK, &begun));
+        return Ok(changed_answer(&caller, StatusCode::OK, &begun));
     }
     queues.end_unit(&queue, &unit).await.map_err(of_queue)?;
     Ok(answer::no_content())

@@ -19,6 +19,7 @@ mod load;
 mod spool;
 mod telling;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::extract::Request;
@@ -60,7 +61,12 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
     Parameters::read(&uri, &[])?;
     let name = backup_name(body::json(request).await?)?;
     let folder = caller.upkeep().backup_folder.as_ref();
-    let to = folder.ok_or_else(no_backup_folder)?.join(name);
+    let to = folder.ok_or_else(no_backup_folder)?.join(&name);
+    let place = to.clone();
+    let taken = tokio::task::spawn_blocking(move || is_taken(&place)).await;
+    if taken.unwrap_or(false) {
+        return Err(backup_exists(&name));
+    }
     let running = caller.begin(Operation::Backup)?;
     let told = Told::default();
     let tells = told.clone();
@@ -74,7 +80,9 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
         let result = copied
             .await
             .map(|copy| json!({ "bytes": copy.bytes, "folder": copy.folder }));
-        running.end(result)
+        let ended = running.end(result);
+        // A client knows the backup by its name, not by its path on the server.
+        ended.map_err(|problem| problem.renamed(&to.display().to_string(), &name))
     };
     run_on(caller.upkeep(), told, work).await
 }
@@ -252,6 +260,25 @@ fn backup_name(body: Json) -> Result<String, Problem> {
             .with_hint("it is made in the folder that the server's operator named"));
     }
     Ok(name.to_owned())
+}
+
+/// Returns whether a backup cannot be written to a path: something is there that is not an empty folder.
+fn is_taken(path: &Path) -> bool {
+    match std::fs::read_dir(path) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => path.exists(),
+    }
+}
+
+fn backup_exists(name: &str) -> Problem {
+    Problem::new(
+        StatusCode::CONFLICT,
+        "backup-exists",
+        "There is such a backup",
+        format!("there is a backup {name} already"),
+    )
+    .with_field("name")
+    .with_hint("choose another name: a backup overwrites nothing")
 }
 
 fn no_backup_folder() -> Problem {

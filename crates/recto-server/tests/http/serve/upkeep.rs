@@ -68,6 +68,34 @@ async fn the_store_is_looked_after_with_grants_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_taken_name_of_a_backup_is_a_conflict() {
+    let folder = tempfile::tempdir().unwrap();
+    let backups = folder.path().to_owned();
+    let served = serve(|config| config.backup_folder = Some(backups)).await;
+    let backup = async || {
+        let body = "{\"name\":\"nightly\"}";
+        served.ask("POST", "/v1/store:backup", &[], body).await
+    };
+    let first = backup().await;
+    assert!(last_line(&first.body)["result"].is_object(), "{}", first.body);
+    let second = backup().await;
+    let problem = second.json();
+    assert_eq!(second.status, 409, "{problem}");
+    assert_eq!(problem["type"], "urn:recto:problem:backup-exists");
+    assert_eq!(problem["detail"], "there is a backup nightly already");
+    assert!(
+        !second.body.contains(folder.path().to_str().unwrap()),
+        "{problem}"
+    );
+    // It is no error of the store.
+    let metrics = served.get("/metrics").await.body;
+    let mut errors = metrics
+        .lines()
+        .filter(|line| line.starts_with("recto_store_errors_total"));
+    assert!(errors.all(|line| line.ends_with(" 0")), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_unique_constraint_is_dropped_by_name_only() {
     let served = serve(|_| {}).await;
     let users = "[collection.users]\nfields = { id = \"int\", email = \"text\" }\nkey = [\"id\"]\n";
