@@ -15,8 +15,6 @@ const APPEND: &str = "Records are added and never changed: putting a record that
 
 /// What a collection is, in a sentence or two.
 pub(super) fn about(collection: &Collection) -> String {
-    let base = collection.base();
-    let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
     let writes = match collection.writes {
         _ if collection.attached.is_some() => {
             "Records are read from a table that other programs write; here they are read only."
@@ -28,16 +26,23 @@ pub(super) fn about(collection: &Collection) -> String {
              with all its views."
         }
     };
-    format!(
-        "Key: {}. A filter pins {}; rows of a partition are ordered by {}. {writes}",
-        collection.key.join(", "),
-        base.partition.join(", "),
-        if order.is_empty() {
-            "nothing".to_owned()
-        } else {
-            order.join(", ")
-        },
-    )
+    let mut lists = String::new();
+    for arrangement in collection.arrangements() {
+        let order: Vec<String> = arrangement.order.iter().map(ToString::to_string).collect();
+        let filter = match arrangement.partition.join(", ") {
+            fields if fields.is_empty() => "needs no filter".to_owned(),
+            fields => format!("needs a filter that fixes {fields}"),
+        };
+        let sorted = match order.join(", ") {
+            order if order.is_empty() => "which names one record".to_owned(),
+            order => format!("and is sorted by {order}"),
+        };
+        lists.push_str(&format!(
+            " A page of view `{}` {filter}, {sorted}.",
+            arrangement.name()
+        ));
+    }
+    format!("Key: {}.{lists} {writes}", collection.key.join(", "))
 }
 
 /// The path of the list of collections.
@@ -270,12 +275,14 @@ fn get(collection: &Collection) -> Json {
         parameters::fields(collection),
         parameters::reference("If-None-Match"),
     ];
+    let mut found = tagged_json_of(name, "The record.");
+    found["content"]["application/json"]["schema"] = schemas::record_or_part(name);
     json!({
         "operationId": format!("get_{name}"),
         "summary": "One record",
         "tags": [name],
         "parameters": parameters,
-        "responses": of_operation(vec![("200", tagged_json_of(name, "The record.")), not_modified()], &[]),
+        "responses": of_operation(vec![("200", found), not_modified()], &[]),
     })
 }
 

@@ -181,7 +181,7 @@ pub(super) fn in_body(collection: &Collection, names: &[&str]) -> Map<String, Js
             name => shared[name].clone(),
         };
         let mut schema = match *name {
-            "from" => json!({ "type": "array" }),
+            "from" => json!({ "type": "array", "items": {} }),
             _ => parameter["schema"].clone(),
         };
         schema["description"] = parameter["description"].clone();

@@ -106,6 +106,7 @@ pub(super) fn schemas(access: &Access) -> Map<String, Json> {
     let all = [
         ("QueueSettings", settings()),
         ("Queue", queue()),
+        ("ChangedQueue", changed_queue()),
         ("Queues", list_of("queues", "Queue")),
         ("Units", list_of("units", "Queue")),
         ("OutgoingMessages", outgoing()),
@@ -287,6 +288,15 @@ fn queue() -> Json {
     of(properties, &always)
 }
 
+/// A queue after a change: of one that the token may not read, its name and its version.
+fn changed_queue() -> Json {
+    let mut changed = queue();
+    changed["required"] = json!(["name", "version"]);
+    changed["description"] =
+        "The queue after the change. A token that may not read it gets `name` and `version` only.".into();
+    changed
+}
+
 /// The two ways to say a body, of which a message has one, and what is said of each.
 fn bodies(of_text: &str, of_base64: &str) -> [(&'static str, Json); 2] {
     let base64 = json!({ "type": "string", "contentEncoding": "base64", "pattern": patterns::BASE64,
@@ -463,8 +473,8 @@ fn get() -> Json {
 }
 
 fn put() -> Json {
-    let there = tagged_json_of("Queue", "It was there, and is like that.");
-    let made = tagged_json_of("Queue", "It was made.");
+    let there = tagged_json_of("ChangedQueue", "It was there, and is like that.");
+    let made = tagged_json_of("ChangedQueue", "The queue was created.");
     let about = "Makes a queue, if there is none; one that is there and not like that is left as it is (409). Whoever \
                  names a queue for dead letters may send there.";
     let answers = vec![("200", there), ("201", made)];
@@ -474,7 +484,7 @@ fn put() -> Json {
 }
 
 fn patch() -> Json {
-    let answer = tagged_json_of("Queue", "It is like that from now on.");
+    let answer = tagged_json_of("ChangedQueue", "It is like that from now on.");
     let about = "What is not said stays. Whether it is ordered, how many shards it has, and where deduplication ids count, never changes.";
     let answers = vec![("200", answer)];
     let mut patch = operation("patch_queue", "Change a queue", about, answers, &["409", "412"]);

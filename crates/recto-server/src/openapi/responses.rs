@@ -26,7 +26,8 @@ const PROBLEMS: [(&str, &str); 15] = [
         "The record's key is not the one in the path; or a record is there with it that cannot be changed; or another \
          record has values that are unique, of which the problem's `field` is the first; or the collection is written in a way \
          that does not offer this; nothing was written then. Or the same is being done \
-         with the store already. Or a queue of this name is not like that, or is where another sends its dead letters.",
+         with the store already. Or a queue of this name is not like that, or is where another sends its dead letters. Or there \
+         is no room for more queues, work units or messages. Or there is a backup of this name.",
     ),
     (
         "412",

@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::parameters;
 use super::types::{self, Side, nullable, object, tuple};
 use crate::api::{EXPORT_PARAMETERS, PAGE_PARAMETERS};
+use crate::problem::PROBLEM_TYPES;
 
 /// A reference to a schema of the document.
 pub(super) fn reference(name: &str) -> Json {
@@ -72,6 +73,7 @@ pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
     let name = &collection.name;
     Map::from_iter([
         (name.clone(), record(collection)),
+        (part_of(name), part(collection)),
         (format!("{name}.put"), given(collection)),
         (format!("{name}.page"), page(name)),
         (format!("{name}.change"), change(collection)),
@@ -98,14 +100,38 @@ fn record(collection: &Collection) -> Json {
             types::of_field(collection, field, Side::Stored),
         )
     });
-    let mut schema = object(fields.collect(), &[]);
-    schema["description"] = format!(
-        "A record of {}. Fields that are null are left out; {} are never null, and left out only by `fields`.",
-        collection.name,
-        collection.key.join(", ")
-    )
-    .into();
+    let key: Vec<&str> = collection.key.iter().map(String::as_str).collect();
+    let mut schema = object(fields.collect(), &key);
+    let about = format!(
+        "A record of {}. Fields that are null are left out.",
+        collection.name
+    );
+    schema["description"] = about.into();
     schema
+}
+
+/// Returns the name of the schema of some fields of a collection's records.
+fn part_of(name: &str) -> String {
+    format!("{name}.part")
+}
+
+/// Some fields of a record.
+fn part(collection: &Collection) -> Json {
+    let mut schema = record(collection);
+    if let Some(members) = schema.as_object_mut() {
+        members.remove("required");
+    }
+    let about = format!(
+        "A record of {}, with the fields that `fields` names.",
+        collection.name
+    );
+    schema["description"] = about.into();
+    schema
+}
+
+/// A record of a collection, or some fields of it if the request names `fields`.
+pub(super) fn record_or_part(name: &str) -> Json {
+    json!({ "anyOf": [reference(name), reference(&part_of(name))] })
 }
 
 /// A record to be stored at an address: the key's fields may be left to that.
@@ -121,7 +147,7 @@ fn page(name: &str) -> Json {
     let token = |about: &str| json!({ "type": "string", "description": about });
     let rows = |about: &str| json!({ "type": "integer", "minimum": 0, "description": about });
     let properties = json!({
-        "records": { "type": "array", "items": reference(name), "maxItems": MAX_PAGE_SIZE },
+        "records": { "type": "array", "items": record_or_part(name), "maxItems": MAX_PAGE_SIZE },
         "next_page_token": token("Leads to the next page; empty only at the end."),
         "previous_page_token": token("Leads to the previous page; empty only at the beginning."),
         "stop": {
@@ -256,9 +282,13 @@ fn pending() -> Json {
 
 fn problem() -> Json {
     let text = |about: &str| json!({ "type": "string", "description": about });
+    let kinds: Vec<&str> = PROBLEM_TYPES.iter().map(|(kind, _)| *kind).collect();
+    let kinds = format!(
+        "Type of the problem, for programs. The names after the prefix are {}. A later release may add names.",
+        kinds.join(", ")
+    );
     let properties = json!({
-        "type": { "type": "string", "pattern": "^urn:recto:problem:[a-z-]+$",
-            "description": "What it is, to decide by." },
+        "type": { "type": "string", "pattern": "^urn:recto:problem:[a-z-]+$", "description": kinds },
         "title": text("What it is, in words."),
         "status": { "type": "integer", "minimum": 400, "maximum": 599 },
         "detail": text("What went wrong this time."),

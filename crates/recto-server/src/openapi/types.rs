@@ -146,12 +146,23 @@ fn floating(limit: Option<f64>) -> Json {
     json!({ "anyOf": [number, { "enum": ["NaN", "Infinity", "-Infinity"] }] })
 }
 
-/// An array of these, no more and no fewer.
+/// An array of these, no more and no fewer. Generators of clients that do not know `prefixItems` find in `items` what an
+/// element is; to others it says nothing, since there are no more elements.
 pub(super) fn tuple(elements: &[Json]) -> Json {
+    let mut kinds: Vec<Json> = Vec::new();
+    for element in elements {
+        if !kinds.contains(element) {
+            kinds.push(element.clone());
+        }
+    }
+    let items = match kinds.len() {
+        1 => kinds.remove(0),
+        _ => json!({ "anyOf": kinds }),
+    };
     json!({
         "type": "array",
         "prefixItems": elements,
-        "items": false,
+        "items": items,
         "minItems": elements.len(),
         "maxItems": elements.len(),
     })

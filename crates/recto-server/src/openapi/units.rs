@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::queues::{no_content, operation};
-use super::responses::{json_of, reference, tagged_json_of};
+use super::responses::{json_of, tagged_json_of};
 
 /// What the members are called of a work unit's messages, beside those of a queue's.
 const SUFFIX: &str = "_of_unit";
@@ -27,12 +27,10 @@ pub(super) fn get() -> Json {
 }
 
 pub(super) fn begin() -> Json {
-    let answer = tagged_json_of("Queue", "It has begun.");
-    let about = "Or had begun before. It is not where as many have begun as there may be, or no table is free for it (413).";
+    let answer = tagged_json_of("ChangedQueue", "It has begun.");
+    let about = "Or had begun before. It does not begin where as many have begun as the store allows, or no table is free for it (409, `full`).";
     let answers = vec![("200", answer)];
-    let mut begin = operation("begin_unit", "Begin a work unit", about, answers, &["409"]);
-    begin["responses"]["413"] = reference("413");
-    begin
+    operation("begin_unit", "Begin a work unit", about, answers, &["409"])
 }
 
 pub(super) fn end() -> Json {

@@ -105,7 +105,7 @@ pub(crate) async fn may_say_how_long_records_live(client: Client) {
             .await;
         assert_eq!(put.problem(400, "invalid-parameter")["parameter"], "ttl_seconds");
     }
-    let short = json!({ "put": { "tenant": "lives", "at": 2, "id": 1 }, "ttl_seconds": 1 });
+    let short = json!({ "put": { "tenant": "lives", "at": 2, "id": 1 }, "ttl_seconds": 1.0 });
     assert_eq!(send(&client, json!([short, note("lives", 3)])).await.status, 200);
     let wrong = json!({ "put": { "tenant": "lives", "at": 2, "id": 1 }, "ttl_seconds": 0 });
     let problem = send(&client, json!([wrong])).await.problem(400, "invalid-body");

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
-use super::support::Client;
+use super::support::client::listed;
+use super::support::{Client, Reply};
 
 /// All values of `$ref`, and all operation ids.
 fn collect(of: &Json, references: &mut BTreeSet<String>, ids: &mut Vec<String>) {
@@ -46,6 +47,88 @@ pub(crate) async fn refers_to_what_is_there(client: Client) {
     // The schema, the lists of collections and of views, ten operations of the store, of queues five, nine of their messages and
     // as many of those of units, four of units, two of the ring, and twelve of each collection.
     assert_eq!(ids.len(), 3 + 10 + 5 + 2 * 9 + 4 + 2 + 4 * 12);
+}
+
+/// A value of a schema, and its text in an address.
+fn value_of(schema: &Json) -> (Json, String) {
+    if let Some(values) = schema["enum"].as_array() {
+        return (values[0].clone(), values[0].as_str().unwrap().to_owned());
+    }
+    match (schema["type"].as_str().unwrap(), &schema["items"]["enum"][0]) {
+        ("boolean", _) => (json!(true), "true".to_owned()),
+        ("integer", _) => (json!(1), "1".to_owned()),
+        ("string", _) => (json!(""), String::new()),
+        ("array", Json::String(name)) => (json!([name]), name.clone()),
+        ("array", _) => (json!([]), "[]".to_owned()),
+        (other, _) => panic!("{other}"),
+    }
+}
+
+pub(crate) async fn parameters_are_taken_in_a_body_as_in_an_address(client: Client) {
+    let document = client.get("/openapi.json").await.json();
+    let mut checked = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let body = &item["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+        let body = body.as_str().unwrap_or_default().trim_start_matches('#');
+        if ![".query", ".explain", ".export"]
+            .iter()
+            .any(|one| body.ends_with(one))
+        {
+            continue;
+        }
+        let list = path.trim_end_matches(":query");
+        for (name, schema) in document.pointer(body).unwrap()["properties"].as_object().unwrap() {
+            let (value, text) = value_of(schema);
+            let by_body = client.post(path, &json!({ name: value })).await;
+            let by_address = client.get(&listed(list, &[(name, &text)])).await;
+            let told = |reply: &Reply| match reply.status {
+                200 => Json::Null,
+                _ => reply.json(),
+            };
+            assert_eq!(
+                by_body.status,
+                by_address.status,
+                "{path} {name}: {}",
+                by_body.text()
+            );
+            assert_eq!(told(&by_body), told(&by_address), "{path} {name}");
+            checked += 1;
+        }
+    }
+    // Of four collections: a query and an explanation, which has `run` too, and an export.
+    assert_eq!(checked, 4 * (14 + 15 + 5));
+}
+
+/// No array has `items` that generators of clients cannot read.
+fn check_arrays(of: &Json, at: &str) {
+    match of {
+        Json::Object(members) => {
+            if members.get("type").is_some_and(|ty| ty == "array") {
+                assert!(members["items"].is_object(), "{at}: {of}");
+            }
+            for (name, value) in members {
+                check_arrays(value, &format!("{at}/{name}"));
+            }
+        }
+        Json::Array(elements) => elements.iter().for_each(|value| check_arrays(value, at)),
+        _ => {}
+    }
+}
+
+pub(crate) async fn says_what_arrays_hold(client: Client) {
+    let document = client.get("/openapi.json").await.json();
+    check_arrays(&document, "");
+    // A record has its key, unless `fields` leaves it out.
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["notes"]["required"], json!(["tenant", "at", "id"]));
+    assert_eq!(schemas["notes.part"]["required"], Json::Null);
+    let about = document["tags"].to_string();
+    assert!(
+        about
+            .contains("A page of view `primary` needs a filter that fixes tenant, and is sorted by -at, id."),
+        "{about}"
+    );
+    assert!(!about.contains("ordered by nothing"), "{about}");
 }
 
 pub(crate) async fn is_for_people_too(client: Client) {

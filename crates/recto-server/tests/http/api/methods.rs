@@ -1,9 +1,14 @@
 //! Methods, and addresses where nothing is.
 
+use std::collections::BTreeSet;
+
 use hyper::Method;
+use recto::schema::Schema;
+use recto::{OpenOptions, Recto};
+use recto_server::access::Access;
 use serde_json::json;
 
-use super::support::Client;
+use super::support::{Client, Kind, run};
 
 const RECORD: &str = "/v1/collections/notes/records/methods,1,1";
 
@@ -18,7 +23,7 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
         ("/v1/collections/notes/records:export", ask),
         ("/v1/collections/notes/records:query", "POST, OPTIONS"),
         ("/v1/collections/notes/records:batchWrite", "POST, OPTIONS"),
-        (RECORD, "GET, HEAD, PUT, PATCH, DELETE, OPTIONS"),
+        (RECORD, "GET, HEAD, PUT, DELETE, OPTIONS"),
         ("/openapi.json", read),
         ("/docs", read),
     ] {
@@ -29,13 +34,89 @@ pub(crate) async fn are_named_where_another_is_asked(client: Client) {
             "{target}"
         );
         for method in [Method::POST, Method::TRACE, Method::PATCH, Method::GET] {
-            if allow.contains(method.as_str()) {
+            // A patch of a record without versions is rejected with the reason.
+            if allow.contains(method.as_str()) || (target, &method) == (RECORD, &Method::PATCH) {
                 continue;
             }
             let reply = client.send(method.clone(), target, &[], "").await;
             reply.problem(405, "method-not-allowed");
             assert_eq!(reply.header("allow"), allow, "{method} {target}");
         }
+    }
+}
+
+/// Holds OPTIONS and 405 of every path to the methods that the description has.
+async fn check_described(client: &Client) {
+    let document = client.get("/openapi.json").await.json();
+    for (template, item) in document["paths"].as_object().unwrap() {
+        let mut target = String::new();
+        for (number, part) in template.split('{').enumerate() {
+            match part.split_once('}') {
+                Some((_, rest)) if number > 0 => target.push_str(&format!("1{rest}")),
+                _ => target.push_str(part),
+            }
+        }
+        let methods = item
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter(|name| *name != "parameters");
+        let mut expected: BTreeSet<String> = methods.map(|name| name.to_uppercase()).collect();
+        if expected.contains("GET") {
+            expected.insert("HEAD".to_owned());
+        }
+        expected.insert("OPTIONS".to_owned());
+        for (method, status) in [(Method::OPTIONS, 204), (Method::TRACE, 405)] {
+            let reply = client.send(method.clone(), &target, &[], "").await;
+            let allow = reply.header("allow").split(", ").map(str::to_owned);
+            assert_eq!(
+                (reply.status, allow.collect::<BTreeSet<_>>()),
+                (status, expected.clone()),
+                "{method} {target}"
+            );
+        }
+    }
+}
+
+pub(crate) async fn are_those_of_the_description(client: Client) {
+    check_described(&client).await;
+}
+
+#[test]
+fn of_records_with_versions_are_those_of_the_description() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let recto = Recto::open_with(path, OpenOptions::new().create()).await.unwrap();
+        let schema = "[collection.docs]\nfields = { id = \"int\", tenant = \"text\" }\nkey = [\"id\"]\n\
+                      [collection.docs.view.by_tenant]\npartition = [\"tenant\"]\n";
+        recto.apply(&Schema::parse(schema).unwrap()).await.unwrap();
+        let client = Client::over(recto, Kind::Embedded, Access::all()).await;
+        check_described(&client).await;
+        let record = "/v1/collections/docs/records/1";
+        let options = client.send(Method::OPTIONS, record, &[], "").await;
+        assert!(options.header("allow").contains("PATCH"));
+        // A hint does not propose what is there.
+        let records = "/v1/collections/docs/records?view=base&filter=tenant%3D%22acme%22";
+        let problem = client.get(records).await.problem(400, "no-view");
+        let hint = problem["hint"].as_str().unwrap();
+        assert_eq!(
+            hint, "do not name a view, or name by_tenant, which serves this query",
+            "{problem}"
+        );
+    });
+}
+
+pub(crate) async fn name_the_ways_to_write(client: Client) {
+    for method in [Method::POST, Method::PUT] {
+        let target = "/v1/collections/notes/records";
+        let problem = client.send(method, target, &[], "").await;
+        let problem = problem.problem(405, "method-not-allowed");
+        let hint = problem["hint"].as_str().unwrap();
+        assert!(
+            hint.contains("PUT …/records/KEY") && hint.contains("records:batchWrite"),
+            "{problem}"
+        );
     }
 }
 

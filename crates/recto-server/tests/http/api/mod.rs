@@ -37,6 +37,8 @@ crate::on_both_stores! {
     described {
         refers_to_what_is_there,
         is_for_people_too,
+        parameters_are_taken_in_a_body_as_in_an_address,
+        says_what_arrays_hold,
     }
     explained {
         say_what_is_read,
@@ -72,6 +74,8 @@ crate::on_both_stores! {
     }
     methods {
         are_named_where_another_is_asked,
+        are_those_of_the_description,
+        name_the_ways_to_write,
         that_the_collection_does_not_offer_say_why,
         head_is_get_without_a_body,
         nothing_is_found_with_a_problem,

@@ -825,10 +825,215 @@ fn the_ring_is_looked_at_and_changed() {
         }
         let begin = |unit: &str| format!("{JOBS}/units/{unit}:begin");
         assert_eq!(client.post(&begin("one"), &json!({})).await.status, 200);
+        client.post(&begin("two"), &json!({})).await.problem(409, "full");
+    });
+}
+
+#[test]
+fn a_manager_who_may_not_read_is_told_name_and_version() {
+    on_store(async |recto| {
+        let all = jobs_of(&recto).await;
+        send(&all, &["a"]).await;
+        let manager = granted(&recto, &[("queue.jobs", &[Operation::Manage])]).await;
+        manager.get(JOBS).await.problem(403, "forbidden");
+        let patched = manager.patch(JOBS, &[], &json!({})).await;
+        let put = manager.put(JOBS, &json!({})).await;
+        let begun = manager
+            .post(&format!("{JOBS}/units/night:begin"), &json!({}))
+            .await;
+        for reply in [&patched, &begun] {
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            let told = reply.json();
+            let names: Vec<_> = told.as_object().unwrap().keys().cloned().collect();
+            assert_eq!(names, ["name", "version"], "{told}");
+            assert!(!reply.header("etag").is_empty());
+        }
+        assert!(!put.text().contains("dead\""), "{}", put.text());
+        assert!(!put.text().contains("messages"), "{}", put.text());
+        let both = granted(
+            &recto,
+            &[
+                ("queue.dead", &[Operation::Manage]),
+                ("queue.jobs", &[Operation::Send]),
+            ],
+        )
+        .await;
+        assert_eq!(
+            both.post(dead, &json!({})).await.json(),
+            json!({ "moved": 1, "done": true })
+        );
+    });
+}
+
+#[test]
+fn a_work_unit_is_a_queue_that_ends() {
+    with_jobs(async |client| {
+        let units = format!("{JOBS}/units");
+        let night = format!("{units}/night");
+        client.get(&night).await.problem(404, "not-found");
+        for _ in 0..2 {
+            let begun = client.post(&format!("{night}:begin"), &json!({})).await;
+            assert_eq!((begun.status, &begun.json()["name"]), (200, &json!("jobs/night")));
+        }
         client
-            .post(&begin("two"), &json!({}))
+            .post(&format!("{units}/no%20name:begin"), &json!({}))
             .await
-            .problem(413, "limit-exceeded");
+            .problem(400, "invalid-argument");
+        client
+            .post(&format!("{night}:stop"), &json!({}))
+            .await
+            .problem(404, "not-found");
+        client
+            .post(&night, &json!({}))
+            .await
+            .problem(405, "method-not-allowed");
+
+        let messages = format!("{night}/messages");
+        let verb = |verb: &str| format!("{messages}:{verb}");
+        let sent = json!({ "messages": [{ "body": "a" }, { "body": "b" }, { "body": "c" }] });
+        assert_eq!(client.post(&verb("send"), &sent).await.status, 200);
+        assert_eq!(status(&client).await["messages"], 0);
+        let received = client.post(&verb("receive"), &json!({})).await.json();
+        let receipts = json!({ "receipts": [received["messages"][0]["receipt"]] });
+        let acked = client.post(&verb("ack"), &receipts).await.json();
+        assert_eq!(acked["results"][0]["done"], true);
+        let position = client.get(&messages).await.json()["messages"][0]["position"].clone();
+        let path = format!("{messages}/{}", position.as_str().unwrap());
+        let removed = client.send(Method::DELETE, &path, &[], "").await;
+        assert_eq!(removed.json()["removed"], true);
+        let to = json!({ "to": "jobs" });
+        assert_eq!(client.post(&verb("redrive"), &to).await.json()["moved"], 1);
+        assert_eq!(status(&client).await["messages"], 1);
+        let back = json!({ "to": "jobs/night" });
+        assert_eq!(done(&client, "redrive", back).await["moved"], 1);
+        let listed = client.get(&units).await.json();
+        assert_eq!(
+            (&listed["units"][0]["name"], &listed["units"][0]["messages"]),
+            (&json!("jobs/night"), &json!(1))
+        );
+        // The path of a queue leads to no unit.
+        client
+            .get("/v1/queues/jobs%2Fnight")
+            .await
+            .problem(404, "not-found");
+
+        assert_eq!(client.post(&format!("{night}:end"), &json!({})).await.status, 204);
+        client.get(&night).await.problem(404, "not-found");
+        client
+            .post(&format!("{night}:end"), &json!({}))
+            .await
+            .problem(404, "not-found");
+    });
+}
+
+#[test]
+fn the_ring_is_looked_at_and_changed() {
+    with_jobs(async |client| {
+        let path = "/v1/queue-ring";
+        let ring = client.get(path).await.json();
+        assert_eq!(
+            (&ring["needed"], &ring["tables"], &ring["obstacle"]),
+            (&json!(false), &json!([]), &Json::Null)
+        );
+        assert_eq!(ring["options"]["slice_seconds"], 21_600);
+        let changed = client
+            .patch(path, &[], &json!({ "units": 1, "tables": null }))
+            .await;
+        let all = json!({ "slice_seconds": 21_600, "margin_seconds": 300, "tables": 4, "units": 1 });
+        assert_eq!((changed.status, &changed.json()["options"]), (200, &all));
+        for (wrong, field) in [
+            (json!({ "slice_seconds": 9 }), "slice_seconds"),
+            (json!({ "units": 300 }), "units"),
+            (json!({ "units": -1 }), "units"),
+        ] {
+            let problem = client.patch(path, &[], &wrong).await;
+            assert_eq!(problem.status, 400);
+            assert_eq!(problem.json()["field"], field);
+        }
+        let begin = |unit: &str| format!("{JOBS}/units/{unit}:begin");
+        assert_eq!(client.post(&begin("one"), &json!({})).await.status, 200);
+        client.post(&begin("two"), &json!({})).await.problem(409, "full");
+    });
+}
+
+#[test]
+fn a_manager_who_may_not_read_is_told_name_and_version() {
+    on_store(async |recto| {
+        let all = jobs_of(&recto).await;
+        send(&all, &["a"]).await;
+        let manager = granted(&recto, &[("queue.jobs", &[Operation::Manage])]).await;
+        manager.get(JOBS).await.problem(403, "forbidden");
+        let patched = manager.patch(JOBS, &[], &json!({})).await;
+        let put = manager.put(JOBS, &json!({})).await;
+        let begun = manager
+            .post(&format!("{JOBS}/units/night:begin"), &json!({}))
+            .await;
+        for reply in [&patched, &begun] {
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            let told = reply.json();
+            let names: Vec<_> = told.as_object().unwrap().keys().cloned().collect();
+            assert_eq!(names, ["name", "version"], "{told}");
+            assert!(!reply.header("etag").is_empty());
+        }
+        assert!(!put.text().contains("dead\""), "{}", put.text());
+        assert!(!put.text().contains("messages"), "{}", put.text());
+        let keeper = granted(&recto, &[("queue.dead", &[Operation::Manage])]).await;
+        let needed = keeper
+            .delete("/v1/queues/dead")
+            .await
+            .problem(409, "queue-conflict");
+        assert_eq!(needed["detail"], "another queue sends its dead letters there");
+        let needed = all.delete("/v1/queues/dead").await.problem(409, "queue-conflict");
+        assert_eq!(needed["detail"], "queue jobs sends its dead letters there");
+        let both = granted(&recto, &[("queue.jobs", &[Operation::Manage, Operation::Read])]).await;
+        let told = both.patch(JOBS, &[], &json!({})).await.json();
+        assert_eq!(told["messages"], 1, "{told}");
+    });
+}
+
+#[test]
+fn whole_numbers_may_have_a_point() {
+    with_jobs(async |client| {
+        let changed = client
+            .patch(JOBS, &[], &json!({ "visibility_seconds": 40.0 }))
+            .await;
+        assert_eq!(
+            changed.json()["options"]["visibility_seconds"],
+            40,
+            "{}",
+            changed.text()
+        );
+        let messages = json!({ "messages": [{ "body": "a", "delay_seconds": 0.0 }] });
+        done(&client, "send", messages).await;
+        let received = done(
+            &client,
+            "receive",
+            json!({ "max_messages": 1.0, "wait_seconds": 0.0 }),
+        )
+        .await;
+        let receipt = &received["messages"][0]["receipt"];
+        let body = json!({ "receipts": [receipt], "visibility_seconds": 30.0 });
+        assert_eq!(done(&client, "extend", body).await["results"][0]["done"], true);
+        for (verb, body, field, detail) in [
+            (
+                "nack",
+                json!({ "receipts": [], "delay_seconds": 2.5 }),
+                "delay_seconds",
+                "delay_seconds is a whole number from 0 to 4294967295, not 2.5",
+            ),
+            (
+                "send",
+                json!({ "messages": [{ "body": "a", "delay_seconds": -1.0 }] }),
+                "messages[0].delay_seconds",
+                "messages[0].delay_seconds is a whole number from 0 to 4294967295, not -1",
+            ),
+        ] {
+            let problem = ask(&client, verb, body).await.problem(400, "invalid-body");
+            assert_eq!(
+                (&problem["field"], &problem["detail"]),
+                (&json!(field), &json!(detail))
+            );
+        }
     });
 }
 
