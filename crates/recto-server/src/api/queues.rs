@@ -87,8 +87,20 @@ pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Resu
         return Err(Problem::invalid_parameter("If-Match", detail).with_hint("leave the condition out"));
     }
     let deleted = session.queues()?.delete_queue(&name).await;
-    deleted.map_err(of_queue)?;
+    deleted.map_err(|error| without_unseen(&caller, of_queue(error)))?;
     Ok(answer::no_content())
+}
+
+/// Takes the name of a queue that the token does not see out of a problem: another queue may need the one that is deleted.
+fn without_unseen(caller: &Caller, problem: Problem) -> Problem {
+    let other = problem.detail().strip_prefix("queue ");
+    let other = other.and_then(|rest| rest.split_once(' '));
+    match other.map(|(name, _)| name.to_owned()) {
+        Some(other) if caller.access.of_queue(&other).is_empty() => {
+            problem.renamed(&format!("queue {other}"), "another queue")
+        }
+        _ => problem,
+    }
 }
 
 /// What a body says of a queue. Where it sends its dead letters, its manager could send to, too.
