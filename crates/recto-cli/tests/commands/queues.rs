@@ -105,7 +105,7 @@ fn the_life_of_a_queue(place: &Place) {
     assert!(made.err.contains("made the store"), "{}", made.err);
     assert!(made.done().contains("queue jobs was created"));
     let again = queue(place, &["create", "jobs", "--visibility", "300"]).done();
-    assert!(again.contains("was there"), "{again}");
+    assert!(again.contains("exists already"), "{again}");
     queue(place, &["create", "jobs"]).failed(2, "its options are others");
 
     let sent = queue(
