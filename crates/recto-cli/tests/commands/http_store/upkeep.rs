@@ -37,7 +37,7 @@ fn a_served_store_is_backed_up_compacted_and_checked() {
     assert_eq!(scan("backups/mine"), scan("local"));
     place
         .http(&["backup", "mine", "--quiet"])
-        .failed(1, "there is a store at");
+        .failed(2, "there is a backup mine already");
     for name in ["../mine", "/tmp/mine", ".", "a/b"] {
         let said = place
             .http(&["backup", name])
