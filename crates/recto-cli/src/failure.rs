@@ -61,8 +61,6 @@ pub(crate) struct Failure {
     /// A line of text and the column in it (1-based, in characters) that the message is about.
     pointed: Option<(String, usize)>,
     hint: Option<String>,
-    /// Lines below the hint: details that are seldom needed.
-    details: String,
     causes: Vec<String>,
     quiet: bool,
 }
@@ -78,7 +76,6 @@ impl Failure {
             message: message.into(),
             pointed: None,
             hint: None,
-            details: String::new(),
             causes: Vec::new(),
             quiet: false,
         }
@@ -149,9 +146,6 @@ impl Failure {
             let hint = console.err_paint(Tone::Hint, "hint:");
             console.note(format_args!("{hint}{gap}{text}"))?;
         }
-        if !self.details.is_empty() {
-            console.note(format_args!("why not:\n{}", printable_lines(&self.details)))?;
-        }
         console.err().flush()
     }
 }
@@ -218,16 +212,21 @@ impl From<recto::Error> for Failure {
             source = cause.source();
         }
         // Show the hint before the reason why each view does not serve: users look for the way out first.
-        let (message, details) = match message.split_once(":\n") {
-            Some((first, rest)) if error.kind() == ErrorKind::NoPlan => (first.to_owned(), rest.to_owned()),
-            _ => (message, String::new()),
+        let (message, hint) = match (message.split_once(":\n"), error.hint()) {
+            (Some((first, why)), Some(hint)) if error.kind() == ErrorKind::NoPlan => {
+                let hint = format!("{}\nwhy not:\n{why}", hint.trim_end());
+                (first.to_owned(), Some(hint))
+            }
+            (_, hint) => {
+                let hint = hint.map(str::to_owned);
+                (message, hint)
+            }
         };
         Self {
             exit,
             message,
             pointed: None,
-            hint: error.hint().map(str::to_owned),
-            details,
+            hint,
             causes,
             quiet: false,
         }

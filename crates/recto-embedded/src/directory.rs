@@ -91,7 +91,7 @@ impl StoreHolder {
     fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines().map(str::trim);
         let process = lines.next().filter(|line| !line.is_empty())?.to_owned();
-        let url = lines.filter_map(|line| line.strip_prefix(SERVES)).last();
+        let url = lines.rev().find_map(|line| line.strip_prefix(SERVES));
         Some(Self {
             process,
             url: url.map(str::to_owned),
