@@ -12,7 +12,7 @@ use crate::rights::{EVERY_COLLECTION, Operation, QUEUE_PREFIX, STORE};
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 
 /// The types of problems with the statuses that they have, by name. The book describes each of them.
-pub(crate) const PROBLEM_TYPES: [(&str, &[u16]); 43] = [
+pub(crate) const PROBLEM_TYPES: [(&str, &[u16]); 44] = [
     ("already-exists", &[409, 412]),
     ("append-only", &[409]),
     ("backup-exists", &[409]),
@@ -43,6 +43,7 @@ pub(crate) const PROBLEM_TYPES: [(&str, &[u16]); 43] = [
     ("queue-changed", &[412]),
     ("queue-conflict", &[409]),
     ("rate-limited", &[429]),
+    ("read-only", &[403]),
     ("record-changed", &[412]),
     ("record-exists", &[409]),
     ("request-timeout", &[408]),
