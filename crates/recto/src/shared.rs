@@ -130,7 +130,7 @@ impl Shared {
         }
     }
 
-    /// The same, of a write that other processes know nothing of unless they are told that it is under way. Its order among
+    /// Begins a write that other processes know nothing of unless they are told that it is under way. Its order among
     /// the writes of other processes depends on the local clock.
     ///
     /// # Errors

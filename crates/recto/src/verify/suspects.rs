@@ -156,7 +156,7 @@ async fn wrong_among(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Wron
     patiently(&beside.core.shared.environment, || look_again(beside, &suspects)).await
 }
 
-/// Each record is read after its entry, never beside it.
+/// Reads each record after its entry, never at the same time.
 async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;

@@ -57,7 +57,7 @@ const FIRST: &str = "RECTO_TEST_BUCKETS_FIRST";
 const WHOLE: usize = 48;
 /// How often the process of a load is killed.
 const KILLS: i64 = 3;
-/// The same on Cassandra, where a load takes a minute.
+/// Number of kills on Cassandra, where a load takes a minute.
 const KILLS_ON_CASSANDRA: i64 = 1;
 /// More than a process writes in its life.
 const WRITES_OF_A_LIFE: i64 = 1_000_000;
