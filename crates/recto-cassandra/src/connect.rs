@@ -320,13 +320,17 @@ pub async fn create_keyspace(
 /// The statement by which [`create_keyspace`] would make the keyspace; `None` if it is there.
 ///
 /// # Errors
-/// As [`CassandraStore::connect`](crate::CassandraStore::connect).
+/// As [`CassandraStore::connect`](crate::CassandraStore::connect), and as
+/// [`check_features`](crate::CassandraStore::check_features).
 pub async fn plan_keyspace(
     config: CassandraConfig,
     environment: Environment,
     replication: Option<Replication>,
 ) -> Result<Option<String>, StoreError> {
-    missing_keyspace_cql(&connect(config, environment).await?, replication).await
+    let client = connect(config, environment).await?;
+    // A schema is planned for the keyspace.
+    client.check_features().await?;
+    missing_keyspace_cql(&client, replication).await
 }
 
 async fn missing_keyspace_cql(

@@ -178,6 +178,9 @@ const OTHER_SCHEMA: &str = "INCOMPATIBLE_SCHEMA";
 /// What Cassandra says of an option that only later versions of it know.
 const UNKNOWN_OPTION: &str = "Unknown property";
 
+/// Cassandra's error for a compaction strategy that the release does not have.
+const UNKNOWN_COMPACTION: &str = "Unable to find compaction strategy class";
+
 /// What Cassandra says of a table that it knows the name of and has not opened.
 const UNKNOWN_TABLE: &str = "Unknown CF ";
 
@@ -298,11 +301,8 @@ fn of_statement(message: &str) -> (StoreErrorKind, &'static str) {
             "the cluster's guardrail drop_truncate_table_enabled keeps tables from being emptied and dropped: have it allow \
              that, or use a superuser for it",
         )
-    } else if message.contains(UNKNOWN_OPTION) {
-        (
-            StoreErrorKind::Invalid,
-            "Recto's tables need Apache Cassandra 5.0",
-        )
+    } else if message.contains(UNKNOWN_OPTION) || message.contains(UNKNOWN_COMPACTION) {
+        (StoreErrorKind::Other, "Recto's tables need Apache Cassandra 5.0")
     } else {
         (StoreErrorKind::Invalid, "the message is Cassandra's own")
     }

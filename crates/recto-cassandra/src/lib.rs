@@ -22,6 +22,7 @@
 //! | `pace` | how many writes of a bulk are in flight |
 //! | `columns` | whether a writer knows all columns of a table |
 //! | `settings` | what one request may hold, as the cluster says |
+//! | `release` | releases of the nodes, and features that Recto needs |
 //! | [`attached`] | tables that other programs made |
 //! | `ddl`, `schema` | tables as CQL and back; what tables there are |
 //! | `tables` | making, extending, listing, emptying, dropping them |
@@ -50,6 +51,7 @@ pub mod pieces;
 mod points;
 mod position;
 mod read;
+mod release;
 mod rows;
 mod scan;
 mod schema;

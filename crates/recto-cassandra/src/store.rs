@@ -49,6 +49,14 @@ impl CassandraStore {
         })
     }
 
+    /// Checks that all nodes have the features that collections, views and queues need. Attached tables do not need that.
+    ///
+    /// # Errors
+    /// [`Other`](recto_store::StoreErrorKind::Other): the cluster lacks something, which the message names. It cannot be asked.
+    pub async fn check_features(&self) -> Result<(), StoreError> {
+        self.client.check_features().await
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }

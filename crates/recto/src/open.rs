@@ -144,6 +144,12 @@ pub(crate) async fn plan_without_store(
     Ok(plan)
 }
 
+/// Returns whether a schema has anything but attached collections.
+#[cfg(feature = "cassandra")]
+fn needs_features(schema: &Schema) -> bool {
+    !schema.queues.is_empty() || schema.collections.iter().any(|one| one.attached.is_none())
+}
+
 /// A server is asked by the crate `recto-client`, over HTTP.
 #[cold]
 fn not_a_store() -> Error {
@@ -155,6 +161,16 @@ fn not_a_store() -> Error {
 }
 
 impl Operations {
+    /// Checks that a cluster has the features that the collections and queues of `schema` need. Attached collections need none.
+    #[cfg_attr(not(feature = "cassandra"), allow(clippy::unused_async, unused_variables))]
+    pub(crate) async fn check_features(&self, schema: &Schema) -> Result<()> {
+        match self {
+            #[cfg(feature = "cassandra")]
+            Self::Cassandra { store, .. } if needs_features(schema) => Ok(store.check_features().await?),
+            _ => Ok(()),
+        }
+    }
+
     /// What the store would run to change a table.
     pub(crate) fn show(&self, change: &TableChange) -> Vec<String> {
         match self {

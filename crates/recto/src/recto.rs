@@ -499,6 +499,7 @@ impl Recto {
     /// As [`plan`](Self::plan).
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         self.check_reached(schema)?;
+        self.own.operations.check_features(schema).await?;
         let recorded = self.recorded();
         Ok(self.intent(&recorded, schema, options).await?.plan)
     }
@@ -563,6 +564,7 @@ impl Recto {
         progress: Progress<'_, ViewProgress>,
     ) -> Result<Applied> {
         let _one_at_a_time = self.own.applying.lock().await;
+        self.own.operations.check_features(schema).await?;
         let mut first = self.generation() == 0;
         let catalog = self.catalog();
         if catalog.exists().await? {
