@@ -128,6 +128,11 @@ impl Console {
         std::mem::replace(&mut self.input, Box::new(io::empty()))
     }
 
+    /// Gives standard input back that was taken.
+    pub(crate) fn give_input(&mut self, input: Box<dyn BufRead + Send>) {
+        self.input = input;
+    }
+
     /// Hands on what was written to standard output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()

@@ -18,6 +18,10 @@ const HTTP_PREFIX: &str = "RECTO_HTTP_";
 const TOKEN_VARIABLE: &str = "RECTO_TOKEN";
 /// The longest wait for a store, in seconds: a day.
 const MAX_WAIT_SECONDS: i64 = 86_400;
+/// Maximum number of attempts to open an embedded store that another command of the same pipe has: 5 seconds.
+const MAX_PIPE_ATTEMPTS: u32 = 250;
+/// Time between two attempts.
+const PIPE_WAIT: Duration = Duration::from_millis(20);
 /// The largest store file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 64 << 10;
 /// Where stores are and how their options combine, for `--help`.
@@ -193,6 +197,24 @@ impl StoreArgs {
         Ok(parameters.fold(options, |options, (name, value)| {
             options.cassandra_parameter(name, value)
         }))
+    }
+
+    /// Opens the store after another command of the same pipe, which may take a moment to let go of an embedded store.
+    pub(crate) async fn open_in_pipe(&self, options: OpenOptions, hint: &str) -> Result<Arc<dyn Session>> {
+        let address = self.address(DEFAULT_STORE, environment())?;
+        if !matches!(address, StoreAddress::Embedded(_)) {
+            return self.open_with(options, hint).await;
+        }
+        for _ in 0..MAX_PIPE_ATTEMPTS {
+            let options = self.with_parameters(options.clone())?;
+            match session(&address, options).await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tokio::time::sleep(PIPE_WAIT).await;
+                }
+                opened => return opened.map_err(|error| not_opened(error, hint)),
+            }
+        }
+        self.open_with(options, hint).await
     }
 
     /// Opens the store as the options say; `hint` is what to do about one that is not there.

@@ -31,8 +31,9 @@ pub struct Stats {
     pub in_flight: u64,
     /// Of those, the ones that are not due yet.
     pub delayed: u64,
-    /// When the oldest of them was sent, by its sender's clock.
-    pub oldest_sent_at: Option<Micros>,
+    /// Time since which the oldest message is due, by its sender's clock: when it was sent, plus its delay. `None` if no message is
+    /// due. A message that was given back counts from its first due time.
+    pub oldest_due_at: Option<Micros>,
     /// How many segments they are in.
     pub segments: usize,
     /// Whether that is so, or what is done with was not looked at everywhere.
@@ -204,8 +205,11 @@ impl Shards {
                 stats.messages += 1;
                 stats.in_flight += u64::from(matches!(standing, PeekedStanding::InFlight(_)));
                 stats.delayed += u64::from(matches!(standing, PeekedStanding::Delayed(_)));
-                let oldest = stats.oldest_sent_at.unwrap_or(Micros::MAX);
-                stats.oldest_sent_at = Some(oldest.min(seen.entry.sent));
+                let due_at = seen.entry.sent.max(seen.entry.not_before);
+                if due_at <= now {
+                    let oldest = stats.oldest_due_at.unwrap_or(Micros::MAX);
+                    stats.oldest_due_at = Some(oldest.min(due_at));
+                }
             }
         }
         let behind = behind.iter().filter_map(|(.., live)| live.count.map(u64::from));

@@ -19,18 +19,22 @@ pub(crate) const MOVES_AT_ONCE: usize = 32;
 impl Shards {
     /// Moves messages that nobody has received to another queue, the oldest of a shard first, at most so many, or all that there are:
     /// what was said of them as dead letters is left out. To one that is ordered only those go that have a group. What somebody began
-    /// to move gets there first, wherever that is: who did may be gone. How many were moved.
+    /// to move gets there first, wherever that is: who did may be gone. How many were moved. Messages that are larger than the other
+    /// queue takes stay, and the others are moved.
     ///
     /// # Errors
-    /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, or was deleted. What was moved
+    /// The store cannot be reached, a body is damaged or missing, or the other queue takes no more, no messages that large, or was deleted. What was moved
     /// before stays so, and the error [says how many](QueueError::moved).
     pub async fn redrive(&self, to: &Self, most: Option<usize>) -> Result<usize> {
         let (from, to) = (self.clone(), to.clone());
         let moved = tokio::spawn(async move {
-            let mut count = 0;
+            let (mut count, mut too_large) = (0, 0);
             for shard in from.all() {
-                let redriven = shard.redrive(&to, most, &mut count).await;
+                let redriven = shard.redrive(&to, most, &mut count, &mut too_large).await;
                 redriven.map_err(|error| error.after_moving(count))?;
+            }
+            if too_large > 0 && most.is_none_or(|most| count < most) {
+                return Err(too_large_for(&to, too_large).after_moving(count));
             }
             Ok(count)
         });
@@ -40,15 +44,24 @@ impl Shards {
 
 impl Shard {
     /// The same with those of one shard, when so many were moved before; those that it moves are added, whatever it ends with.
-    async fn redrive(self: &Arc<Self>, to: &Shards, most: Option<usize>, moved: &mut usize) -> Result<()> {
-        let (head, is_ordered) = (self.serving().await?, to.options().is_ordered);
+    async fn redrive(
+        self: &Arc<Self>,
+        to: &Shards,
+        most: Option<usize>,
+        moved: &mut usize,
+        too_large: &mut usize,
+    ) -> Result<()> {
+        let (head, options) = (self.serving().await?, to.options());
+        let is_ordered = options.is_ordered;
         let at_once = if is_ordered { 1 } else { MOVES_AT_ONCE };
         for (number, live) in head.live() {
             let (segment, seen) = self.seen(*number, *live).await?;
             let most_begun = most.map_or(usize::MAX, |most| most - *moved);
             self.end_moves(&segment, *live, most_begun, moved).await?;
             let goes = |seen: &&Seen| seen.pending.is_none() && (!is_ordered || seen.entry.group.is_some());
-            let mut left = seen.iter().filter(goes);
+            let fits = |seen: &&Seen| seen.entry.size <= options.body_bytes;
+            *too_large += seen.iter().filter(goes).filter(|seen| !fits(seen)).count();
+            let mut left = seen.iter().filter(goes).filter(fits);
             loop {
                 let room = most.map_or(at_once, |most| at_once.min(most - *moved));
                 let some: Vec<_> = left.by_ref().take(room).collect();
@@ -107,6 +120,17 @@ fn count_moved(moves: Vec<Result<Option<Moved>>>, moved: &mut usize) -> Result<(
         }
     }
     Ok(())
+}
+
+/// The error of messages that stay because the other queue takes only smaller ones.
+fn too_large_for(to: &Shards, count: usize) -> QueueError {
+    let most = to.options().body_bytes;
+    let message = format!(
+        "to: messages of more than {most} bytes stay ({count}): the other queue takes no larger ones"
+    );
+    QueueError::new(QueueErrorKind::InvalidArgument, message)
+        .with_hint("raise `body_bytes` of the other queue, or name a queue that takes larger messages")
+        .with_field("to")
 }
 
 /// Why a redrive ended early.

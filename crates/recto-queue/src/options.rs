@@ -122,6 +122,12 @@ pub enum OptionError {
         /// What is named.
         name: QueueName,
     },
+    /// Dead letters that would come back to their queue.
+    #[error("`{field}` would send dead letters in a circle: they come back to this queue")]
+    Circle {
+        /// The option that closes the circle.
+        field: &'static str,
+    },
     /// An option that cannot be changed.
     #[error("`{field}` cannot be changed")]
     Fixed {
@@ -138,6 +144,7 @@ impl OptionError {
             | Self::Range { field, .. }
             | Self::Conflict { field, .. }
             | Self::NoQueue { field, .. }
+            | Self::Circle { field }
             | Self::Fixed { field } => field,
         }
     }
@@ -149,6 +156,9 @@ impl OptionError {
             Self::Range { .. } => "choose a number in that range, or leave the option out",
             Self::Conflict { .. } => "change this option, or the one that it contradicts",
             Self::NoQueue { .. } => "create that queue first, or name another",
+            Self::Circle { .. } => {
+                "name a queue without dead letters of its own, or remove the dead letters of that queue first"
+            }
             Self::Fixed { .. } => "leave it as it is, or create another queue and let this one run empty",
         }
     }

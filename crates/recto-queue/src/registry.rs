@@ -270,7 +270,33 @@ impl Registry {
             field: "dead_letters.queue",
             name: dead.queue.clone(),
         })?;
-        options.check_dead_letters(&queue.options)
+        options.check_dead_letters(&queue.options)?;
+        self.check_circle(name, options)
+    }
+
+    /// Rejects dead letters that would come back to the queue by other queues. A queue that is part of a circle of an earlier release
+    /// may change its other options.
+    fn check_circle(&self, name: &QueueName, options: &QueueOptions) -> Result<(), OptionError> {
+        let there = self.named(name.as_str());
+        let there = there.and_then(|(.., queue)| queue.options.dead_letters.as_ref());
+        let mut dead = options.dead_letters.as_ref();
+        if there.map(|dead| &dead.queue) == dead.map(|dead| &dead.queue) {
+            return Ok(());
+        }
+        // A circle without this queue must not be followed for ever.
+        for _ in 0..self.places.len() {
+            let Some(next) = dead.and_then(|dead| self.named(dead.queue.as_str())) else {
+                break;
+            };
+            let (.., queue) = next;
+            if queue.name == *name {
+                return Err(OptionError::Circle {
+                    field: "dead_letters.queue",
+                });
+            }
+            dead = queue.options.dead_letters.as_ref();
+        }
+        Ok(())
     }
 
     fn create(

@@ -103,9 +103,12 @@ fn the_life_of_a_queue(place: &Place) {
     reads_make_no_store(place);
     let made = queue(place, &["create", "jobs", "--visibility", "5m"]);
     assert!(made.err.contains("made the store"), "{}", made.err);
-    assert!(made.done().contains("queue jobs was created"));
+    assert!(made.done().contains("Queue jobs created."));
     let again = queue(place, &["create", "jobs", "--visibility", "300"]).done();
-    assert!(again.contains("exists already"), "{again}");
+    assert!(
+        again.contains("Queue jobs already exists with these options."),
+        "{again}"
+    );
     queue(place, &["create", "jobs"]).failed(2, "its options are others");
 
     let sent = queue(
@@ -717,6 +720,60 @@ fn lines_are_told_of_in_their_order(place: &Place) {
     queue(place, &["send", "jobs", "--file", folder]).failed(1, "no line was sent");
     queue(place, &["send", "jobs", "--file", "none.ndjson"]).failed(3, "none.ndjson");
     assert_eq!(amount(place, "jobs").0, 3);
+}
+
+#[test]
+fn receives_and_acknowledges_in_one_pipe() {
+    let place = &Place::embedded();
+    queue(place, &["create", "jobs"]).done();
+    queue(place, &["send", "jobs", "one", "two", "three"]).done();
+    for _ in 0..3 {
+        let mut receive = place.command();
+        receive.args(["queue", "receive", "jobs", "--json"]);
+        let mut receive = receive.stdout(Stdio::piped()).spawn().unwrap();
+        let mut ack = place.command();
+        ack.args(["queue", "ack", "jobs"])
+            .stdin(receive.stdout.take().unwrap());
+        let ack = ack.output().unwrap();
+        assert!(receive.wait().unwrap().success());
+        let (out, err) = (
+            String::from_utf8(ack.stdout).unwrap(),
+            String::from_utf8(ack.stderr).unwrap(),
+        );
+        assert!(
+            ack.status.success() && out.contains("1 message acknowledged"),
+            "{out} {err}"
+        );
+        assert_eq!(err, "");
+    }
+    assert_eq!(amount(place, "jobs").0, 0);
+}
+
+#[test]
+fn names_malformed_receipts_and_acknowledges_the_others() {
+    let place = &Place::embedded();
+    queue(place, &["create", "jobs"]).done();
+    queue(place, &["send", "jobs", "one", "two"]).done();
+    let received = lines(&queue(place, &["receive", "jobs", "--max", "2", "--json"]).done());
+    let receipts: Vec<_> = received
+        .iter()
+        .map(|one| one["receipt"].as_str().unwrap())
+        .collect();
+    let input = format!("{}\ngarbage\n{{}}\n{}\n", receipts[0], receipts[1]);
+    let ran = queue_with(place, &["ack", "jobs", "--json"], input.as_bytes());
+    assert!(ran.err.contains("line 2: this is no receipt"), "{}", ran.err);
+    assert!(
+        ran.err.contains("line 3: there is no `receipt` in it"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(ran.code, 4);
+    let told = json(&ran.out);
+    assert_eq!(
+        (&told["done"], told["malformed"].as_array().unwrap().len()),
+        (&2.into(), 2)
+    );
+    assert_eq!(amount(place, "jobs").0, 0);
 }
 
 /// `recto queue send`, of whatever is written to it.

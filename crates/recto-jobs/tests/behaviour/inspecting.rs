@@ -15,6 +15,15 @@ pub(crate) async fn messages_are_looked_at_and_counted(bed: Bed) {
             ..Stats::default()
         }
     );
+    let later = NewMessage {
+        delay: Some(LONG),
+        ..NewMessage::new("later")
+    };
+    send(&shard, later).await;
+    let stats = shard.stats().await.unwrap();
+    assert_eq!((stats.messages, stats.oldest_due_at), (1, None), "it is not due");
+    let position = shard.peek(1).await.unwrap()[0].position;
+    assert!(shard.remove(position).await.unwrap());
     send(&shard, NewMessage::new("a")).await;
     let delayed = NewMessage {
         delay: Some(LONG),
@@ -34,7 +43,7 @@ pub(crate) async fn messages_are_looked_at_and_counted(bed: Bed) {
         (stats.messages, stats.in_flight, stats.delayed, stats.segments),
         (4, 1, 1, 1)
     );
-    assert_eq!(stats.oldest_sent_at, Some(oldest));
+    assert_eq!(stats.oldest_due_at, Some(oldest));
     let peeked = shard.peek(3).await.unwrap();
     let seen: Vec<_> = peeked
         .iter()

@@ -142,6 +142,7 @@ behaviours! {
     options::what_is_changed_holds_for_all_at_once,
     options::dead_letters_go_where_the_queue_of_that_name_is_now,
     options::what_is_done_is_counted,
+    options::messages_that_are_too_large_are_not_redriven,
     options::what_cannot_be_moved_back_stays,
     queues::a_queue_is_made_once,
     queues::a_queue_is_changed_as_it_was_seen,

@@ -173,6 +173,31 @@ pub(crate) async fn what_is_done_is_counted(bed: Bed) {
     assert_eq!(queues.find("jobs").await.unwrap().shards.totals(), totals);
 }
 
+/// The other queue takes no message of more than 10 bytes.
+pub(crate) async fn messages_that_are_too_large_are_not_redriven(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let dead = made(&queues, "dead", QueueOptions::default()).await;
+    let small = QueueOptions {
+        body_bytes: 10,
+        ..QueueOptions::default()
+    };
+    let jobs = made(&queues, "jobs", small).await;
+    let large = "x".repeat(11);
+    for body in [&large[..], "a", "b"] {
+        send(&dead.shards, NewMessage::new(body)).await;
+    }
+    assert_eq!(queues.redrive(&dead, &jobs, Some(1)).await.unwrap(), 1);
+    let in_part = queues.redrive(&dead, &jobs, None).await.unwrap_err();
+    assert_eq!(in_part.moved(), 1);
+    assert_refused(
+        queues.redrive(&dead, &jobs, None).await,
+        QueueErrorKind::InvalidArgument,
+        "to: messages of more than 10 bytes stay",
+    );
+    assert_eq!(bodies(&receive(&jobs.shards, 5).await), ["a", "b"]);
+    assert_eq!(bodies(&receive(&dead.shards, 5).await), [large]);
+}
+
 pub(crate) async fn what_cannot_be_moved_back_stays(bed: Bed) {
     let queues = bed.open_queues().await;
     let dead = made(&queues, "dead", QueueOptions::default()).await;

@@ -170,6 +170,34 @@ fn options_are_changed_by_who_knows_them() {
 }
 
 #[test]
+fn rejects_dead_letters_in_a_circle() {
+    let mut registries = Registries::new();
+    registries.is_told(create(3, "c", &QueueOptions::default()));
+    registries.is_told(create(2, "b", &sends_dead_letters_to("c")));
+    registries.is_told(create(1, "a", &sends_dead_letters_to("b")));
+    for closes in [
+        change(3, None, &sends_dead_letters_to("a")),
+        change(3, None, &sends_dead_letters_to("b")),
+        change(2, None, &sends_dead_letters_to("a")),
+    ] {
+        let error = registries.is_refused(closes);
+        assert_eq!(
+            error,
+            OptionError::Circle {
+                field: "dead_letters.queue"
+            }
+        );
+        assert!(error.hint().contains("dead letters"), "{error}");
+    }
+    // An option that has nothing to do with the circle.
+    let slower = QueueOptions {
+        visibility_seconds: 60,
+        ..sends_dead_letters_to("b")
+    };
+    registries.is_told(change(1, None, &slower));
+}
+
+#[test]
 fn who_counts_duplicates_keeps_to_it() {
     let mut registries = Registries::new();
     let per_queue = QueueOptions {

@@ -6,7 +6,7 @@
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
-use recto::queues::MAX_BATCH;
+use recto::queues::{MAX_BATCH, receipt_from_text};
 use recto::session::{OutgoingMessage, QueueStatus, Queues, ReceiveRequest, SentMessage, Settling};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -160,8 +160,22 @@ async fn settle<T: DeserializeOwned>(
     check_count(RECEIPTS, receipts.len())?;
     let settled = session.queues()?.settle(&queue, &receipts, &settling).await;
     let settled = settled.map_err(|error| Problem::of_queue(error, RECEIPTS))?;
-    let results: Vec<Json> = settled.into_iter().map(|done| json!({ "done": done })).collect();
+    let results = receipts.iter().zip(settled).enumerate();
+    let results: Vec<Json> = results
+        .map(|(number, (receipt, done))| settled_result(number, receipt, done))
+        .collect();
     Ok(answer::json_once(&json!({ "results": results })))
+}
+
+/// Result of a receipt. A malformed receipt fails alone, with its problem.
+fn settled_result(number: usize, receipt: &str, done: bool) -> Json {
+    match receipt_from_text(receipt) {
+        Err(error) if !done => {
+            let problem = Problem::of_queue(error.with_change(number), RECEIPTS);
+            json!({ "done": false, "problem": problem.to_json() })
+        }
+        _ => json!({ "done": done }),
+    }
 }
 
 /// `POST …/messages:purge`.

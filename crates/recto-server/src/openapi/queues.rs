@@ -252,7 +252,7 @@ fn queue() -> Json {
     let names = totals.each_ref().map(|(name, _)| *name);
     let mut totals = of(totals, &names);
     totals["description"] = "What this server did since it opened the store.".into();
-    let age = "How long ago the oldest message was sent; null where there is none.";
+    let age = "Seconds since the oldest message is due; null if no message is due.";
     let exact = "Whether these numbers are exact: of a very long queue, some that are done with are counted among \
                  `messages`.";
     let properties = [
@@ -419,10 +419,13 @@ fn peeked() -> Json {
 }
 
 fn settled() -> Json {
-    let about = "Whether it was done. False if the message was received again since. For nack and extend also false if \
+    let about = "Whether it was done. False if the message was received again since, and for a malformed receipt, which has a problem. For nack and extend also false if \
                  the message was acknowledged, removed, purged or moved: its handler may stop.";
     let done = of(
-        [("done", json!({ "type": "boolean", "description": about }))],
+        [
+            ("done", json!({ "type": "boolean", "description": about })),
+            ("problem", reference("Problem")),
+        ],
         &["done"],
     );
     let results =

@@ -127,7 +127,7 @@ const OF_QUEUE: [OfQueue; 12] = [
     (
         "recto_queue_oldest_age_seconds",
         "gauge",
-        "How long ago the oldest message was sent; 0 if there is none.",
+        "Seconds since the oldest message is due; 0 if no message is due.",
         |queue| queue.age_seconds.unwrap_or(0.0),
     ),
     (

@@ -95,10 +95,8 @@ impl Queues for LocalTools {
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
         settling.check()?;
         let queue = self.named(queue).await?;
-        let read = |(number, text): (usize, &String)| {
-            receipt_from_text(text).map_err(|error| error.with_change(number))
-        };
-        let receipts: Vec<_> = receipts.iter().enumerate().map(read).collect::<Result<_>>()?;
+        let read: Vec<_> = receipts.iter().map(|text| receipt_from_text(text).ok()).collect();
+        let receipts: Vec<_> = read.iter().flatten().copied().collect();
         let settled = match settling {
             Settling::Ack => queue.ack(&receipts).await?,
             Settling::Nack { delay_seconds, error } => {
@@ -109,10 +107,10 @@ impl Queues for LocalTools {
                 queue.extend(&receipts, seconds(*visibility_seconds)).await?
             }
         };
-        Ok(settled
-            .into_iter()
-            .map(|settled| settled == Settled::Done)
-            .collect())
+        // A malformed receipt fails alone.
+        let mut settled = settled.into_iter();
+        let is_done = |receipt: Option<_>| receipt.and_then(|_| settled.next()) == Some(Settled::Done);
+        Ok(read.into_iter().map(is_done).collect())
     }
 
     async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>> {
@@ -273,7 +271,7 @@ impl LocalTools {
             messages: stats.messages,
             in_flight: stats.in_flight,
             delayed: stats.delayed,
-            age_seconds: stats.oldest_sent_at.map(|sent| age_seconds(now, sent)),
+            age_seconds: stats.oldest_due_at.map(|due| age_seconds(now, due)),
             exact: stats.is_exact,
             receivers_waiting: stats.receivers_waiting,
             damage: None,

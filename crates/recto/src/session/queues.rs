@@ -168,7 +168,7 @@ pub struct QueueStatus {
     pub in_flight: u64,
     /// Of those, the ones that are not due yet.
     pub delayed: u64,
-    /// How long ago the oldest of them was sent; null where there is none.
+    /// Seconds since the oldest message is due; null if no message is due.
     pub age_seconds: Option<f64>,
     /// Whether these numbers are exact: beyond 64 segments of 4,096 messages, what is done with is counted among `messages`.
     pub exact: bool,
@@ -495,7 +495,8 @@ pub trait Queues: Send + Sync {
     /// Receives messages; if the future is dropped they are given back.
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>>;
     /// Acknowledges messages, gives them back, or keeps them for longer. Returns for each receipt whether that was done: not if the
-    /// message was received again since, and not if a message that was settled or removed is to be given back or kept.
+    /// message was received again since, not for a text that is no receipt, and not if a message that was settled or removed is to
+    /// be given back or kept.
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>>;
     /// The first messages by position, as they stand, at most so many of up to 1,000: about the oldest first, and those with a
     /// delay of more than 15 minutes apart, behind others of their time or before.

@@ -105,7 +105,22 @@ impl QueueArgs {
             _ if self.only_looks() => OpenOptions::new().read_only(),
             _ => OpenOptions::new(),
         };
+        if let Some(receipts) = self.receipts()
+            && receipts.await_input(console).await?
+        {
+            // The process that wrote the receipts is about to close the store.
+            return self.store().open_in_pipe(options, MAKES_A_QUEUE).await;
+        }
         self.store().open_with(options, MAKES_A_QUEUE).await
+    }
+
+    fn receipts(&self) -> Option<&settle::ReceiptsArgs> {
+        match &self.command {
+            QueueCommand::Ack(args) => Some(args.which()),
+            QueueCommand::Nack(args) => Some(args.which()),
+            QueueCommand::Extend(args) => Some(args.which()),
+            _ => None,
+        }
     }
 
     fn only_looks(&self) -> bool {

@@ -19,7 +19,7 @@ Examples:
   recto queue receive mails
   recto queue receive mails --max 10 --wait-message 20 --json
   recto queue receive mails --max 10 --ack                 they are done with when they were printed
-  recto queue receive mails --json > taken.ndjson && recto queue ack mails < taken.ndjson
+  recto queue receive mails --json | recto queue ack mails
 
 With --json each message is a line of JSON. A message that is neither acknowledged nor given back is received again \
 after the visibility timeout. Those that cannot be printed are given back at once.";

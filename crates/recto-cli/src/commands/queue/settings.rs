@@ -157,12 +157,12 @@ pub(crate) async fn create(args: &CreateArgs, queues: &dyn Queues, console: &mut
         return Ok(Exit::Done);
     }
     let done = if is_new {
-        "was created"
+        "created"
     } else {
-        "exists already, with these settings"
+        "already exists with these options"
     };
     let mark = console.paint(Tone::Good, "✓");
-    console.line(format_args!("{mark} queue {} {done}", status.name))?;
+    console.line(format_args!("{mark} Queue {} {done}.", status.name))?;
     Ok(Exit::Done)
 }
 

@@ -1,6 +1,7 @@
 //! `recto queue ack`, `nack` and `extend`: what becomes of messages that were received.
 
 use clap::Args;
+use recto::queues::receipt_from_text;
 use recto::session::{Queues, Settling};
 use serde_json::{Value as Json, json};
 
@@ -10,14 +11,18 @@ use crate::commands::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::store::StoreArgs;
-use crate::text::{counted, grouped};
+use crate::text::{counted, grouped, printable};
+
+/// Hint for texts that are no receipts.
+const SHOW_AS_RECEIVED: &str = "show each receipt as `receive` printed it";
 
 const ACK_EXAMPLES: &str = "\
 Examples:
   recto queue ack mails RECEIPT
-  recto queue receive mails --max 100 --json > taken.ndjson && recto queue ack mails < taken.ndjson
+  recto queue receive mails --max 100 --json | recto queue ack mails
 
-Without receipts, those on standard input are taken: a receipt a line, or the lines of JSON that `receive` prints. A \
+Without receipts, those on standard input are taken: a receipt a line, or the lines of JSON that `receive` prints. The \
+store is opened with the first line. A text that is no receipt fails alone: it is named, and the exit code is 4. A \
 message that was received again since is not acknowledged by an old receipt: it is named, and the exit \
 code is 4. Acknowledging one twice is done.";
 
@@ -88,6 +93,43 @@ pub(crate) struct ExtendArgs {
     pub(crate) store: StoreArgs,
 }
 
+impl ReceiptsArgs {
+    /// Waits for the first line of standard input, if receipts come from there. The process that writes them may have the store
+    /// until then. Returns whether it waited.
+    pub(super) async fn await_input(&self, console: &mut Console) -> Result<bool> {
+        if !self.receipts.is_empty() || console.input_is_terminal() {
+            return Ok(false);
+        }
+        let mut input = console.take_input();
+        let waited = tokio::task::spawn_blocking(move || {
+            // An error comes again with the first read.
+            let _ = input.fill_buf().map(<[u8]>::len);
+            input
+        });
+        let input = waited.await;
+        console.give_input(input.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?);
+        Ok(true)
+    }
+}
+
+impl AckArgs {
+    pub(super) fn which(&self) -> &ReceiptsArgs {
+        &self.which
+    }
+}
+
+impl NackArgs {
+    pub(super) fn which(&self) -> &ReceiptsArgs {
+        &self.which
+    }
+}
+
+impl ExtendArgs {
+    pub(super) fn which(&self) -> &ReceiptsArgs {
+        &self.which
+    }
+}
+
 /// Acknowledges messages.
 pub(crate) async fn ack(args: &AckArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     settle(&args.which, &Settling::Ack, "acknowledged", queues, console).await
@@ -130,9 +172,7 @@ async fn settle(
                 match receipt(line) {
                     Ok(Some(receipt)) => given.push((place, receipt)),
                     Ok(None) => {}
-                    Err(why) => {
-                        return Err(outcome.broken_off(done, Failure::new(Exit::Refused, why).at(&place)));
-                    }
+                    Err(why) => outcome.malformed.push((place, why)),
                 }
             }
             outcome.settle(&which.name, given, settling, done, queues).await?;
@@ -170,6 +210,8 @@ struct Outcome {
     done: u64,
     /// The receipts of those that are no longer who showed them.
     lost: Vec<String>,
+    /// Texts that are no receipts: where each was given, and why.
+    malformed: Vec<(String, String)>,
 }
 
 impl Outcome {
@@ -182,10 +224,20 @@ impl Outcome {
         done: &str,
         queues: &dyn Queues,
     ) -> Result<()> {
-        if given.is_empty() {
+        let (mut places, mut receipts) = (Vec::new(), Vec::new());
+        for (place, receipt) in given {
+            match receipt_from_text(&receipt) {
+                Ok(_) => {
+                    places.push(place);
+                    receipts.push(receipt);
+                }
+                // It fails alone.
+                Err(error) => self.malformed.push((place, error.message().to_owned())),
+            }
+        }
+        if receipts.is_empty() {
             return Ok(());
         }
-        let (places, receipts): (Vec<_>, Vec<_>) = given.into_iter().unzip();
         let settled = queues.settle(queue, &receipts, settling).await.map_err(|error| {
             let place = error.change().and_then(|number| places.get(number)).cloned();
             let failure = Failure::from(error);
@@ -219,13 +271,26 @@ impl Outcome {
     }
 
     fn tell(&self, json: bool, done: &str, console: &mut Console) -> Result<Exit> {
-        let exit = if self.lost.is_empty() {
+        if let ([(place, why), ..], 0, true) = (&self.malformed[..], self.done, self.lost.is_empty()) {
+            let refused = Failure::new(Exit::Refused, why.clone()).with_hint(SHOW_AS_RECEIVED);
+            return Err(refused.at(place));
+        }
+        let exit = if self.lost.is_empty() && self.malformed.is_empty() {
             Exit::Done
         } else {
             Exit::Partly
         };
+        for (place, why) in &self.malformed {
+            console.note(format_args!("{place}: {}", printable(why)))?;
+        }
         if json {
-            print_json(console, &json!({ "done": self.done, "lost": self.lost }))?;
+            let mut told = json!({ "done": self.done, "lost": self.lost });
+            if !self.malformed.is_empty() {
+                let malformed = self.malformed.iter();
+                let malformed = malformed.map(|(place, why)| json!({ "place": place, "error": why }));
+                told["malformed"] = malformed.collect();
+            }
+            print_json(console, &told)?;
             return Ok(exit);
         }
         if self.done > 0 || self.lost.is_empty() {

@@ -95,7 +95,7 @@ fn messages(status: &QueueStatus) -> String {
     format!("{about}{}", grouped(status.messages))
 }
 
-/// How long ago the oldest message was sent.
+/// Time since which the oldest message is due.
 fn age(status: &QueueStatus) -> Option<String> {
     let age = Duration::try_from_secs_f64(status.age_seconds?).ok()?;
     Some(duration(age))
@@ -128,7 +128,7 @@ pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result
         grouped(status.delayed)
     );
     if let Some(age) = age(status) {
-        amount.push_str(&format!("; the oldest was sent {age} ago"));
+        amount.push_str(&format!("; the oldest has been due for {age}"));
     }
     let totals = &status.totals;
     let done = format!(

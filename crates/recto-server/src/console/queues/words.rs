@@ -18,7 +18,7 @@ pub(super) fn depth(status: &QueueStatus) -> Markup {
     }
 }
 
-/// How long ago the oldest message was sent.
+/// Time since which the oldest message is due.
 pub(super) fn age(status: &QueueStatus) -> Markup {
     let age = status
         .age_seconds

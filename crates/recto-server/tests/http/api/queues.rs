@@ -484,15 +484,22 @@ fn there_is_a_limit_on_what_is_taken_at_once() {
 }
 
 #[test]
-fn receipts_of_others_and_none_are_refused_and_late_ones_are_told() {
+fn malformed_receipts_fail_alone_and_late_ones_are_told() {
     with_jobs(async |client| {
         send(&client, &["a"]).await;
         let (receipts, _) = receive(&client, 1).await;
         let good = &receipts[0];
         let garbled = format!("{}x", &good[..good.len() - 1]);
         for wrong in ["", "nonsense", "é", &garbled, &"A".repeat(10_000)] {
-            let shown = json!({ "receipts": [good, wrong] });
-            let problem = ask(&client, "ack", shown).await.problem(400, "invalid-argument");
+            let shown = json!({ "receipts": [good, wrong], "visibility_seconds": 300 });
+            let results = &done(&client, "extend", shown).await["results"];
+            assert_eq!(results[0], json!({ "done": true }));
+            let (failed, problem) = (&results[1]["done"], &results[1]["problem"]);
+            assert_eq!(
+                (failed, &problem["status"]),
+                (&json!(false), &json!(400)),
+                "{results}"
+            );
             assert_eq!(problem["field"], "receipts[1]", "{problem}");
         }
         let foreign = client
