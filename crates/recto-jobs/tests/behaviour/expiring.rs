@@ -64,7 +64,6 @@ pub(crate) async fn what_is_delayed_is_kept_from_when_it_is_due(bed: Bed) {
         send(&queue.shards, message).await;
     }
     for delay in [KEPT * 2, KEPT * 60] {
-        let now = queue.shards.stats().await.unwrap();
         let sent = queue.shards.peek(1).await.unwrap()[0].sent_at;
         let received = loop {
             let received = queue
