@@ -16,7 +16,6 @@ use crate::api::{DEFAULT_PEEKED, MAX_MESSAGES};
 /// What the operations are listed under.
 pub(super) const TAG: &str = "queues";
 
-
 /// The paths of what may be done with queues: with any of them.
 pub(super) fn paths(access: &Access) -> Map<String, Json> {
     let allows = |operation| access.allows_some_queue(operation);
