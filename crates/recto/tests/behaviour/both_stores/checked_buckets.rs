@@ -35,6 +35,8 @@ const COUNTED: u64 = 100;
 /// So that no row is sampled, and all are.
 const NONE: i64 = 1 << 40;
 const ALL: i64 = 1;
+/// Pause of the writer and of the reader beside a repair.
+const PAUSE: Duration = Duration::from_millis(50);
 /// What was planted long ago.
 const LONG_AGO: &str = " USING TIMESTAMP 1700000000000000";
 
@@ -277,7 +279,7 @@ pub(crate) async fn what_is_planted_is_found_and_mended(recto: Recto) {
             put(&writer, "whole", at).await;
             put(&writer, "half", at).await;
             at += 1;
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(PAUSE).await;
         }
         at
     });
@@ -290,6 +292,7 @@ pub(crate) async fn what_is_planted_is_found_and_mended(recto: Recto) {
                     "{seen:?}"
                 );
             }
+            tokio::time::sleep(PAUSE).await;
         }
     });
     let mended = verify(&recto, true).await;

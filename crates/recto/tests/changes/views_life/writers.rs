@@ -18,6 +18,8 @@ const RECORDS: i32 = 30_000;
 const MANY_RECORDS: i32 = 336_776;
 const WRITERS: u64 = 6;
 const PLAIN_RECORDS: i32 = 5_000;
+/// Pause of a writer between two changes, so that the change of the schema gets its share of the processors.
+const PAUSE: Duration = Duration::from_millis(5);
 const PLAIN_WRITERS: u64 = 3;
 
 fn is_long() -> bool {
@@ -49,6 +51,7 @@ async fn write(recto: Recto, writer: u64, records: i32, stop: Arc<AtomicBool>) -
             }
         }
         done += 1;
+        tokio::time::sleep(PAUSE).await;
     }
     done
 }
@@ -74,6 +77,7 @@ async fn write_plainly(recto: Recto, writer: u64, stop: Arc<AtomicBool>) -> u64 
             _ => plain::put(&recto, number, number).await,
         }
         done += 1;
+        tokio::time::sleep(PAUSE).await;
     }
     done
 }

@@ -13,7 +13,7 @@ use super::data::{COLLECTIONS, SHAPES, Shape, Tables, may_be, read_record};
 use super::history::{History, Key, Span, State};
 use recto_testkit::generate::Rng;
 
-/// How long a reader waits after an error.
+/// How long a reader waits after an error, and between two scans.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How much longer than its time a page may take until it says so.
 const GRACE: Duration = Duration::from_secs(2);
@@ -203,6 +203,7 @@ impl Reader<'_> {
             for collection in 0..COLLECTIONS.len() {
                 self.scan(collection).await;
             }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
