@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::class_archive::ClassArchive;
 use super::process::{run, wait_until};
 use super::{RigError, base_dir};
 
@@ -62,20 +63,27 @@ pub(super) struct Artefacts {
     lib: PathBuf,
     /// The jar that measures objects, which must be loaded before Cassandra.
     agent: PathBuf,
+    classes: ClassArchive,
 }
 
 impl Artefacts {
     /// Finds Java and the jars; fetches the jars if they are not there.
     pub(super) fn ready() -> Result<Self, RigError> {
-        let java = find_java()?;
+        let (java, version) = find_java()?;
         let lib = fetched(&base_dir()?)?;
         let agent = find_agent(&lib)?;
-        Ok(Self { java, lib, agent })
+        let classes = ClassArchive::new(&lib, &version);
+        Ok(Self {
+            java,
+            lib,
+            agent,
+            classes,
+        })
     }
 
     /// `java` with the modules opened and the class path set; the caller adds options, class and arguments.
     pub(super) fn java(&self) -> Command {
-        Self::configure(&self.lib, Command::new(&self.java))
+        self.configure(Command::new(&self.java))
     }
 
     /// Returns the same with a higher priority, which only root gets. Drivers hold a node for dead that busy tests stop for
@@ -83,20 +91,31 @@ impl Artefacts {
     pub(super) fn urgent_java(&self) -> Command {
         let mut command = Command::new("nice");
         command.args(["-n", NODE_NICENESS]).arg(&self.java);
-        Self::configure(&self.lib, command)
+        self.configure(command)
     }
 
-    fn configure(lib: &Path, mut command: Command) -> Command {
+    fn configure(&self, mut command: Command) -> Command {
         command.arg("-Djdk.attach.allowAttachSelf=true");
         command.args(EXPORTS.map(|name| format!("--add-exports={name}=ALL-UNNAMED")));
         command.args(OPENS.map(|name| format!("--add-opens={name}=ALL-UNNAMED")));
-        command.arg("-cp").arg(lib.join("*"));
+        command.args(self.classes.option());
+        command.arg("-cp").arg(self.lib.join("*"));
         // Options of the surroundings would print themselves, and may not fit.
         command
             .env_remove("JAVA_TOOL_OPTIONS")
             .env_remove("JDK_JAVA_OPTIONS")
             .env_remove("_JAVA_OPTIONS");
         command
+    }
+
+    /// The option by which a node in `dir` lists the classes that it loads, if an archive of them is still to be written.
+    pub(super) fn list_option(&self, dir: &Path) -> Option<OsString> {
+        self.classes.list_option(dir)
+    }
+
+    /// Writes the archive of classes from the list of a node in `dir` that answers, unless there is one.
+    pub(super) fn archive_classes(&self, dir: &Path) -> Result<(), RigError> {
+        self.classes.write(self.java(), dir)
     }
 
     /// The option that loads the agent.
@@ -107,7 +126,8 @@ impl Artefacts {
     }
 }
 
-fn find_java() -> Result<PathBuf, RigError> {
+/// Returns the program and its version.
+fn find_java() -> Result<(PathBuf, String), RigError> {
     let java = env::var_os("JAVA_HOME")
         .filter(|home| !home.is_empty())
         .map_or_else(|| PathBuf::from("java"), |home| Path::new(&home).join("bin/java"));
@@ -117,7 +137,9 @@ fn find_java() -> Result<PathBuf, RigError> {
         .lines()
         .find_map(|line| line.split_once(" version \"")?.1.split('"').next());
     match version {
-        Some(version) if version.split(['.', '-', '+']).next() == Some(JAVA_MAJOR) => Ok(java),
+        Some(version) if version.split(['.', '-', '+']).next() == Some(JAVA_MAJOR) => {
+            Ok((java, version.to_owned()))
+        }
         found => Err(RigError::JavaVersion {
             java,
             found: found.unwrap_or("unknown").to_owned(),

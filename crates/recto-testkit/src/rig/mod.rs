@@ -44,6 +44,7 @@
 mod artefacts;
 mod block;
 pub mod certificates;
+mod class_archive;
 mod container;
 mod error;
 mod membership;

@@ -240,6 +240,11 @@ impl Node {
         })
     }
 
+    /// Writes the archive of classes from those that this node has loaded, unless there is one.
+    pub(super) fn archive_classes(&self) -> Result<(), RigError> {
+        self.artefacts.archive_classes(&self.dir)
+    }
+
     /// Starts the process, unless it runs.
     pub(super) fn launch(&self) -> Result<(), RigError> {
         if self.pid().is_some() {
@@ -309,6 +314,7 @@ impl Node {
         }
         command.args(self.peculiarities.java_options);
         command.arg(self.artefacts.agent_option());
+        command.args(self.artefacts.list_option(&self.dir));
         command.arg(self.mark());
         command.arg(format!("-Dcassandra.config={}", file_url(config)));
         command.arg(format!(

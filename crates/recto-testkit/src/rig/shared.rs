@@ -310,7 +310,7 @@ impl Rig {
             count,
             block: block.number,
         })?;
-        let launched = launch_all(&nodes);
+        let launched = launch_all(&nodes).and_then(|()| nodes.first().map_or(Ok(()), Node::archive_classes));
         let running = Running::Nodes(nodes);
         match launched {
             Ok(()) => Ok(running),
