@@ -21,6 +21,8 @@ const SAMPLES: u32 = 8;
 const TARGET: u64 = 1 << 20;
 const LARGEST: u64 = 2_000;
 const PROCESSES: i64 = 3;
+/// Pause of a reader between two passes, so that the writers get most of the processors.
+const PAGES_PAUSE: Duration = Duration::from_millis(50);
 const WRITERS: u64 = 8;
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// For how long it goes at full speed.
@@ -140,6 +142,7 @@ impl One {
         while !self.shared.is_over.load(Ordering::Relaxed) {
             self.pages_through(random.below(2) == 0, 1 + random.below(2_000))
                 .await;
+            tokio::time::sleep(PAGES_PAUSE).await;
         }
     }
 
