@@ -528,7 +528,7 @@ pub fn refuse_occupied(path: &Path) -> Result<(), StoreError> {
 #[cold]
 fn occupied(path: &Path, what: &str) -> StoreError {
     StoreError::new(
-        StoreErrorKind::Conflict,
+        StoreErrorKind::Invalid,
         format!("there is {what} at {} already", path.display()),
     )
     .with_hint("name a folder that does not exist yet, or an empty one: a copy overwrites nothing")

@@ -365,7 +365,9 @@ fn explain_and_upkeep() {
     place.run(&["backup", "copy"]).done();
     let copied = place.run(&["scan", "flights", "--store", "copy"]).done();
     assert_eq!(copied.lines().count(), 30);
-    place.run(&["backup", "copy"]).failed(1, "copy");
+    place
+        .run(&["backup", "copy"])
+        .failed(2, "there is a store at copy already");
     place.run(&["compact", "--json"]).done();
 }
 

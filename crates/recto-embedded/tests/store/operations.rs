@@ -50,7 +50,7 @@ fn a_backup_is_one_moment_of_a_store_that_is_written() {
         );
 
         let error = store.backup(&backup, |_| ()).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Conflict);
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
 
         let copy = open(&backup).unwrap();
         let (left, right) = (
@@ -111,7 +111,7 @@ fn a_restore_makes_a_whole_store_or_nothing() {
         assert!(in_use.to_string().contains("is open in process"), "{in_use}");
         drop(restored);
         let error = backup.restore(&to, |_| ()).await.unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Conflict);
+        assert_eq!(error.kind(), StoreErrorKind::Invalid);
         assert!(error.to_string().contains("there is a store at"), "{error}");
         let occupied = directory.path().join("occupied");
         std::fs::create_dir(&occupied).unwrap();
