@@ -29,7 +29,7 @@ pub struct QueryError {
     pub field: Option<String>,
     /// The column in the filter or sort text, 1-based, in characters.
     pub column: Option<usize>,
-    /// The fields that a view is partitioned by and the query does not pin, where that is why none serves it.
+    /// The fields to pin with `=`, after which a view serves the query. Empty if something else is missing.
     pub unpinned: Box<[String]>,
     /// The collection that would serve it, where the hint is about one.
     pub suggestion: Option<Box<Suggestion>>,

@@ -111,6 +111,7 @@ pub fn plan(
     };
     let mut too_many = None;
     let mut unpinned = Vec::new();
+    let mut has_pinned = false;
     let is_asked = |arrangement: &&Arc<Arrangement>| wishes.view.is_none_or(|name| arrangement.name == name);
     for arrangement in arrangements.iter().filter(is_asked) {
         match plan_on(collection, arrangement, query, wishes) {
@@ -125,9 +126,12 @@ pub fn plan(
                         too_many.get_or_insert(reason);
                     }
                     Unserved::Unpinned(columns) if unpinned.is_empty() => {
-                        unpinned = arrangement.field_names(&columns);
+                        if serves_with_pinned(collection, arrangement, query, &columns, wishes) {
+                            unpinned = arrangement.field_names(&columns);
+                        }
                     }
-                    Unserved::Unpinned(_) | Unserved::Arrangement(_) => {}
+                    Unserved::Arrangement(_) => has_pinned |= names_partition(arrangement, query),
+                    Unserved::Unpinned(_) => {}
                 }
             }
         }
@@ -155,6 +159,10 @@ pub fn plan(
         let best = plans.plans.iter().find(|plan| plan.views.is_empty())?;
         Some(best.arrangement.name.clone())
     });
+    // The query names a partition: its sort or another condition is why no view serves it.
+    if has_pinned {
+        unpinned.clear();
+    }
     Err(Refusal {
         rejected: plans.refused,
         unpinned,
@@ -445,6 +453,34 @@ pub(crate) fn unpinned(arrangement: &Arrangement, query: &Query) -> Vec<usize> {
     };
     let columns = 0..arrangement.partition_len();
     columns.filter(|column| !is_pinned(column)).collect()
+}
+
+/// Whether a query pins every field that an arrangement is partitioned by, and there is one.
+fn names_partition(arrangement: &Arrangement, query: &Query) -> bool {
+    let is_hidden = |column: &usize| matches!(arrangement.holds[*column], Holds::Hidden);
+    !(0..arrangement.partition_len()).all(|column| is_hidden(&column))
+        && unpinned(arrangement, query).iter().all(is_hidden)
+}
+
+/// Whether an arrangement would serve a query that also pinned these columns.
+fn serves_with_pinned(
+    collection: &Collection,
+    arrangement: &Arrangement,
+    query: &Query,
+    columns: &[usize],
+    wishes: &Wishes<'_>,
+) -> bool {
+    let mut pinned = query.clone();
+    for column in columns {
+        if let Holds::Field(field) | Holds::Derived(field, _) = arrangement.holds[*column] {
+            pinned.constrain(field, Constraint::In(vec![Vec::new()]));
+        }
+    }
+    let has_records_for =
+        |field: &usize| wishes.view.is_some() || pinned.fields().any(|pinned| pinned == *field);
+    // The value is a stand-in, so it is not compared with the values that a view lacks records of.
+    arrangement.skips_nulls_of.iter().all(has_records_for)
+        && lay_out(collection, arrangement, &pinned, wishes.allow_residual).is_ok()
 }
 
 /// How a query's conditions fall on an arrangement's columns.
@@ -1294,5 +1330,64 @@ order = ["at"]
     fn a_key_field_that_another_view_pins_is_no_part_of_the_order() {
         let both = together(1, "one = 1 AND other = 2", "at", &Wishes::default());
         assert_eq!(both, Ok(vec!["primary & by_other".to_owned()]));
+    }
+
+    /// Flights by carrier, a list of all, and lists by origin.
+    const FLIGHTS: &str = r#"
+[collection.flights]
+fields = { carrier = "text", at = "int", flight = "int", origin = "text", dest = "text", distance = "int" }
+key = ["carrier", "at", "flight"]
+partition = ["carrier"]
+order = ["-at"]
+writes = "append"
+
+[collection.flights.view.newest]
+partition = []
+order = ["-at"]
+
+[collection.flights.view.by_origin]
+partition = ["origin", "dest"]
+order = ["-at"]
+"#;
+
+    #[test]
+    fn says_unpinned_only_if_pinning_helps() {
+        let schema = Schema::parse(FLIGHTS).expect("it is a schema");
+        let collection = &schema.collections[0];
+        let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
+            Arc::new(Arrangement::new(one, one.name()).expect("its columns are orderable"))
+        };
+        let arrangements: Vec<_> = collection.arrangements().iter().map(arrangement).collect();
+        let refused = |view: Option<&str>, filter: &str, sort: &str| {
+            let conditions = bind::conditions(collection, filter).expect("a filter");
+            let sort = bind::sort_terms(collection, sort).expect("a sort");
+            let query = Arc::new(Query::new(collection, &conditions, &sort).expect("a query"));
+            let wishes = Wishes {
+                view,
+                ..Wishes::default()
+            };
+            plan(collection, &arrangements, &query, &wishes).expect_err("it is rejected")
+        };
+        for (view, filter, sort, unpinned) in [
+            // A partition is missing, and nothing else.
+            (Some("primary"), "", "", &["carrier"][..]),
+            (Some("primary"), "at > 1", "at", &["carrier"]),
+            (None, "flight = 1 AND at = 7", "flight, at", &["carrier"]),
+            (None, "origin = \"JFK\"", "", &["dest"]),
+            (Some("by_origin"), "dest > \"L\"", "", &["origin", "dest"]),
+            // A partition is named, and the sort or another condition is in the way.
+            (None, "carrier = \"AA\"", "distance", &[]),
+            (None, "carrier = \"AA\" AND distance > 5", "", &[]),
+            (None, "origin = \"JFK\" AND dest = \"LAX\"", "distance", &[]),
+            // No value of carrier or origin would help.
+            (None, "", "distance", &[]),
+            (None, "distance > 2000", "", &[]),
+            (None, "dest = \"LAX\" AND distance > 2000", "", &[]),
+        ] {
+            assert_eq!(refused(view, filter, sort).unpinned, unpinned, "{view:?} {filter} by {sort}");
+        }
+        let by_distance = refused(None, "dest = \"LAX\"", "distance");
+        assert!(matches!(&by_distance.advice, Advice::Have(suggestion)
+            if suggestion.declaration().contains("order = [\"distance\"]")));
     }
 }

@@ -26,8 +26,8 @@ pub struct RejectedView {
 pub struct Refusal {
     /// The views there are, and why each does not serve.
     pub rejected: Vec<RejectedView>,
-    /// The fields that the first of them without a pinned partition is partitioned by, as far as they are not
-    /// pinned.
+    /// The fields to pin with `=`: the missing partition fields of the first view that would then serve the
+    /// query. Empty if no view would, or if the query pins the partition of another view.
     pub unpinned: Vec<String>,
     /// What would help.
     pub advice: Advice,

@@ -340,8 +340,8 @@ impl Error {
         })
     }
 
-    /// The fields to pin with `=`, where no view serves a query because it says of no partition that it is to
-    /// be read.
+    /// The fields to pin with `=`, after which a view serves the query. Empty if pinning fields is not enough,
+    /// and if the query names a partition already.
     pub fn unpinned(&self) -> &[String] {
         &self.inner.unpinned
     }

@@ -299,7 +299,7 @@ fn problem() -> Json {
         "position": { "type": "integer", "minimum": 1,
             "description": "Where, in the parameter's text or in the body, in characters." },
         "unpinned": { "type": "array", "items": { "type": "string" },
-            "description": "The fields to pin with `=`: no view serves a query that names no partition." },
+            "description": "The fields to pin with `=`, after which a view serves the query. Absent if the query names a partition, or if no view would serve it." },
         "version": text("The version of the record that stood against a change."),
         "record": { "type": "object", "description": "That record, for who may read it." },
         "hint": text("What to do about it."),
