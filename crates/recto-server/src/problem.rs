@@ -433,6 +433,10 @@ impl Problem {
     }
 
     /// The kind in words.
+    pub(crate) fn kind(&self) -> ProblemKind {
+        ProblemKind(self.kind)
+    }
+
     pub(crate) fn title(&self) -> &'static str {
         self.title
     }
@@ -628,7 +632,7 @@ pub(crate) struct ProblemKind(pub(crate) &'static str);
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.to_json().to_string()).into_response();
-        response.extensions_mut().insert(ProblemKind(self.kind));
+        response.extensions_mut().insert(self.kind());
         response.headers_mut().insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),

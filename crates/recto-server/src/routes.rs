@@ -19,19 +19,24 @@ pub fn router(app: App) -> Router {
 }
 
 async fn nothing_here(uri: Uri, headers: HeaderMap) -> Response {
-    answer(Problem::no_resource(uri.path()), &headers)
+    answer(Problem::no_resource(uri.path()), wants_page(&headers))
 }
 
 /// (Which methods there are, the framework adds.)
 async fn wrong_method(method: Method, headers: HeaderMap) -> Response {
-    answer(Problem::wrong_method(&method), &headers)
+    answer(Problem::wrong_method(&method), wants_page(&headers))
 }
 
-/// A problem as a page for browsers, which name HTML among what they accept; for others as JSON.
-fn answer(problem: Problem, headers: &HeaderMap) -> Response {
+/// Whether the client is a browser: browsers name HTML among the types that they accept.
+pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter();
     let mut accepted = accepted.filter_map(|accepted| accepted.to_str().ok());
-    if accepted.any(|accepted| accepted.contains("text/html")) {
+    accepted.any(|accepted| accepted.contains("text/html"))
+}
+
+/// Answers a problem as a page of the console, or as JSON.
+pub(crate) fn answer(problem: Problem, wants_page: bool) -> Response {
+    if wants_page {
         crate::console::problem_page(problem)
     } else {
         problem.into_response()

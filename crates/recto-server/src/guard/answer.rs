@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use futures::FutureExt as _;
 use recto::queues::MAX_WAIT;
 
@@ -19,6 +19,7 @@ use super::unread::Unread;
 use super::{Admitted, Guard, Turned, client, is_file, is_own};
 use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestLabels, Who};
 use crate::problem::{Problem, ProblemKind};
+use crate::routes;
 
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MICRO: u64 = 1_000;
@@ -78,6 +79,7 @@ impl Guard {
         let in_flight = Counted::enter(&self.observer, |metrics| &metrics.in_flight);
         let span = self.observer.traces.request(&request);
         let method = request.method().clone();
+        let wants_page = routes::wants_page(request.headers());
         let (request, unread) = Unread::lend(request);
         let mut who = Who {
             request_id: self.ids.of(request.headers()),
@@ -88,7 +90,7 @@ impl Guard {
         let passed = self.pass(request, &mut who, span.parent()).await;
         let mut passed = passed.unwrap_or_else(|turned| {
             self.observer.metrics.refused(turned.refusal);
-            Passed::without_handler(*turned.answer)
+            Passed::without_handler(turned.into_answer(wants_page))
         });
         unread.settle(&mut passed.response).await;
         self.add_headers(&mut passed.response, &who.request_id);
@@ -128,6 +130,7 @@ impl Guard {
         let admitted = self.admit(&request, &authenticated)?;
         let context = Context::new(who.clone(), Arc::clone(&self.observer), parent);
         let limit = self.time_of(&request);
+        let wants_page = routes::wants_page(request.headers());
         let (request, waits) = self.prepared(request, authenticated.access);
         let mut router = self.router.clone();
         let handled = context
@@ -140,9 +143,12 @@ impl Guard {
             Ok(Ok(Err(never))) => match never {},
             Ok(Err(_panic)) => {
                 crate::log::error!(request_id = who.request_id, "a request made its handler panic");
-                Problem::internal("the server made a mistake").into_response()
+                routes::answer(Problem::internal("the server made a mistake"), wants_page)
             }
-            Err(_) => late(&context, waits.load(Ordering::Relaxed), limit).into_response(),
+            Err(_) => {
+                let problem = late(&context, waits.load(Ordering::Relaxed), limit);
+                routes::answer(problem, wants_page)
+            }
         };
         Ok(Passed {
             response,

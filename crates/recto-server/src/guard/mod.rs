@@ -19,6 +19,7 @@ mod rate;
 mod route;
 mod shares;
 mod sign_in;
+mod sign_in_page;
 mod unread;
 
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::Limited;
 use tokio::sync::Semaphore;
@@ -38,6 +39,7 @@ use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
 use crate::rights::{Access, Operation, Validity, changes_store};
+use crate::routes;
 use crate::stopping::Stopping;
 
 use body::Awaited;
@@ -70,26 +72,38 @@ pub(crate) struct Guard {
     pub(crate) observer: Arc<Observer>,
 }
 
-/// Why a request goes no further, and what it is answered.
+/// Why a request goes no further, and the problem that the server answers.
 #[derive(Debug)]
 struct Turned {
     refusal: Refusal,
-    answer: Box<Response>,
+    problem: Problem,
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Turned {
     fn new(refusal: Refusal, problem: Problem) -> Self {
         Self {
             refusal,
-            answer: Box::new(problem.into_response()),
+            problem,
+            headers: Vec::new(),
         }
     }
 
-    fn with_header(mut self, name: header::HeaderName, value: &'static str) -> Self {
-        self.answer
-            .headers_mut()
-            .append(name, header::HeaderValue::from_static(value));
+    fn with_header(mut self, name: HeaderName, value: impl Into<HeaderValue>) -> Self {
+        self.headers.push((name, value.into()));
         self
+    }
+
+    /// The answer: a page for browsers, JSON for other clients.
+    fn into_answer(self, wants_page: bool) -> Response {
+        let mut answer = match self.refusal {
+            Refusal::Unauthorized if wants_page => sign_in_page::answer(&self.problem),
+            _ => routes::answer(self.problem, wants_page),
+        };
+        for (name, value) in self.headers {
+            answer.headers_mut().append(name, value);
+        }
+        answer
     }
 }
 
@@ -279,13 +293,11 @@ impl Guard {
             detail,
         )
         .with_hint("send `Authorization: Bearer TOKEN`; `recto token create` makes tokens");
+        let basic = HeaderValue::from_static("Basic realm=\"Recto\", charset=\"UTF-8\"");
         let turned = Turned::new(Refusal::Unauthorized, problem)
-            .with_header(header::WWW_AUTHENTICATE, challenge)
+            .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
             // For browsers, which know no other way to ask a person: the token is the password.
-            .with_header(
-                header::WWW_AUTHENTICATE,
-                "Basic realm=\"Recto\", charset=\"UTF-8\"",
-            );
+            .with_header(header::WWW_AUTHENTICATE, basic);
         Err(turned)
     }
 
@@ -299,12 +311,7 @@ impl Guard {
             "Too many requests",
             "there were more requests than this client may make in this time",
         );
-        let mut turned = Turned::new(Refusal::Rate, problem);
-        turned
-            .answer
-            .headers_mut()
-            .insert(header::RETRY_AFTER, header::HeaderValue::from(wait_seconds));
-        Err(turned)
+        Err(Turned::new(Refusal::Rate, problem).with_header(header::RETRY_AFTER, wait_seconds))
     }
 
     /// What the server says of itself; none of it asks a handler.
@@ -429,7 +436,7 @@ fn busy() -> Turned {
         "The server is busy",
         "as many requests as may be are being answered already",
     );
-    Turned::new(Refusal::Concurrency, problem).with_header(header::RETRY_AFTER, "1")
+    Turned::new(Refusal::Concurrency, problem).with_header(header::RETRY_AFTER, 1)
 }
 
 fn token_is_busy() -> Turned {
@@ -440,7 +447,7 @@ fn token_is_busy() -> Turned {
         "as many requests of this token as may be at the same time are being answered already",
     );
     let problem = problem.with_hint("wait for answers, or read exports to their end");
-    Turned::new(Refusal::TokenConcurrency, problem).with_header(header::RETRY_AFTER, "1")
+    Turned::new(Refusal::TokenConcurrency, problem).with_header(header::RETRY_AFTER, 1)
 }
 
 fn too_long(what: &str, limit: u64) -> Problem {

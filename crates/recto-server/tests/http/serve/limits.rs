@@ -377,6 +377,31 @@ async fn what_is_not_there_is_told_as_the_client_reads_it() {
     assert!(page.body.contains("There is nothing at /nope"), "{}", page.body);
 }
 
+/// A form of the console is answered with a page, also before it reaches a handler.
+#[tokio::test(flavor = "multi_thread")]
+async fn rejects_forms_with_a_page() {
+    let html = ["Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"];
+    let served = serve(|config| config.read_only = true).await;
+    for path in [
+        "/collections/orders/new",
+        "/collections/orders/delete?key=acme&key=1",
+        "/queues/mails/send",
+    ] {
+        let page = served.ask("POST", path, &html, "").await;
+        assert_eq!(page.status, 403, "{path}");
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(page.body.contains("This server is read-only"), "{}", page.body);
+        let json = served.ask("POST", path, &[], "").await;
+        assert_eq!(json.json()["type"], "urn:recto:problem:read-only");
+    }
+    let served = serve(|config| config.limits.body_bytes = 10).await;
+    let page = served
+        .ask("POST", "/collections/orders/new", &html, "value.id=12345")
+        .await;
+    assert_eq!(page.status, 413);
+    assert!(page.body.contains("A limit was exceeded"), "{}", page.body);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_may_be_wait_their_turn() {
     let served = serve(|config| config.limits.connections = 2).await;

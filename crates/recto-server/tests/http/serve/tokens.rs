@@ -49,6 +49,26 @@ async fn without_a_token_nothing_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_browser_without_token_gets_a_sign_in_page() {
+    let (served, _) = serve_with_tokens(&["*:all"]).await;
+    let html = ["Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"];
+    for path in ["/", "/collections/orders", "/docs"] {
+        let page = served.ask("GET", path, &html, "").await;
+        assert_eq!(page.status, 401, "{path}");
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
+        assert!(
+            page.head.contains("www-authenticate: basic realm"),
+            "{}",
+            page.head
+        );
+        assert!(page.body.contains("Sign in with any name"), "{}", page.body);
+        assert!(!page.body.contains("orders"), "{}", page.body);
+    }
+    let json = served.get("/").await;
+    assert_eq!(json.header("content-type"), Some("application/problem+json"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_does_what_it_is_granted_and_no_more() {
     let (served, tokens) = serve_with_tokens(&["orders:read", "orders:write; secrets:delete"]).await;
     let one = format!("{RECORDS}/acme,1");

@@ -1,0 +1,37 @@
+//! The page that a browser shows if its user cancels the sign-in.
+
+use axum::response::{Html, IntoResponse as _, Response};
+use maud::{DOCTYPE, Markup, html};
+
+use crate::problem::Problem;
+
+/// Answers the problem as a page. The page loads no style sheet and no script: for each of these, the browser would
+/// ask for the token again.
+pub(super) fn answer(problem: &Problem) -> Response {
+    (problem.status, Html(render(problem).into_string())).into_response()
+}
+
+fn render(problem: &Problem) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Sign in · Recto" }
+            }
+            body {
+                // A page of the console, whose token has expired meanwhile, takes this part.
+                div #page {
+                    main #main tabindex="-1" {
+                        h1 { (problem.title()) }
+                        p { "The server rejected the request: " (problem.detail()) "." }
+                        p { "Sign in with any name, and the token as the password. " code { "recto token create" } " creates a token." }
+                        p { a href="/" hx-boost="false" { "Sign in" } }
+                    }
+                }
+            }
+        }
+    }
+}
