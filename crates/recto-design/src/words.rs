@@ -10,7 +10,7 @@ impl Design {
         let queries = counted(self.queries.len(), "query", "queries");
         let views = counted(self.views.len(), "view", "views");
         match (self.views.is_empty(), self.is_minimal) {
-            (true, _) => format!("{queries}, all served as it is"),
+            (true, _) => format!("{queries}, no new view needed"),
             (false, true) => format!("{queries}, {views} to add; fewer do not serve them all"),
             (false, false) => {
                 format!("{queries}, {views} to add; there may be fewer that do, which were not found")

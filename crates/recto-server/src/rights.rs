@@ -234,6 +234,13 @@ impl Access {
         }
     }
 
+    /// Whether it may do anything with the store itself.
+    pub(crate) fn operates_store(&self) -> bool {
+        STORE_OPERATIONS
+            .into_iter()
+            .any(|operation| self.allows_store(operation))
+    }
+
     /// What it may do with a queue, or with a work unit, which is as its queue. With none of them it is as if the queue were not there.
     pub fn of_queue(&self, queue: &str) -> &[Operation] {
         let granted = match &self.grants {

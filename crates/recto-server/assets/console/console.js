@@ -135,6 +135,31 @@
     markEdges(region);
   });
 
+  const ROWS_OPENED = "recto.rows-opened";
+  /** The most opened rows that are remembered. */
+  const MAX_ROWS_OPENED = 8;
+  const rowsOpened = () => JSON.parse(sessionStorage.getItem(ROWS_OPENED) ?? "[]");
+  const address = (row) => row.getAttribute("href");
+
+  document.addEventListener("click", (event) => {
+    const row = event.target.closest("a.row");
+    if (!row) return;
+    const others = rowsOpened().filter((opened) => opened !== address(row));
+    sessionStorage.setItem(ROWS_OPENED, JSON.stringify([address(row), ...others].slice(0, MAX_ROWS_OPENED)));
+  });
+
+  /** Puts the focus on the row that was opened from this page, so that keys continue there. */
+  function returnToRow() {
+    if (document.activeElement !== document.body) return;
+    const opened = rowsOpened();
+    const here = new Map(rows().map((row) => [address(row), row]));
+    const last = opened.find((one) => here.has(one));
+    if (!last) return;
+    sessionStorage.setItem(ROWS_OPENED, JSON.stringify(opened.filter((one) => one !== last)));
+    here.get(last).focus({ preventScroll: true });
+    here.get(last).scrollIntoView({ block: "nearest" });
+  }
+
   // A row is opened wherever it is clicked, unless a link was meant or some of its text.
   document.addEventListener("click", (event) => {
     const row = event.target.closest("#rows tbody tr");
@@ -146,12 +171,13 @@
   function arrive(isFirst) {
     const plan = find("#plan");
     if (plan && sessionStorage.getItem(PLAN_OPEN)) plan.open = true;
-    const address = new URL(location.href);
-    if (address.searchParams.has("done")) {
+    const page = new URL(location.href);
+    if (page.searchParams.has("done")) {
       // A page that is shared or loaded again did nothing just now.
-      address.searchParams.delete("done");
-      history.replaceState(history.state, "", address);
+      page.searchParams.delete("done");
+      history.replaceState(history.state, "", page);
     }
+    returnToRow();
     const summary = find("#plan summary span");
     const news = find(".problem h2, .empty h2, #partitions h3") ?? summary;
     if (!isFirst && news) find("#status").textContent = news.textContent;

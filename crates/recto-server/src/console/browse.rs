@@ -65,6 +65,10 @@ pub(super) struct Browse<'a> {
     pub(super) refused: Option<&'a Refused>,
     /// Whether there are rows to show.
     pub(super) has_rows: bool,
+    /// Whether the page has at least one row.
+    pub(super) has_first_row: bool,
+    /// The name of the view that the rows are read from, if there are rows.
+    pub(super) view: Option<String>,
     /// What was typed into the field that goes to a value, if that was refused.
     pub(super) jumped: Option<&'a str>,
 }
@@ -136,6 +140,8 @@ impl Asking<'_> {
             notice: first(self.parameters, "done").and_then(notice),
             refused,
             has_rows: true,
+            has_first_row: false,
+            view: None,
             jumped: refused.and_then(|_| first(self.parameters, JUMP)),
         };
         let found = async {
@@ -151,7 +157,11 @@ impl Asking<'_> {
             .unwrap_or_default();
         browse.options = options(self.collection, &choices.fields);
         let error: Error = match found {
-            Ok((explanation, reply)) => return browse.answer(&browse.rows(&explanation, &reply)),
+            Ok((explanation, reply)) => {
+                browse.has_first_row = !reply.records.is_empty();
+                browse.view = Some(explanation.view.clone()).filter(|_| explanation.intersected.is_empty());
+                return browse.answer(&browse.rows(&explanation, &reply));
+            }
             Err(error) => error,
         };
         if refused.is_none() {
@@ -288,6 +298,7 @@ impl Browse<'_> {
             title: &self.collection.name,
             trail: vec![(self.collection.name.clone(), None)],
             fills_window: true,
+            has_rows: self.has_first_row,
         };
         let content = html! {
             (heading::render(self))
@@ -300,7 +311,6 @@ impl Browse<'_> {
 
     fn rows(&self, explanation: &Explanation, reply: &PageReply) -> Markup {
         html! {
-            @if !reply.records.is_empty() { a.skip href="#rows" hx-boost="false" { "Skip to the rows" } }
             (controls::query(self))
             (controls::pager(self, explanation, reply))
             @if reply.records.is_empty() {

@@ -11,8 +11,8 @@ use maud::{Markup, html};
 use recto::Session;
 use recto::schema::Collection;
 use recto::session::{
-    BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketsRequest, Explanation,
-    JsonRecord, PageReply,
+    BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest,
+    Explanation, JsonRecord, PageReply,
 };
 use recto::text::bytes;
 use serde_json::Value as Json;
@@ -24,12 +24,16 @@ use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
 
+/// Given if the page one came from names its view. Else the server chose the view.
+const NAMED: &str = "named";
 /// The most buckets that are drawn at once.
 const MAX_DRAWN: i64 = 64;
 /// The size that a bucket is drawn in; style sheets scale the whole.
 const SLOT_WIDTH: f64 = 10.0;
 const BAR_WIDTH: f64 = 8.0;
 const HEIGHT: f64 = 100.0;
+/// How high the bar of the smallest bucket with rows is.
+const MIN_HEIGHT: f64 = 2.0;
 /// How high the target is where nothing is over it.
 const TARGET_HEIGHT: f64 = 80.0;
 
@@ -53,6 +57,7 @@ pub(super) async fn get(
         title: "Buckets",
         trail: vec![(name, Some(asked.url.href())), ("Buckets".to_owned(), None)],
         fills_window: false,
+        has_rows: false,
     };
     Ok(page(StatusCode::OK, &layout, &content))
 }
@@ -82,14 +87,17 @@ pub(super) fn link(
             .collect()
     };
     let at = Json::from(vec![place(first), place(last)]).to_string();
-    let parameters = [
+    let mut parameters = vec![
         ("view", explanation.view.clone()),
         ("filter", url.filter.clone()),
         ("order_by", url.order_by.clone()),
         ("at", at),
     ];
+    if !url.view.is_empty() {
+        parameters.push((NAMED, "true".to_owned()));
+    }
     let href = format!("{}?{}", url.action("buckets"), encoded(&parameters));
-    html! { a.button href=(href) title="The buckets that this partition is kept in" { "Buckets" } }
+    html! { p.ways { a.button href=(href) title="The buckets that this partition is kept in" { "Buckets" } } }
 }
 
 /// What is looked at.
@@ -110,10 +118,14 @@ impl<'a> Asked<'a> {
             "" => arrangements.iter().find(|one| one.bucket().is_some()),
             view => arrangements.iter().find(|one| one.name() == view),
         };
+        let mut url = PageUrl::parse(&collection.name, parameters)?.first_page();
+        if first(parameters, NAMED).is_none() {
+            url = url.without_view();
+        }
         let is_whole = filter.is_empty() && arranged.is_none_or(|one| !one.partition.is_empty());
         Ok(Self {
             collection,
-            url: PageUrl::parse(&collection.name, parameters)?.first_page(),
+            url,
             request: BucketsRequest {
                 view: arranged.map_or(view, |one| one.name().to_owned()),
                 filter,
@@ -142,6 +154,9 @@ impl<'a> Asked<'a> {
     /// The address of this page with another partition, or another part of it.
     fn href(&self, filter: &str, token: &str) -> String {
         let mut parameters = vec![("view", self.request.view.clone()), ("filter", filter.to_owned())];
+        if !self.url.view.is_empty() {
+            parameters.push((NAMED, "true".to_owned()));
+        }
         if !token.is_empty() {
             parameters.push(("token", token.to_owned()));
         }
@@ -156,7 +171,7 @@ impl<'a> Asked<'a> {
         html! {
             div.heading { div {
                 h1 { "Partitions in buckets" }
-                p.arrangement { (listed.collection) "." (listed.view) ", target " (most(listed.target.rows, listed.target.bytes)) " a bucket" }
+                p.arrangement { (listed.collection) "." (listed.view) ", " (target(listed.target, "a bucket")) }
             } }
             @if listed.partitions.is_empty() {
                 section.empty { h2 { "No partitions yet" } }
@@ -190,6 +205,7 @@ impl<'a> Asked<'a> {
     }
 
     fn buckets(&self, listed: &BucketList) -> Markup {
+        let is_part = !listed.next_page_token.is_empty() || !listed.previous_page_token.is_empty();
         let count = counted(listed.buckets.len() as u64, "bucket", "buckets");
         let over = listed.buckets.iter().filter(|one| one.too_large).count();
         html! {
@@ -198,7 +214,7 @@ impl<'a> Asked<'a> {
                 p.arrangement {
                     (listed.collection) "." (listed.view)
                     @for (name, value) in &listed.partition { ", " b { (name) } " = " (shown(value)) }
-                    span.dim { " · " (count) " · target " (most(listed.target.rows, listed.target.bytes)) " each" }
+                    span.dim { " · " (count) @if is_part { " shown" } " · " (target(listed.target, "each")) }
                     @if over > 0 { " · " strong.bad { (over) " over it" } }
                 }
             } }
@@ -218,7 +234,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// A bar for each bucket, which leads to the page that begins there.
+    /// A bar for each bucket, which leads to the page that begins there. A bucket with rows has a visible bar. Where
+    /// there is no target, there is no line.
     #[allow(clippy::cast_precision_loss)] // of what is shown
     fn map(&self, listed: &BucketList) -> Markup {
         let sizes = listed
@@ -226,15 +243,24 @@ impl<'a> Asked<'a> {
             .iter()
             .map(|one| listed.target.measure(one.figures));
         let largest = sizes.max().unwrap_or(0) as f64;
-        let target = listed.target.drawn() as f64;
-        let full = (target * HEIGHT / TARGET_HEIGHT).max(largest).max(1.0);
+        let target = Some(listed.target.drawn() as f64).filter(|target| *target > 0.0);
+        let full = match target {
+            Some(target) => (target * HEIGHT / TARGET_HEIGHT).max(largest),
+            None => largest.max(1.0),
+        };
         let height = |size: f64| size / full * HEIGHT;
+        let bar = |size: f64| {
+            if size > 0.0 {
+                height(size).max(MIN_HEIGHT)
+            } else {
+                0.0
+            }
+        };
         let width = SLOT_WIDTH * listed.buckets.len().max(1) as f64;
-        let line = HEIGHT - height(target);
         html! {
             svg.buckets viewBox=(format!("0 0 {width} {HEIGHT}")) preserveAspectRatio="none" role="group" aria-label="Buckets, each a link to the page that begins there" {
                 @for (index, one) in listed.buckets.iter().enumerate() {
-                    @let high = height(listed.target.measure(one.figures) as f64);
+                    @let high = bar(listed.target.measure(one.figures) as f64);
                     @let x = SLOT_WIDTH * index as f64;
                     a href=(self.page_at(listed, one)) .here[is_here(listed, index)] .over[one.too_large] .cut[one.is_being_cut()]
                         aria-label=(words(listed, index)) {
@@ -243,7 +269,10 @@ impl<'a> Asked<'a> {
                         rect.bar x=(x + (SLOT_WIDTH - BAR_WIDTH) / 2.0) y=(format!("{:.2}", HEIGHT - high)) width=(BAR_WIDTH) height=(format!("{high:.2}")) {}
                     }
                 }
-                line.target x1="0" x2=(width) y1=(format!("{line:.2}")) y2=(format!("{line:.2}")) {}
+                @if let Some(target) = target {
+                    @let line = format!("{:.2}", HEIGHT - height(target));
+                    line.target x1="0" x2=(width) y1=(line) y2=(line) {}
+                }
             }
         }
     }
@@ -285,20 +314,21 @@ impl<'a> Asked<'a> {
             .arrangements()
             .first()
             .is_some_and(|own| own.name() == listed.view);
+        let field = |term: &str| term.strip_prefix('-').unwrap_or(term).to_owned();
+        let mut fields = listed.order.iter().map(|term| field(term));
         let terms = listed.order.iter().map(|term| match term.strip_prefix('-') {
             Some(field) => format!("{field} desc"),
             None => term.clone(),
         });
-        let order = if own {
-            String::new()
-        } else {
-            terms.collect::<Vec<_>>().join(", ")
-        };
-        PageUrl {
-            from: (!values.is_empty()).then(|| Json::from(values).to_string()),
-            ..self.url.first_page().with_order(order)
+        let mut page = self.url.first_page().with_order("");
+        page.from = (!values.is_empty()).then(|| Json::from(values).to_string());
+        if !own && fields.all(|name| self.collection.field(&name).is_some()) {
+            page.order_by = terms.collect::<Vec<_>>().join(", ");
+        } else if !own {
+            // No query can sort by a rounded field.
+            page.view.clone_from(&listed.view);
         }
-        .href()
+        page.href()
     }
 }
 
@@ -355,10 +385,12 @@ fn filter_of(partition: &JsonRecord) -> String {
     terms.collect::<Vec<_>>().join(" AND ")
 }
 
-fn most(rows: Option<u64>, most: Option<u64>) -> String {
-    match rows {
-        Some(rows) => counted(rows, "row", "rows"),
-        None => most.map_or_else(|| "none, by time".to_owned(), bytes),
+/// How large buckets are to be: `target 60 rows each`.
+fn target(target: BucketTarget, each: &str) -> String {
+    match (target.rows, target.bytes) {
+        (Some(rows), _) => format!("target {} {each}", counted(rows, "row", "rows")),
+        (None, Some(most)) => format!("target {} {each}", bytes(most)),
+        (None, None) => "by time, without a target".to_owned(),
     }
 }
 

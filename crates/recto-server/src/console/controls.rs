@@ -30,6 +30,12 @@ pub(super) fn query(browse: &Browse<'_>) -> Markup {
             }
             (filter_text(browse))
             (column_panel(browse))
+            @if !browse.url.view.is_empty() {
+                span.chip.residual title="The view that the address names" {
+                    span { span.dim { "view " } b { (browse.url.view) } }
+                    a href=(browse.url.without_view().href()) aria-label="Let the server choose the view" { "×" }
+                }
+            }
             @if browse.url.allow_residual {
                 span.chip.residual title="Conditions that no view serves are checked row by row" {
                     "row by row"
@@ -85,7 +91,7 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
                 (hidden(browse, &["filter"]))
                 input type="hidden" name="filter" value=(browse.url.filter);
                 @if served.is_empty() {
-                    p.dim { "No field can be filtered by a view here." }
+                    p.dim { "No view supports a further filter." }
                 } @else {
                     p.dim { "Served by the view, at the cost of the page:" }
                 }

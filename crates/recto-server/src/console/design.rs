@@ -101,6 +101,7 @@ async fn answer(app: &App, collection: Collection, text: &str, beside: &Beside) 
             ("Design".to_owned(), None),
         ],
         fills_window: false,
+        has_rows: false,
     };
     let status = match &designed {
         Some(Err(problem)) => problem.status,
@@ -214,7 +215,7 @@ fn report(design: &Design, left_out: usize) -> Markup {
         }
         @if let Some(instead) = &design.from_nothing {
             section.health {
-                h2 { "Begun anew, " (counted(instead.len() as u64, "view", "views")) " would do in the place of all" }
+                h2 { "Without the present views, " (counted(instead.len() as u64, "view", "views")) " would serve all queries" }
                 (views(instead))
             }
         }

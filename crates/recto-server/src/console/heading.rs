@@ -12,7 +12,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
         div.heading {
             div {
                 h1 { (browse.collection.name) }
-                p.arrangement { (arrangement(browse.collection)) }
+                p.arrangement { (shown(browse)) }
             }
             div.actions {
                 a.button href=(url.action("views")) { "Views" }
@@ -28,12 +28,34 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
     }
 }
 
+/// The order of the rows on a page: that of the view they are read from.
+fn shown(browse: &Browse<'_>) -> Markup {
+    let collection = browse.collection;
+    let view = browse.view.as_deref().and_then(|name| collection.view(name));
+    let Some(view) = view else {
+        return arrangement(collection);
+    };
+    let order = collection.arranged(view).order;
+    let order: Vec<String> = order.iter().map(ToString::to_string).collect();
+    html! {
+        "view " b { (view.name) } ", " (arranged(&view.partition, &order))
+        (about(collection))
+    }
+}
+
 /// How a collection is arranged, in words.
 pub(super) fn arrangement(collection: &Collection) -> Markup {
     let base = collection.base();
     let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
     html! {
-        (arranged(base.partition, &order))
+        @if order.is_empty() { "key: " (names(base.partition)) } @else { (arranged(base.partition, &order)) }
+        (about(collection))
+    }
+}
+
+/// How records change, and how many views there are.
+fn about(collection: &Collection) -> Markup {
+    html! {
         span.dim {
             " · " (writes(collection))
             @if !collection.views.is_empty() { " · " (counted(collection.views.len() as u64, "view", "views")) }
@@ -44,9 +66,7 @@ pub(super) fn arrangement(collection: &Collection) -> Markup {
 /// By what records are arranged, in words.
 pub(super) fn arranged(partition: &[String], order: &[String]) -> Markup {
     html! {
-        "by " @for (index, name) in partition.iter().enumerate() {
-            @if index > 0 { ", " } b { (name) }
-        }
+        @if partition.is_empty() { "one list" } @else { "by " (names(partition)) }
         @for (index, column) in order.iter().enumerate() {
             @if index == 0 { ", sorted by " } @else { ", " }
             @match column.strip_prefix('-') {
@@ -57,6 +77,10 @@ pub(super) fn arranged(partition: &[String], order: &[String]) -> Markup {
     }
 }
 
+fn names(fields: &[String]) -> Markup {
+    html! { @for (index, name) in fields.iter().enumerate() { @if index > 0 { ", " } b { (name) } } }
+}
+
 fn writes(collection: &Collection) -> &'static str {
     if collection.attached.is_some() {
         return "read only";
@@ -64,6 +88,6 @@ fn writes(collection: &Collection) -> &'static str {
     match collection.writes {
         WriteMode::Append => "append only",
         WriteMode::Overwrite => "last writer wins",
-        WriteMode::Update => "changed by version",
+        WriteMode::Update => "versioned",
     }
 }

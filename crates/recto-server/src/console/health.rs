@@ -54,6 +54,7 @@ pub(super) async fn get(
         title: "Health",
         trail: vec![("Health".to_owned(), None)],
         fills_window: false,
+        has_rows: false,
     };
     Ok(page(StatusCode::OK, &layout, &content))
 }

@@ -37,7 +37,11 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { "Collections" }
-                p.arrangement { (counted(seen.len() as u64, "collection", "collections")) " in " b { (store.store) } }
+                p.arrangement {
+                    (counted(seen.len() as u64, "collection", "collections"))
+                    // The path on the server is for its operators.
+                    @if access.reads_everything() || access.operates_store() { " in " b { (store.store) } }
+                }
             }
             div.actions {
                 @if access.allows_some_queue(Operation::Read) { a.button href=(BOARD) { "Queues" } }
@@ -58,6 +62,7 @@ pub(super) async fn get(
         title: "Collections",
         trail: Vec::new(),
         fills_window: false,
+        has_rows: false,
     };
     Ok(page(StatusCode::OK, &layout, &content))
 }

@@ -22,9 +22,10 @@ pub(super) async fn note_who(Extension(access): Extension<Access>, request: Requ
     WHO.scope(access, next.run(request)).await
 }
 
-/// htmx without what a content security policy forbids (eval, inline styles) and without copies of
-/// pages in the browser's storage; every answer is shown, errors too.
-const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"attributesToSettle":[],"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
+/// htmx without eval and inline styles, which a content security policy forbids, and without copies of
+/// pages in the browser's storage. It shows every answer, errors too. An element inherits the attributes
+/// that `hx-inherit` of the body names, and no others.
+const HTMX: &str = r#"{"allowEval":false,"disableInheritance":true,"includeIndicatorStyles":false,"selfRequestsOnly":true,"historyCacheSize":0,"refreshOnHistoryMiss":true,"scrollIntoViewOnBoost":false,"attributesToSettle":[],"responseHandling":[{"code":"204","swap":false},{"code":"...","swap":true}]}"#;
 
 /// A page of the console.
 #[derive(Debug)]
@@ -34,7 +35,12 @@ pub(super) struct Layout<'a> {
     pub(super) trail: Vec<(String, Option<String>)>,
     /// Whether the page is as high as the window, with its table scrolling inside.
     pub(super) fills_window: bool,
+    /// Whether the page has a first row to skip to.
+    pub(super) has_rows: bool,
 }
+
+/// The id of the link of a table's first row.
+pub(super) const FIRST_ROW: &str = "first-row";
 
 impl Layout<'_> {
     /// The page around its content.
@@ -54,10 +60,12 @@ impl Layout<'_> {
                     script src=(assets::href("htmx.js")) defer {}
                     script src=(assets::href("console.js")) defer {}
                 }
-                body hx-boost="true" hx-target="#page" hx-select="#page" hx-swap="outerHTML show:none" {
+                body hx-boost="true" hx-target="#page" hx-select="#page" hx-swap="outerHTML show:none"
+                    hx-inherit="hx-boost hx-target hx-select hx-swap" {
                     a.skip href="#main" hx-boost="false" { "Skip to content" }
                     p #status .unseen role="status" aria-live="polite" {}
                     div #page class=[self.fills_window.then_some("fills")] {
+                        @if self.has_rows { a.skip href={ "#" (FIRST_ROW) } hx-boost="false" { "Skip to the rows" } }
                         (self.bar())
                         main #main tabindex="-1" { (content) }
                     }
@@ -212,8 +220,11 @@ impl IntoResponse for Failure {
             title: "Problem",
             trail: Vec::new(),
             fills_window: false,
+            has_rows: false,
         };
-        page(self.0.status, &layout, &content)
+        let mut answer = page(self.0.status, &layout, &content);
+        answer.extensions_mut().insert(self.0.kind());
+        answer
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct PageUrl {
     pub(super) from: Option<String>,
     pub(super) around: Option<String>,
     pub(super) fields: Vec<String>,
+    /// The view to read; empty: the server chooses.
+    pub(super) view: String,
     pub(super) allow_residual: bool,
 }
 
@@ -88,6 +90,7 @@ impl PageUrl {
                 .map(|name| name.trim().to_owned())
                 .filter(|name| !name.is_empty())
                 .collect(),
+            view: text("view"),
             allow_residual: text("allow_residual") == "true",
         })
     }
@@ -103,7 +106,7 @@ impl PageUrl {
             from: self.from.clone(),
             around: self.around.clone(),
             fields: Vec::new(),
-            view: String::new(),
+            view: self.view.clone(),
             allow_residual: self.allow_residual,
             row_tokens: false,
             versions: false,
@@ -145,6 +148,14 @@ impl PageUrl {
         }
     }
 
+    /// The first page of the view that the server chooses.
+    pub(super) fn without_view(&self) -> Self {
+        Self {
+            view: String::new(),
+            ..self.first_page()
+        }
+    }
+
     /// The first page with another sort.
     pub(super) fn with_order(&self, order_by: impl Into<String>) -> Self {
         Self {
@@ -164,6 +175,7 @@ impl PageUrl {
         add("filter", &self.filter);
         add("order_by", &self.order_by);
         add("fields", &self.fields.join(","));
+        add("view", &self.view);
         add("allow_residual", if self.allow_residual { "true" } else { "" });
         parameters
     }
@@ -217,7 +229,7 @@ impl PageUrl {
     /// Where all rows of the query are exported: without a query, by the API, in no order.
     pub(super) fn export_href(&self) -> String {
         let collection = path_segment(&self.collection);
-        if !self.filter.is_empty() || !self.order_by.is_empty() {
+        if !self.filter.is_empty() || !self.order_by.is_empty() || !self.view.is_empty() {
             let path = format!("/collections/{collection}/export");
             return with_query(path, &encoded(&self.query_parameters()));
         }
@@ -286,6 +298,7 @@ mod tests {
             page_size: Some(20),
             page_token: "a-b_c".into(),
             fields: vec!["carrier".into(), "flight".into()],
+            view: "newest".into(),
             allow_residual: true,
             ..PageUrl::default()
         };

@@ -59,6 +59,15 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// Whether the fields are partition fields of the collection itself, whose partitions can be listed. Otherwise
+    /// they are those of a view.
+    fn is_of_base(&self, collection: &Collection) -> bool {
+        let partition = collection.base().partition;
+        self.fields
+            .iter()
+            .all(|(field, _)| partition.contains(&field.name))
+    }
+
     /// Whether a partition is among those that are asked for: what was typed stands in its values.
     fn admits(&self, partition: &JsonRecord) -> bool {
         let text = |name: &str| value::text(partition.get(name)).unwrap_or_default();
@@ -89,6 +98,9 @@ pub(super) struct Listed {
 /// Reads the partitions, within limits, and keeps those asked for.
 pub(super) async fn list(session: &dyn Session, collection: &Collection, asked: &Asked<'_>) -> Listed {
     let mut listed = Listed::default();
+    if !asked.is_of_base(collection) {
+        return listed;
+    }
     let reading = async {
         let mut steps = session.partitions(&collection.name);
         while let Some(step) = steps.next().await {
@@ -158,6 +170,7 @@ pub(super) fn render(
     served_by: &[PageUrl],
 ) -> Markup {
     let collection = browse.collection;
+    let is_of_base = asked.is_of_base(collection);
     let all = collection.base().partition.join(" and ");
     let missing: Vec<&str> = asked
         .fields
@@ -168,7 +181,8 @@ pub(super) fn render(
         section.pin aria-labelledby="pin-title" {
             h2 #pin-title { "Which " (missing.join(" and ")) "?" }
             p.dim {
-                "Records of " b { (collection.name) } " are kept in order within each " (all)
+                @if is_of_base { "Records of " b { (collection.name) } " are kept in order within each " (all) }
+                @else { "A view of " b { (collection.name) } " keeps its records in order within each " (missing.join(" and ")) }
                 ". Choose one to look at its pages."
             }
             (serving(served_by))
@@ -193,17 +207,19 @@ pub(super) fn render(
                 button.primary type="submit" { "Look" }
                 button.without-script type="submit" name=(FIND) value="true" formnovalidate { "Find" }
             }
-            (offered(browse, asked, listed))
+            @if is_of_base { (offered(browse, asked, listed)) }
         }
     }
 }
 
-/// The list, which follows what is typed.
+/// The list of partitions, which follows the text typed into the form. The element that asks for the list is beside it:
+/// htmx sends the `hx-vals` of an element with the requests of all links in it, also without inheritance.
 fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
     html! {
-        div #partitions hx-get=(action(browse.url)) hx-trigger="input delay:150ms from:#pin-form" hx-include="#pin-form"
-            hx-vals=(format!("{{\"{FIND}\":\"true\"}}")) hx-target="this" hx-select="#partitions" hx-swap="outerHTML"
-            hx-push-url="false" hx-sync="this:replace" {
+        div hx-get=(action(browse.url)) hx-trigger="input delay:150ms from:#pin-form" hx-include="#pin-form"
+            hx-vals=(format!("{{\"{FIND}\":\"true\"}}")) hx-target="#partitions" hx-select="#partitions" hx-swap="outerHTML"
+            hx-push-url="false" hx-sync="this:replace" {}
+        div #partitions {
             @if let Some(reason) = &listed.failed {
                 p.dim { (reason) }
             } @else if listed.read == 0 {

@@ -149,6 +149,7 @@ pub(super) fn layout(subject: &Subject, here: &str) -> Layout<'static> {
         title: "Record",
         trail: subject.trail(here),
         fills_window: false,
+        has_rows: false,
     }
 }
 

@@ -101,5 +101,6 @@ fn layout(title: &'static str) -> Layout<'static> {
         title,
         trail: vec![(title.to_owned(), None)],
         fills_window: false,
+        has_rows: false,
     }
 }

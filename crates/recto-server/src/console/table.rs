@@ -6,6 +6,7 @@ use recto::schema::{Collection, Field};
 use recto::session::{Explanation, JsonRecord, SortChoice};
 
 use super::browse::Browse;
+use super::layout::FIRST_ROW;
 use super::value;
 
 /// The fields in the order they are shown: what rows are sorted by, what they are partitioned by, what
@@ -49,13 +50,13 @@ pub(super) fn render(browse: &Browse<'_>, explanation: &Explanation, records: &[
             table {
                 caption.unseen { (collection.name) ", sorted by " (explanation.order_text()) }
                 thead { tr { @for name in &shown { (header(browse, explanation, name)) } } }
-                tbody { @for record in records { (row(browse, &shown, record)) } }
+                tbody { @for (index, record) in records.iter().enumerate() { (row(browse, &shown, record, index == 0)) } }
             }
         }
     }
 }
 
-fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord) -> Markup {
+fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord, is_first: bool) -> Markup {
     let collection = browse.collection;
     let href = browse.url.record_href("record", &key_of(collection, record));
     html! {
@@ -64,7 +65,7 @@ fn row(browse: &Browse<'_>, shown: &[&str], record: &JsonRecord) -> Markup {
                 @if let Some((_, field)) = collection.field(name) {
                     td class=[classes(collection, field)] {
                         @if index == 0 {
-                            a.row href=(href) { (value::cell(&field.ty, record.get(*name))) }
+                            a.row id=[is_first.then_some(FIRST_ROW)] href=(href) { (value::cell(&field.ty, record.get(*name))) }
                         } @else {
                             (value::cell(&field.ty, record.get(*name)))
                         }

@@ -80,6 +80,7 @@ pub(super) async fn get(
         title: "Views",
         trail: vec![(name, Some(url.href())), ("Views".to_owned(), None)],
         fills_window: false,
+        has_rows: false,
     };
     Ok(page(StatusCode::OK, &layout, &content))
 }

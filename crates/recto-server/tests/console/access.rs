@@ -22,6 +22,13 @@ async fn collections_and_buttons_that_are_not_allowed_are_not_there() {
     let client = fixture.client(granted("places", &[Operation::Read], ""));
     let home = client.get("/").await;
     assert!(home.html.contains("places") && !home.html.contains("flights"));
+    let store = |html: &str| html.contains("1 collection in <b>") || html.contains("collections in <b>");
+    assert!(
+        !store(&home.html),
+        "the path on the server is not shown: {}",
+        home.html
+    );
+    assert!(store(&fixture.client(Access::all()).get("/").await.html));
     assert_eq!(
         client.get("/collections/flights").await.status,
         StatusCode::NOT_FOUND

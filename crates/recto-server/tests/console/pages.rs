@@ -217,7 +217,11 @@ async fn a_query_that_is_not_served_names_what_serves_it() {
     let other = client
         .get("/collections/flights?filter=dest%20%3D%20%22LAX%22&order_by=time_hour")
         .await;
-    assert!(!other.html.contains("Which carrier?"), "a carrier does not help: {}", other.html);
+    assert!(
+        !other.html.contains("Which carrier?"),
+        "a carrier does not help: {}",
+        other.html
+    );
     let serving = client.follow(&other, "/collections/flights_by_dest?").await;
     assert_eq!(serving.status, StatusCode::OK, "{}", serving.html);
 }

@@ -125,6 +125,34 @@ async fn the_plan_names_the_view_taken_and_why_others_were_not() {
     assert!(own.html.contains("<dt>View</dt><dd>base</dd>"));
 }
 
+/// An address of the API names a view; the console keeps to it.
+#[tokio::test]
+async fn links_keep_the_named_view() {
+    let fixture = Fixture::new().await;
+    let client = fixture.client(Access::all());
+    let page = client
+        .get("/collections/people?filter=city%20%3D%20%22Bern%22&view=by_age&page_size=2")
+        .await;
+    assert_eq!(page.rows().len(), 2, "{}", page.main());
+    assert!(page.html.contains("view <b>by_age</b>"), "{}", page.main());
+    let next = client.follow(&page, "data-key=\"n\"").await;
+    assert!(
+        next.html.contains("<dt>View</dt><dd>by_age</dd>"),
+        "{}",
+        next.main()
+    );
+    let chosen = client.follow(&next, "Let the server choose the view").await;
+    assert!(
+        chosen.html.contains("<dt>View</dt><dd>by_city</dd>"),
+        "{}",
+        chosen.main()
+    );
+    let other = client
+        .get("/collections/people?filter=id%20%3D%201&view=by_age")
+        .await;
+    assert_eq!(other.status, StatusCode::BAD_REQUEST, "{}", other.main());
+}
+
 /// The values that a form's radio buttons choose, by field.
 fn chosen(form: &str) -> Vec<(String, String)> {
     let radios = form.split("<input type=\"radio\" name=\"take.").skip(1);

@@ -90,7 +90,7 @@ impl Report<'_> {
             let number = counted(views_instead.len() as u64, "view", "views");
             section(
                 console,
-                &format!("Begun anew, {number} would do in the place of all"),
+                &format!("Without the present views, {number} would serve all queries"),
             )?;
             table(console, views(views_instead))?;
         }

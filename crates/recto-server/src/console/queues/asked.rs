@@ -79,6 +79,7 @@ impl Asked {
                 (here.to_owned(), None),
             ],
             fills_window: false,
+            has_rows: false,
         };
         let status = problem.map_or(StatusCode::OK, |problem| problem.status);
         page(status, &layout, content)

@@ -57,6 +57,7 @@ fn answer(content: &Markup) -> Response {
         title: "Queues",
         trail: vec![("Queues".to_owned(), None)],
         fills_window: false,
+        has_rows: false,
     };
     page(StatusCode::OK, &layout, content)
 }
@@ -95,7 +96,7 @@ impl Board<'_> {
                     }
                 }
                 div.actions {
-                    a.button.without-script href=(board_href(self.after)) { "Look again" }
+                    a.button.without-script href=(board_href(self.after)) { "Refresh" }
                     @if self.sees_ring { a.button href=(RING) { "The ring" } }
                 }
             }

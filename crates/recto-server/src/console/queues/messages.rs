@@ -36,14 +36,19 @@ pub(super) fn oldest(
         section.health {
             h2 { "Its oldest messages" }
             @if messages.is_empty() {
-                p.dim { "There was none when the page was made." }
+                p.dim { "The queue had no messages when the page was made." }
             } @else {
                 p.dim.above {
                     @if status.messages > messages.len() as u64 { "The first " (messages.len()) ", as they stood" }
                     @else { "As they stood" }
-                    " when the page was made. " a href=(asked.back()) { "Look again" }
+                    " when the page was made. " a href=(asked.back()) { "Refresh" }
                 }
                 (table(asked, messages, now_micros, may_remove))
+                @if messages.iter().any(|message| message.attempts > 0) {
+                    p.dim.below {
+                        "The error with which a receiver gives a message back is stored with its last attempt, on the dead letter."
+                    }
+                }
             }
         }
     }

@@ -48,7 +48,7 @@ pub(super) async fn get(
         (units(&asked).await?)
         (messages::oldest(&asked, &status, &oldest, histories.now_micros()))
         section.health {
-            h2 { "What it is like" }
+            h2 { "Settings" }
             (options(&status))
         }
         p.ways { a.button data-key="u" href=(BOARD) { "← Back to the queues" } }
@@ -78,6 +78,7 @@ fn answer(name: &str, content: &Markup) -> Response {
             (name.to_owned(), None),
         ],
         fills_window: false,
+        has_rows: false,
     };
     page(StatusCode::OK, &layout, content)
 }
@@ -88,7 +89,7 @@ fn heading(asked: &Asked) -> Markup {
         div.heading {
             h1 { (asked.name) }
             div.actions {
-                a.button.without-script href=(href(&asked.name)) { "Look again" }
+                a.button.without-script href=(href(&asked.name)) { "Refresh" }
                 @if asked.may(Operation::Send) { a.button.primary href=(asked.action("send")) { "Send a message" } }
                 @if may_manage {
                     a.button href=(asked.action("redrive")) { "Redrive" }

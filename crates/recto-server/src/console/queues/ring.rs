@@ -42,6 +42,7 @@ pub(super) async fn get(
             ("The ring".to_owned(), None),
         ],
         fills_window: false,
+        has_rows: false,
     };
     Ok(page(StatusCode::OK, &layout, &render(&ring)))
 }
@@ -53,7 +54,7 @@ fn render(ring: &QueueRing) -> Markup {
                 h1 { "The ring" }
                 p.arrangement { "The tables in which the bodies of messages lie" }
             }
-            div.actions.without-script { a.button href=(RING) { "Look again" } }
+            div.actions.without-script { a.button href=(RING) { "Refresh" } }
         }
         @if ring.needed {
             (follow(RING, "ring"))
