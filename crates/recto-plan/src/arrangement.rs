@@ -288,19 +288,34 @@ impl Arrangement {
         }
     }
 
+    /// The name of a column that rows are sorted by, for people: `seen rounded to 1 minute` where the view has a grain.
+    pub fn shown_sort_of(&self, column: usize) -> Cow<'_, str> {
+        match self.holds[column] {
+            Holds::Derived(_, Derivation::Grain(width)) => {
+                Cow::Owned(format!("{} rounded to {width}", self.shown_name_of(column)))
+            }
+            _ => Cow::Borrowed(self.name_of(column)),
+        }
+    }
+
     /// The partition and order of its rows for people: without the columns that Recto derives from fields to
     /// sort by.
     pub fn shown_by(&self) -> ArrangedBy {
-        let mut by = self.arranged_by();
-        let derived: Vec<&str> = (0..self.table.key_len())
-            .filter(|column| {
-                let derivation = self.holds[*column];
-                matches!(derivation, Holds::Derived(_, derivation) if !derivation.replaces_field())
-            })
-            .map(|column| self.name_of(column))
-            .collect();
-        by.order.retain(|column| !derived.contains(&&*column.field));
-        by
+        let is_shown = |column: usize| match self.holds[column] {
+            Holds::Derived(_, derivation) => derivation.replaces_field(),
+            Holds::Field(_) | Holds::Hidden => true,
+        };
+        let ArrangedBy { partition, order } = self.arranged_by();
+        let order = order.into_iter().zip(self.partition_len()..);
+        let order = order.filter(|(_, column)| is_shown(*column));
+        let shown = |(term, column): (OrderColumn, usize)| OrderColumn {
+            field: self.shown_sort_of(column).into_owned(),
+            ..term
+        };
+        ArrangedBy {
+            partition,
+            order: order.map(shown).collect(),
+        }
     }
 
     /// What its rows are arranged by: columns of fields, and what is derived from them.

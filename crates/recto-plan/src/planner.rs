@@ -1384,7 +1384,11 @@ order = ["-at"]
             (None, "distance > 2000", "", &[]),
             (None, "dest = \"LAX\" AND distance > 2000", "", &[]),
         ] {
-            assert_eq!(refused(view, filter, sort).unpinned, unpinned, "{view:?} {filter} by {sort}");
+            assert_eq!(
+                refused(view, filter, sort).unpinned,
+                unpinned,
+                "{view:?} {filter} by {sort}"
+            );
         }
         let by_distance = refused(None, "dest = \"LAX\"", "distance");
         assert!(matches!(&by_distance.advice, Advice::Have(suggestion)

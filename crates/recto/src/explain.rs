@@ -242,10 +242,10 @@ fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
 
 fn order(plan: &Plan) -> Vec<OrderColumn> {
     let terms = plan.order.iter();
-    // Where nulls stand is no field's order. One that is rounded goes by its column's name: rows do not stand in the order of the field.
+    // Where nulls stand is no field's order.
     let terms = terms.filter(|term| plan.arrangement.sorted_by(term.column).is_some());
     let column = |term: &OrderTerm| OrderColumn {
-        field: plan.arrangement.name_of(term.column).to_owned(),
+        field: plan.arrangement.shown_sort_of(term.column).into_owned(),
         direction: term.direction,
     };
     terms.map(column).collect()

@@ -63,9 +63,9 @@ impl Edges<'_> {
         let columns = self.arrangement.partition_len()..self.arrangement.table.key_len();
         let fields = columns.filter(|column| self.arrangement.sorted_by(*column).is_some());
         let named = fields.map(|column| {
-            let name = self.arrangement.name_of(column);
+            let name = self.arrangement.shown_sort_of(column);
             match self.arrangement.direction(column) {
-                Direction::Ascending => name.to_owned(),
+                Direction::Ascending => name.into_owned(),
                 Direction::Descending => format!("-{name}"),
             }
         });

@@ -148,7 +148,7 @@ pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) 
         ..PageRequest::default()
     };
     let explained = session.explain("sessions", &request, false).await.unwrap();
-    assert_eq!(explained.order_text(), "recto_grain_seen desc, id asc");
+    assert_eq!(explained.order_text(), "seen rounded to 1 minute desc, id asc");
     assert!(explained.residual.is_empty(), "{explained}");
     assert_eq!(assert_views_are_exact(&sessions.recto, "sessions").await, 60);
 }
