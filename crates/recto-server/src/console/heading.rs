@@ -16,7 +16,8 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
             }
             div.actions {
                 a.button href=(url.action("views")) { "Views" }
-                @if browse.may.export {
+                // A query that no view serves cannot be exported either.
+                @if browse.may.export && (browse.has_rows || !url.has_query()) {
                     a.button href=(url.export_href()) hx-boost="false" download=(format!("{}.ndjson", url.collection))
                         title="All rows of this query as NDJSON, not only this page" { "Export" }
                 }

@@ -226,10 +226,15 @@ impl PageUrl {
         Self::parse(collection, &self::parameters(query.as_bytes())).ok()
     }
 
+    /// Whether the address has a query, not just a collection.
+    pub(super) fn has_query(&self) -> bool {
+        !self.filter.is_empty() || !self.order_by.is_empty() || !self.view.is_empty()
+    }
+
     /// Where all rows of the query are exported: without a query, by the API, in no order.
     pub(super) fn export_href(&self) -> String {
         let collection = path_segment(&self.collection);
-        if !self.filter.is_empty() || !self.order_by.is_empty() || !self.view.is_empty() {
+        if self.has_query() {
             let path = format!("/collections/{collection}/export");
             return with_query(path, &encoded(&self.query_parameters()));
         }

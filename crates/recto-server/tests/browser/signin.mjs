@@ -26,6 +26,18 @@ test("without a token a person is asked for one", {}, async (page, context) => {
   }
 });
 
+// Playwright cancels the sign-in once its token is refused.
+test("who cancels the sign-in sees a page", { ...as("recto_0000000000000000_made_up"), complaints: /401/ }, async (page) => {
+  const answer = await page.goto(base + PLACES);
+  assert.equal(answer.status(), 401);
+  assert.equal(await page.title(), "Sign in · Recto");
+  assert.ok(!(await page.content()).includes("Bern"));
+  await accessible(page, "the sign-in page");
+  await shoot(page, `${screenshots}/sign-in.png`);
+  const [again] = await Promise.all([page.waitForResponse(`${base}/`), page.click("a:text-is('Sign in')")]);
+  assert.equal(again.status(), 401);
+});
+
 for (const [what, password] of Object.entries({ "a made-up": "recto_0000000000000000_made_up", "an altered": `${TOKEN_ALL}0`, "no": "" })) {
   test(`${what} token is refused`, { ...as(password), complaints: /401/ }, async (page) => {
     const answer = await page.goto(base + PLACES);

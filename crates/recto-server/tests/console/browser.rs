@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recto::Environment;
 use recto::schema::Schema;
-use recto::session::{ApplyOptions, Records as _, Session as _};
+use recto::session::{ApplyOptions, QueueSettings, Records as _, Session as _};
 use recto_server::auth::{TokenFile, parse_grants};
 use recto_server::{Config, Server};
 use serde_json::json;
@@ -72,6 +72,51 @@ async fn fill_buckets(fixture: &Fixture) {
     fixture.session.put("readings", readings, None).await.unwrap();
 }
 
+/// Readings of sensors in buckets by time: more sensors than a page lists, one with more buckets than a map draws, and
+/// with one bucket that is much larger than its neighbors.
+const BY_TIME: &str = r#"
+[collection.samples]
+fields = { sensor = "text", at = "timestamp", id = "int" }
+key = ["sensor", "at", "id"]
+partition = ["sensor"]
+order = ["at"]
+writes = "append"
+bucket = { time = "at", width = "1 hour" }
+"#;
+/// Sensors, of which all but the first have one sample.
+const SENSORS: usize = 70;
+const SAMPLED_HOURS: usize = 70;
+/// Samples of the second hour of the first sensor.
+const SAMPLES_OF_BUSY_HOUR: usize = 400;
+
+pub(crate) async fn fill_by_time(fixture: &Fixture) {
+    let schema = Schema::parse(BY_TIME).unwrap();
+    let tools = fixture.session.tools().unwrap();
+    tools.apply(&schema, &ApplyOptions::new(), &|_| {}).await.unwrap();
+    let sample = |sensor: usize, hour: usize, id: usize| {
+        let at = format!("2026-01-{:02}T{:02}:30:00Z", 1 + hour / 24, hour % 24);
+        let sample = json!({ "sensor": format!("s{sensor:02}"), "at": at, "id": id });
+        sample.as_object().unwrap().clone()
+    };
+    let busy = (1..SAMPLES_OF_BUSY_HOUR).map(|id| sample(0, 1, id));
+    let hours = (0..SAMPLED_HOURS).map(|hour| sample(0, hour, 0));
+    let others = (1..SENSORS).map(|sensor| sample(sensor, 0, 0));
+    let samples: Vec<_> = busy.chain(hours).chain(others).collect();
+    fixture.session.put("samples", samples, None).await.unwrap();
+}
+
+/// Makes more queues than one page of the board shows.
+async fn fill_board(fixture: &Fixture) {
+    let queues = fixture.session.queues().unwrap();
+    for number in 0..100 {
+        let name = format!("spare-{number:02}");
+        queues
+            .create_queue(&name, &QueueSettings::default())
+            .await
+            .unwrap();
+    }
+}
+
 /// Runs a script against a server; it is told the server's address, a folder for screenshots, and
 /// secrets by its environment.
 async fn drive(script: &str, fixture: &Fixture, tokens: Option<PathBuf>, secrets: &[(&str, String)]) {
@@ -121,6 +166,22 @@ async fn people_can_use_it_in_a_browser() {
     fill_buckets(&fixture).await;
     fill_members(&fixture).await;
     drive("run.mjs", &fixture, None, &[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clicks_each_kind_of_link_and_button() {
+    let fixture = Fixture::new().await;
+    crate::queues::fill(&fixture).await;
+    fill_board(&fixture).await;
+    fill_buckets(&fixture).await;
+    fill_by_time(&fixture).await;
+    fill_members(&fixture).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens.toml");
+    let grants = parse_grants(["*:all", "queue.*:all", "@store:all"]).unwrap();
+    let (token, _) = TokenFile::create(&file, &Environment::system(), "tester", None, grants).unwrap();
+    let secrets = [("TOKEN_ALL", token.reveal())];
+    drive("crawl.mjs", &fixture, Some(file.clone()), &secrets).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

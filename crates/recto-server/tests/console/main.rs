@@ -3,6 +3,7 @@
 
 mod access;
 mod browser;
+mod buckets;
 mod cassandra;
 mod changes;
 mod design;
