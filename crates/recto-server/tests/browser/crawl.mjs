@@ -16,7 +16,7 @@ const MAX_ADDRESSES_OF_PAGE = { records: 60, default: 6 };
 /** The most addresses, of all pages. */
 const MAX_ADDRESSES = 200;
 /** How long a click may take to have its effect. */
-const MAX_CLICK_MS = 5_000;
+const MAX_CLICK_MS = 10_000;
 
 /** Runs in each page: names the kinds of its links and buttons. */
 function inPage() {

@@ -83,6 +83,7 @@ export const DETAILS = {
   "queue-redrive problem: Move them": { fill: { "[name=max_messages]": "1" } },
   "design problem: Design": { fill: { "[name=queries]": "[[query]]\nfilter = 'city = ?'" } },
   "records: Jump to a value": { fill: { "#jump": "32" } },
+  "records problem: Jump to a share of the rows": { fill: { "#share": "50" } },
   "records: Jump to a share of the rows": { fill: { "#share": "50" } },
   "new: Add": { fill: { "[name='value.id']": "900" } },
   "queue-redrive: Move them": { select: { "#to": { index: 1 } } },
