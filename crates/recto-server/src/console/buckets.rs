@@ -32,7 +32,7 @@ const MAX_DRAWN: i64 = 64;
 const SLOT_WIDTH: f64 = 10.0;
 const BAR_WIDTH: f64 = 8.0;
 const HEIGHT: f64 = 100.0;
-/// How high the bar of the smallest bucket with rows is.
+/// Height of the bar of the smallest bucket with rows.
 const MIN_HEIGHT: f64 = 2.0;
 /// How high the target is where nothing is over it.
 const TARGET_HEIGHT: f64 = 80.0;
@@ -234,8 +234,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// A bar for each bucket, which leads to the page that begins there. A bucket with rows has a visible bar. Where
-    /// there is no target, there is no line.
+    /// A bar for each bucket, which leads to the page that begins there. A bucket with rows has a visible bar. Buckets
+    /// without a target have no line.
     #[allow(clippy::cast_precision_loss)] // of what is shown
     fn map(&self, listed: &BucketList) -> Markup {
         let sizes = listed
@@ -385,7 +385,7 @@ fn filter_of(partition: &JsonRecord) -> String {
     terms.collect::<Vec<_>>().join(" AND ")
 }
 
-/// How large buckets are to be: `target 60 rows each`.
+/// Target size of buckets, in words: `target 60 rows each`.
 fn target(target: BucketTarget, each: &str) -> String {
     match (target.rows, target.bytes) {
         (Some(rows), _) => format!("target {} {each}", counted(rows, "row", "rows")),

@@ -54,7 +54,7 @@ pub(super) fn arrangement(collection: &Collection) -> Markup {
     }
 }
 
-/// How records change, and how many views there are.
+/// The write mode of the records, and the number of views.
 fn about(collection: &Collection) -> Markup {
     html! {
         span.dim {

@@ -212,7 +212,7 @@ pub(super) fn render(
     }
 }
 
-/// The list of partitions, which follows the text typed into the form. The element that asks for the list is beside it:
+/// The list of partitions, which follows the text typed into the form. The element that asks for the list is not around it:
 /// htmx sends the `hx-vals` of an element with the requests of all links in it, also without inheritance.
 fn offered(browse: &Browse<'_>, asked: &Asked<'_>, listed: &Listed) -> Markup {
     html! {

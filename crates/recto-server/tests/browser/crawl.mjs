@@ -228,7 +228,7 @@ class Crawl {
     if (href || isForm) {
       await page.waitForFunction(() => window.crawl?.hasSettled !== false && document.readyState === "complete", null, { timeout: MAX_CLICK_MS });
     }
-    // What a page asks for every two seconds settles too.
+    // The figures that a page asks for every two seconds settle too.
     if (href && !to) await page.waitForURL((url) => landed(url) === landed(href), { timeout: MAX_CLICK_MS });
     const bad = this.answers.filter((answer) => answer.status() >= 400 && answer.status() !== status);
     assert.ok(bad.length === 0, bad.map((answer) => `${answer.status()} ${answer.url()}`).join(", "));

@@ -1,4 +1,4 @@
-// The kinds of links and buttons that the console has, and what some of them need: see crawl.mjs.
+// The kinds of links and buttons that the console has, and how the test reaches and clicks them: see crawl.mjs.
 
 const UNITED = "/collections/flights?filter=carrier%20%3D%20%22UA%22";
 
@@ -276,6 +276,7 @@ export const KINDS = {
     "Buckets",
     "Columns",
     "Export",
+    "Jump to a share of the rows",
     "Jump to a value",
     "Other fields: rows are read and checked one by one, in Filter",
     "Read rows and check them one by one",

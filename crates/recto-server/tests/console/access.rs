@@ -108,7 +108,7 @@ async fn partitions_are_listed_only_where_the_row_filter_tells_them_apart() {
     let asked = asked.get("/collections/flights").await;
     assert!(!asked.html.contains(">UA</a>"), "{}", asked.html);
     assert!(asked.html.contains("cannot be listed"), "{}", asked.html);
-    // No view serves the row filter, whatever carrier is chosen.
+    // No view serves the row filter with any carrier.
     let asked = client("dest = \"LAX\"").get("/collections/flights").await;
     assert!(!asked.html.contains("Which carrier?"), "{}", asked.html);
     assert!(asked.html.contains("flights.view.by_dest"), "{}", asked.html);
