@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use recto::schema::Schema;
-use recto::session::LoadRequest;
+use recto::session::{CsvOptions, LoadRequest};
 use recto::{LocalSession, OpenOptions, Recto, Session};
 
 use crate::measure::median;
@@ -100,7 +100,10 @@ fn load(folder: &Path, file: &Path, schema: &Schema) -> Loaded {
     let request = LoadRequest {
         file: file.to_owned(),
         collections: vec!["flights".to_owned()],
-        null: Some("NA".into()),
+        csv: CsvOptions {
+            null: vec!["NA".to_owned()],
+            ..CsvOptions::default()
+        },
         rejects: Some(rejects),
         ..LoadRequest::default()
     };

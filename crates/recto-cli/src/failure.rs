@@ -99,6 +99,12 @@ impl Failure {
         self
     }
 
+    /// Calls a file by the name that the user knows.
+    pub(crate) fn renaming(mut self, from: &str, to: &str) -> Self {
+        self.message = self.message.replace(from, to);
+        self
+    }
+
     /// What failed.
     pub(crate) fn message(&self) -> &str {
         &self.message

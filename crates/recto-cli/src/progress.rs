@@ -87,6 +87,11 @@ impl Meter {
         });
     }
 
+    /// This many bytes of standard input were read.
+    pub(crate) fn received(&self, bytes: u64) {
+        self.show(bytes, None, &|_| format!("{} bytes read", grouped(bytes)));
+    }
+
     /// Work over a whole store is this far.
     pub(crate) fn store(&self, progress: StoreProgress) {
         self.show(progress.done, progress.total, &|elapsed| match progress.total {

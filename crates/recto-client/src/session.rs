@@ -449,8 +449,8 @@ impl Tools for HttpSession {
         let mut query = Query::default();
         query.add("collections", request.collections.join(","));
         query.add("name", &*name);
-        if let Some(null) = &request.null {
-            query.add("null", null.as_str());
+        for (option, value) in request.csv.parameters() {
+            query.add(option, value);
         }
         query.add_flag("again", request.again);
         query.add_flag("ignore_unknown", request.ignore_unknown);

@@ -121,7 +121,7 @@ impl Type {
     }
 
     /// The type's text after its article: `an int`, `a uuid`.
-    pub(crate) fn with_article(&self) -> String {
+    pub fn with_article(&self) -> String {
         with_article(&self.to_string())
     }
 }

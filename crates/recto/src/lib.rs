@@ -152,7 +152,7 @@ pub use core::no_collection;
 pub use error::{Error, ErrorKind, Part as ErrorPart, Result, Suggestion};
 pub use key::{Key, KeyPart, KeyText};
 pub use keys::{DEFAULT_EARLIER_CURSOR_KEYS, MAX_EARLIER_CURSOR_KEYS};
-pub use load::{check_load_file, check_load_name};
+pub use load::{check_load_file, check_load_name, detect_load_ending};
 pub use local_session::LocalSession;
 #[cfg(feature = "embedded")]
 pub use open::check_restore_folder;

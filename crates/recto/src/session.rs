@@ -9,6 +9,7 @@
 //! | `buckets` | the buckets that partitions are kept in |
 //! | `checked_buckets` | what is wrong with them |
 //! | `copies` | one store into another |
+//! | `csv` | how a CSV file writes its rows |
 //! | `misfits` | records that do not fit a view |
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `queues` | queues and their messages |
@@ -20,6 +21,7 @@ mod attached;
 mod buckets;
 mod checked_buckets;
 mod copies;
+mod csv;
 mod explanation;
 mod misfits;
 mod pages;
@@ -49,6 +51,7 @@ pub use buckets::{
 };
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
+pub use csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter};
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement,
     TableOrder,

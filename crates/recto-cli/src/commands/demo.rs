@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recto::schema::{Collection, Schema};
-use recto::session::{LoadRequest, PageReply, PageRequest};
+use recto::session::{CsvOptions, LoadRequest, PageReply, PageRequest};
 use recto::{LocalSession, OpenOptions, Session, StoreAddress};
 
 use super::collection_of;
@@ -224,7 +224,10 @@ async fn load_flights(demo: &Demo<'_>, console: &mut Console) -> Result<bool> {
         rejects: Some(free_rejects_path(&file)),
         file,
         collections: vec![COLLECTION.to_owned()],
-        null: Some(NULL.to_owned()),
+        csv: CsvOptions {
+            null: vec![NULL.to_owned()],
+            ..CsvOptions::default()
+        },
         ..LoadRequest::default()
     };
     let Some((report, elapsed)) = load(Arc::clone(&demo.session), request, demo.quiet, console).await? else {

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 use recto::Session;
-use recto::session::{LoadReport, LoadRequest, LoadedCollection};
+use recto::session::{
+    BlobFormat, ColumnMapping, CsvOptions, Delimiter, LoadReport, LoadRequest, LoadedCollection,
+};
 use serde_json::{Value as Json, json};
 
 use super::loading::{draw_collections, load};
 use super::print_json;
+use super::stdin_file::{STANDARD_INPUT, StdinFile};
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::progress::per_second;
@@ -22,10 +25,19 @@ Examples:
   recto load posts posts.csv
   recto load posts export.ndjson.gz --ignore-unknown
   recto load flights flights.csv.zip --null NA
+  recto load countries gapminder.tsv --delimiter tab --map lifeExp=life_exp
+  recto load events events.csv --time-format '%d/%m/%Y %H:%M' --time-zone Europe/Berlin
+  zcat posts.csv.gz | recto load posts -
 
-The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Empty CSV cells are null; nested \
-values are JSON. Rows that are not right go to a reject file with the reason, the others are loaded; the exit code \
-is then 4.
+The file is .csv (with a header line) or .ndjson, plain or in .gz, .zst or .zip. Rows that are not right go to a reject \
+file with the reason, the others are loaded; the exit code is then 4.
+
+In CSV, a cell that is empty and has no quotes is null, and \"\" is empty text (--null changes this). Nested values are JSON, \
+or CQL as in files of cqlsh COPY TO. Times need an offset unless --time-zone is given.
+
+--time-format takes these codes: %Y %y (year), %m %b %B (month), %d %e (day), %H (0-23), %I and %p (12 hours), %M, %S, %f \
+(fraction of a second), %z %Z (offset), %a %A (weekday), %s (seconds since 1970), %F (%Y-%m-%d), %T (%H:%M:%S), %R (%H:%M) \
+and %%. It applies to dates and timestamps; a pattern without a date applies to times of day.
 
 Each row is stored (its key was not there), replaced (it took the place of another record: writes = \"overwrite\"), \
 repeated (the same record was there) or rejected; there before, or earlier in the file. It is written with its entries \
@@ -46,18 +58,34 @@ pub(crate) struct LoadArgs {
     /// The collection; several joined by commas each get every row
     #[arg(value_name = "COLLECTION[,…]")]
     pub(crate) collections: String,
-    /// The file
+    /// File to load; `-` reads standard input
     pub(crate) file: PathBuf,
-    /// Text that stands for null in CSV cells, beside the empty cell
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) null: Option<String>,
+    /// CSV cell that stands for null, as the file writes it, with its quotes; may be repeated [default: the empty cell
+    /// without quotes]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub(crate) null: Vec<String>,
+    /// Separator between two CSV cells: one ASCII character, or `tab` [default: ,]
+    #[arg(long, value_name = "CHARACTER")]
+    pub(crate) delimiter: Option<Delimiter>,
+    /// CSV column that fills a field of another name; may be repeated. A column without a field is left out
+    #[arg(long, value_name = "COLUMN=FIELD")]
+    pub(crate) map: Vec<ColumnMapping>,
+    /// Form of blobs in CSV cells: base64 or hex [default: base64, and cells that look like hex are rejected]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) blobs: Option<BlobFormat>,
+    /// Pattern of dates and times in CSV cells, such as %Y/%m/%d [default: ISO 8601]
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) time_format: Option<String>,
+    /// Time zone of timestamps without an offset: UTC, +02:00 or a name such as Europe/Berlin
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    pub(crate) time_zone: Option<String>,
     /// Load a file again that was loaded to its end
     #[arg(long)]
     pub(crate) again: bool,
     /// Leave out columns that are not fields
     #[arg(long)]
     pub(crate) ignore_unknown: bool,
-    /// The file for rejected rows; beside the loaded file if absent
+    /// The file for rejected rows; beside the loaded file if absent, or stdin.rejects.csv for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// The most memory for rows being sorted and written, in MiB
@@ -75,36 +103,68 @@ pub(crate) struct LoadArgs {
 
 /// Loads a file.
 pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mut Console) -> Result<Exit> {
-    let request = LoadRequest {
+    let mut request = LoadRequest {
         file: args.file.clone(),
         collections: args
             .collections
             .split(',')
             .map(|name| name.trim().to_owned())
             .collect(),
-        null: args.null.clone(),
+        csv: CsvOptions {
+            null: args.null.clone(),
+            delimiter: args.delimiter,
+            map: args.map.clone(),
+            blobs: args.blobs,
+            time_format: args.time_format.clone(),
+            time_zone: args.time_zone.clone(),
+        },
         again: args.again,
         ignore_unknown: args.ignore_unknown,
         rejects: args.rejects.clone(),
         buffer_bytes: args.buffer_mib.map(|mib| mib << 20),
     };
-    let Some((report, elapsed)) = load(session, request, args.quiet, console).await? else {
-        let stopped = console.err_paint(Tone::Warning, "stopped;");
-        console.note(format_args!(
-            "{stopped} what was stored stays, and the same command goes on where this one stopped"
-        ))?;
-        return Ok(Exit::Interrupted);
+    // It holds the file until the load ends.
+    let mut received = None;
+    if args.file.as_os_str() == STANDARD_INPUT {
+        let Some(file) = StdinFile::receive(args.quiet, console).await? else {
+            return stopped(console);
+        };
+        request.file = file.path().to_owned();
+        if request.rejects.is_none() {
+            request.rejects = Some(file.default_rejects());
+        }
+        received = Some(file);
+    }
+    let name = match &received {
+        Some(_) => "standard input".to_owned(),
+        None => args.file.display().to_string(),
+    };
+    let loaded = load(session, request, args.quiet, console).await;
+    let loaded = loaded.map_err(|failure| match &received {
+        Some(file) => failure.renaming(&file.path().display().to_string(), &name),
+        None => failure,
+    });
+    let Some((report, elapsed)) = loaded? else {
+        return stopped(console);
     };
     if args.json {
         print_json(console, &report_json(&report, elapsed))?;
     } else {
-        draw(&args.file.display().to_string(), &report, elapsed, console)?;
+        draw(&name, &report, elapsed, console)?;
     }
     let rejected = report
         .collections
         .iter()
         .any(|collection| collection.rows_rejected > 0);
     Ok(if rejected { Exit::Partly } else { Exit::Done })
+}
+
+fn stopped(console: &mut Console) -> Result<Exit> {
+    let stopped = console.err_paint(Tone::Warning, "stopped;");
+    console.note(format_args!(
+        "{stopped} what was stored stays, and the same command goes on where this one stopped"
+    ))?;
+    Ok(Exit::Interrupted)
 }
 
 /// The report as people read it.

@@ -38,6 +38,7 @@ pub(crate) mod scan;
 pub(crate) mod schema;
 #[cfg(feature = "full")]
 pub(crate) mod serve;
+mod stdin_file;
 #[cfg(feature = "full")]
 pub(crate) mod sweep;
 #[cfg(feature = "full")]

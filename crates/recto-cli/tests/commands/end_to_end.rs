@@ -208,6 +208,91 @@ fn bad_rows_go_to_the_reject_file_and_the_others_are_loaded_once() {
     assert_eq!(place.run(&["scan", "flights"]).done().lines().count(), 10);
 }
 
+/// Loads standard input; returns how the run ended, and the temporary files that it left.
+fn load_stdin(place: &Place, options: &[&str], input: &[u8]) -> (Ran, usize) {
+    let temporary = place.path("temporary");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let line = [&["load", "flights", "-"], options].concat();
+    let mut command = place.command(&line);
+    let command = command
+        .env("TMPDIR", &temporary)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let ran = Ran::of(&child.wait_with_output().unwrap());
+    (ran, std::fs::read_dir(temporary).unwrap().count())
+}
+
+#[test]
+fn standard_input_is_loaded() {
+    let place = Place::with_store();
+    let csv = b"carrier,day,flight,note\nUA,2013-01-01,1,a\nUA,2013-01-01,x,b\n";
+    let (ran, left) = load_stdin(&place, &["--quiet"], csv);
+    assert_eq!((ran.code, left), (4, 0), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("standard input: 2 rows"), "{}", ran.out);
+    assert!(ran.out.contains("stdin.rejects.csv"), "{}", ran.out);
+    assert!(place.read("stdin.rejects.csv").contains(",UA,2013-01-01,x,b"));
+    // The same content is the same load.
+    let (ran, _) = load_stdin(&place, &["--quiet"], csv);
+    assert!(ran.out.contains("nothing was done"), "{}", ran.out);
+    let ndjson = b" {\"carrier\":\"UA\",\"day\":\"2013-01-02\",\"flight\":2}\n";
+    let (ran, left) = load_stdin(&place, &[], ndjson);
+    assert_eq!((ran.code, left), (0, 0), "{}{}", ran.out, ran.err);
+    assert_eq!(place.run(&["scan", "flights"]).done().lines().count(), 2);
+    let (ran, left) = load_stdin(&place, &[], b"");
+    assert_eq!((ran.code, left), (2, 0), "{}{}", ran.out, ran.err);
+    assert!(ran.err.contains("standard input is empty"), "{}", ran.err);
+}
+
+#[test]
+fn csv_of_other_programs_is_loaded() {
+    let place = Place::with_store();
+    place.write(
+        "flights.csv",
+        "Carrier;day;flight;delay;note\nUA;31/01/2013;7.0;NA;\"\"\nUA;30/01/2013;8;5;none\n",
+    );
+    let load = ["load", "flights", "flights.csv"];
+    place.run(&load).failed(2, "the file separates columns by ;");
+    let mapped = [&load[..], &["--delimiter", ";", "--map", "Carrier=carrier"]].concat();
+    let ran = place.run(&mapped);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.out.contains("hint: --time-format"), "{}", ran.out);
+    std::fs::remove_file(place.path("flights.csv.rejects.csv")).unwrap();
+    let options = [
+        "--null",
+        "NA",
+        "--null",
+        "none",
+        "--time-format",
+        "%d/%m/%Y",
+        "--time-zone",
+        "-05:00",
+    ];
+    place.run(&[&mapped[..], &options[..]].concat()).done();
+    let scanned = place.run(&["scan", "flights"]).done();
+    let expected = [
+        r#"{"carrier":"UA","day":"2013-01-31","flight":7,"note":""}"#,
+        r#"{"carrier":"UA","day":"2013-01-30","flight":8,"delay":5}"#,
+    ];
+    assert_eq!(scanned.lines().collect::<Vec<_>>(), expected);
+    for (options, words) in [
+        (&["--delimiter", "ab"][..], "cannot separate cells"),
+        (&["--map", "x"], "does not map a column to a field"),
+        (&["--blobs", "octal"], "base64 or hex"),
+        (&["--time-zone", "Nowhere"], "there is no time zone"),
+        (&["--time-format", "%Q"], "there is no code %Q"),
+    ] {
+        let line = if options[0] == "--delimiter" {
+            &load[..]
+        } else {
+            &mapped[..]
+        };
+        place.run(&[line, options].concat()).failed(2, words);
+    }
+}
+
 #[test]
 fn pages_are_turned_forwards_and_backwards() {
     let place = Place::with_rows();

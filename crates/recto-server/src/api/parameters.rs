@@ -1,7 +1,10 @@
-//! Query parameters: each known by name, and given at most once.
+//! Query parameters: each known by name, and given at most once unless it is a list.
+
+use std::str::FromStr;
 
 use axum::http::Uri;
 
+use recto::Error;
 use recto::text::percent_decoded;
 
 use crate::problem::Problem;
@@ -17,6 +20,11 @@ impl Parameters {
     ///
     /// Text is form-encoded: percent-encoded, and `+` is a space.
     pub(crate) fn read(uri: &Uri, known: &[&str]) -> Result<Self, Problem> {
+        Self::read_repeated(uri, known, &[])
+    }
+
+    /// As [`read`](Self::read), but those in `repeated` may be given several times.
+    pub(crate) fn read_repeated(uri: &Uri, known: &[&str], repeated: &[&str]) -> Result<Self, Problem> {
         let mut given: Vec<(String, String)> = Vec::new();
         let pairs = uri.query().unwrap_or_default().split('&');
         for pair in pairs.filter(|pair| !pair.is_empty()) {
@@ -34,7 +42,8 @@ impl Parameters {
             if !known.contains(&name.as_str()) {
                 return Err(unknown(&name, known));
             }
-            if given.iter().any(|(earlier, _)| *earlier == name) {
+            let is_repeated = repeated.contains(&name.as_str());
+            if !is_repeated && given.iter().any(|(earlier, _)| *earlier == name) {
                 return Err(Problem::invalid_parameter(
                     &name,
                     format!("{name} is given more than once"),
@@ -54,6 +63,31 @@ impl Parameters {
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let found = self.given.iter().find(|(given, _)| given == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// The texts of a parameter that may be given several times.
+    pub(crate) fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
+        let given = self.given.iter().filter(move |(given, _)| given == name);
+        given.map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a parameter, if it is given.
+    pub(crate) fn parsed<T: FromStr<Err = Error>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        self.all_parsed(name).map(|values| values.into_iter().next())
+    }
+
+    /// The values of a parameter that may be given several times.
+    pub(crate) fn all_parsed<T: FromStr<Err = Error>>(&self, name: &str) -> Result<Vec<T>, Problem> {
+        let parse = |text: &str| {
+            text.parse().map_err(|error: Error| {
+                let problem = Problem::invalid_parameter(name, error.message());
+                match error.hint() {
+                    Some(hint) => problem.with_hint(hint),
+                    None => problem,
+                }
+            })
+        };
+        self.texts(name).map(parse).collect()
     }
 
     /// A flag: `true` or `false`; false if it is not given.

@@ -1,7 +1,7 @@
 //! What can be asked of the store itself.
 
 use recto::schema::Schema;
-use recto::session::MAX_LISTED_MISFITS;
+use recto::session::{BlobFormat, MAX_LISTED_MISFITS};
 use serde_json::{Map, Value as Json, json};
 
 use super::parameters;
@@ -278,7 +278,39 @@ fn load(schema: &Schema, access: &Access) -> Json {
             "description": "The file's name, whose endings say what it is.",
             "schema": { "type": "string", "pattern": "^.+[.](?:csv|ndjson|jsonl|zip|(?:csv|ndjson|jsonl)[.](?:gz|zst))$" },
         }),
-        "null" => parameters::query(name, json!({ "type": "string" }), "Text that stands for null in CSV cells."),
+        "null" => parameters::query(
+            name,
+            json!({ "type": "array", "items": { "type": "string" } }),
+            "Cells of CSV that stand for null, each as the file writes it, with its quotes. The default is the cell that is empty \
+             and has no quotes. Give the parameter once for each text.",
+        ),
+        "delimiter" => parameters::query(
+            name,
+            json!({ "type": "string", "default": "," }),
+            "Separator between two cells of CSV: one ASCII character, or `tab`.",
+        ),
+        "map" => parameters::query(
+            name,
+            json!({ "type": "array", "items": { "type": "string", "pattern": "^.*=.*$" } }),
+            "Columns of CSV that fill a field of another name, each as `column=field`. A column without a field is left out. Give \
+             the parameter once for each column.",
+        ),
+        "blobs" => parameters::query(
+            name,
+            json!({ "enum": BlobFormat::ALL.map(BlobFormat::as_str) }),
+            "Form of blobs in CSV. Without it blobs are base64, and a cell that looks like hex is rejected.",
+        ),
+        "time_format" => parameters::query(
+            name,
+            json!({ "type": "string" }),
+            "Pattern of dates and times in CSV, such as `%Y/%m/%d`. Without it they are in ISO 8601.",
+        ),
+        "time_zone" => parameters::query(
+            name,
+            json!({ "type": "string" }),
+            "Time zone of timestamps in CSV that have no offset: `UTC`, an offset such as `+02:00`, or a name such as \
+             `Europe/Berlin`.",
+        ),
         "again" => parameters::query(name, flag(), "Load a file again that was loaded to its end."),
         name => parameters::query(name, flag(), "Leave out columns that are not fields."),
     });

@@ -18,6 +18,7 @@ use recto_store::{
 };
 use serde_json::{Map, Value as Json, json};
 
+use super::source::Format;
 use super::write;
 use crate::catalog::change::{TableChange, change_table};
 use crate::core::CollectionCore;
@@ -30,6 +31,10 @@ pub(super) const TABLE: &str = "recto_loads";
 
 /// The version of the state's JSON.
 const STATE_VERSION: u64 = 3;
+
+/// Version of the rules by which cells of CSV become values. A file that was loaded by other rules may hold other
+/// records now, so it is another load.
+const CSV_RULES: u32 = 2;
 
 /// The most reasons that are counted apart per collection.
 const MAX_COUNTED_REASONS: usize = 1_000;
@@ -276,13 +281,14 @@ impl Checkpoint {
         collections: &[Arc<CollectionCore>],
         request: &LoadRequest,
         path: &Path,
+        format: Format,
         content: &blake3::Hash,
     ) -> Self {
         let shared = &collections[0].shared;
         Self {
             store: Arc::clone(&shared.store),
             table: Arc::new(table()),
-            id: load_id(collections, request, content),
+            id: load_id(collections, request, format, content),
             file: path
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned())
@@ -402,15 +408,28 @@ fn table() -> Table {
 }
 
 /// What a load is known by, as hexadecimal text.
-fn load_id(collections: &[Arc<CollectionCore>], request: &LoadRequest, content: &blake3::Hash) -> String {
+fn load_id(
+    collections: &[Arc<CollectionCore>],
+    request: &LoadRequest,
+    format: Format,
+    content: &blake3::Hash,
+) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("recto 2026 identity of a load");
     let mut add = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
     add(content.as_bytes());
-    add(request.null.as_deref().unwrap_or_default().as_bytes());
+    match format {
+        // Loads of NDJSON keep the identity that earlier releases gave them.
+        Format::Ndjson => add(&[]),
+        Format::Csv => add(&CSV_RULES.to_le_bytes()),
+    }
     add(&[u8::from(request.ignore_unknown)]);
+    for (name, value) in request.csv.parameters() {
+        add(name.as_bytes());
+        add(value.as_bytes());
+    }
     let mut arrangements: Vec<String> = collections
         .iter()
         .map(|collection| collection.definition.base().canonical())

@@ -1,10 +1,23 @@
 //! Text into cells.
 //!
-//! [`slow`] is the definition: the value that [`json::from_text`] reads, encoded. The types that
-//! large files are made of have a short way, which gives the same bytes or nothing.
+//! [`CellRules::value`] is the definition: what [`json::from_text`] reads, and the forms that other
+//! programs write. The types that large files are made of have a short way, which gives the same
+//! bytes or nothing.
 
-use recto_model::{Type, cell, json};
+use recto_model::{Type, Value, cell, json};
 use serde_json::value::RawValue;
+
+use super::literals;
+use super::times::{TimeError, Times};
+use crate::error::Result as RectoResult;
+use crate::session::{BlobFormat, CsvOptions};
+
+/// How many characters of a cell an error repeats.
+const MAX_SHOWN_CHARS: usize = 60;
+
+/// The most values in one field's list, set, map, tuple or UDT. Each takes some dozens of bytes
+/// while it is converted.
+const MAX_NESTED_VALUES: usize = 1 << 20;
 
 /// Why a value does not fit its field: the whole reason, and how much of it is alike for all
 /// values of its kind.
@@ -53,12 +66,246 @@ fn wrong_cell(field: &str, error: &cell::CellError) -> Reason {
     Reason::general(format!("{field}: {error}"))
 }
 
-/// Appends the cell that `text` writes for a field.
-pub(super) fn text_cell(field: &str, ty: &Type, text: &str, out: &mut Vec<u8>) -> Result<(), Reason> {
-    if fast(ty, text, out) {
-        return Ok(());
+/// How the cells of a CSV file become values.
+#[derive(Debug, Default)]
+pub(super) struct CellRules {
+    blobs: Option<BlobFormat>,
+    times: Times,
+}
+
+impl CellRules {
+    /// # Errors
+    /// The pattern or the zone of times is wrong.
+    pub(super) fn new(options: &CsvOptions) -> RectoResult<Self> {
+        Ok(Self {
+            blobs: options.blobs,
+            times: Times::new(options)?,
+        })
     }
-    slow(field, ty, text, out)
+
+    /// Appends the cell that `text` writes for a field.
+    pub(super) fn text_cell(
+        &self,
+        field: &str,
+        ty: &Type,
+        text: &str,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Reason> {
+        if self.times.pattern(ty).is_none() && fast(ty, text, out) {
+            return Ok(());
+        }
+        let value = self.value(field, ty, text)?;
+        cell::encode(ty, &value, out).map_err(|error| wrong_cell(field, &error))
+    }
+
+    /// Returns the value that `text` writes for a field.
+    pub(super) fn value(&self, field: &str, ty: &Type, text: &str) -> Result<Value, Reason> {
+        let read = |text: &str| json::from_text(ty, text).map_err(|error| wrong_value(field, &error));
+        match ty {
+            Type::Boolean => boolean(text).map_or_else(|| read(text), |value| Ok(Value::Boolean(value))),
+            Type::TinyInt
+            | Type::SmallInt
+            | Type::Int
+            | Type::BigInt
+            | Type::Varint
+            | Type::Decimal
+            | Type::Float
+            | Type::Double => read(text).or_else(|reason| json_number(ty, text).ok_or(reason)),
+            Type::Blob => self.blob(field, text),
+            Type::Date | Type::Time | Type::Timestamp => self
+                .times
+                .read(ty, text)
+                .map_err(|error| self.wrong_time(field, ty, text, &error)),
+            Type::Duration => read(text)
+                .or_else(|reason| cql_duration(text).and_then(|text| read(&text).ok()).ok_or(reason)),
+            ty if ty.is_nested() => {
+                check_values(field, text)?;
+                // JSON first: it is what Recto writes.
+                json::from_text(ty, text).or_else(|error| {
+                    let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
+                    literals::read(self, field, ty, text).map_err(|reason| {
+                        if is_json {
+                            wrong_value(field, &error)
+                        } else {
+                            reason
+                        }
+                    })
+                })
+            }
+            _ => read(text),
+        }
+    }
+
+    fn blob(&self, field: &str, text: &str) -> Result<Value, Reason> {
+        let expected = |what: &str| {
+            Reason::with_details(
+                format!("{field}: expected {what}"),
+                &format!(", found {}", shown(text)),
+            )
+        };
+        let unprefixed = text.strip_prefix("0x").or_else(|| text.strip_prefix("\\x"));
+        if self.blobs == Some(BlobFormat::Hex) {
+            let bytes = hex(unprefixed.unwrap_or(text));
+            return bytes
+                .map(Value::Blob)
+                .ok_or_else(|| expected("a blob in hex such as \"0xdeadbeef\""));
+        }
+        // One base64 text in 4,096 begins so, too.
+        if self.blobs.is_none() && text.starts_with("0x") && unprefixed.and_then(hex).is_some() {
+            let class = format!("{field}: a blob that may be hex or base64 (hint: --blobs hex)");
+            return Err(Reason::with_details(class, &format!(": {}", shown(text))));
+        }
+        json::from_text(&Type::Blob, text).map_err(|error| wrong_value(field, &error))
+    }
+
+    fn wrong_time(&self, field: &str, ty: &Type, text: &str, error: &TimeError) -> Reason {
+        let found = shown(text);
+        match error {
+            TimeError::NoOffset => Reason::with_details(
+                format!("{field}: a timestamp without an offset (hint: --time-zone)"),
+                &format!(": {found}"),
+            ),
+            TimeError::Ambiguous => Reason::with_details(
+                format!("{field}: a time that the time zone has twice or not at all"),
+                &format!(": {found}"),
+            ),
+            TimeError::Form => match (self.times.pattern(ty), json::from_text(ty, text)) {
+                (Some(pattern), _) => Reason::with_details(
+                    format!("{field}: expected {} as {pattern}", ty.with_article()),
+                    &format!(", found {found}"),
+                ),
+                (None, Err(error)) => Reason::with_details(
+                    format!("{field}: expected {} (hint: --time-format)", error.expected),
+                    &format!(", found {}", error.found),
+                ),
+                (None, Ok(_)) => Reason::general(format!("{field}: not {}", ty.with_article())),
+            },
+        }
+    }
+
+    /// Returns text that is read as this value.
+    pub(super) fn write(&self, ty: &Type, value: &Value) -> String {
+        match (ty, value) {
+            (Type::Blob, Value::Blob(bytes)) if self.blobs == Some(BlobFormat::Hex) => {
+                let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+                format!("0x{}", digits.collect::<String>())
+            }
+            // Base64 that looks like hex would be rejected.
+            (Type::Blob, Value::Blob(bytes)) => {
+                let text = json::to_text(ty, value);
+                if text.starts_with("0x") {
+                    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+                    format!("\\x{}", digits.collect::<String>())
+                } else {
+                    text
+                }
+            }
+            (Type::Date | Type::Time | Type::Timestamp, _) => self.times.write(ty, value),
+            _ => json::to_text(ty, value),
+        }
+    }
+}
+
+/// The spellings that PostgreSQL takes, in any case.
+fn boolean(text: &str) -> Option<bool> {
+    let is_one_of = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(text));
+    if is_one_of(&["true", "t", "yes", "y", "on", "1"]) {
+        Some(true)
+    } else if is_one_of(&["false", "f", "no", "n", "off", "0"]) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// A number as record JSON has it, which takes `5.0` for whole, with a plus sign or without.
+fn json_number(ty: &Type, text: &str) -> Option<Value> {
+    let unsigned = text.strip_prefix('+').unwrap_or(text);
+    let digits = unsigned.strip_prefix('-').unwrap_or(unsigned);
+    let is_number = digits.starts_with(|first: char| first.is_ascii_digit());
+    if !is_number || unsigned.len() < text.len() && digits.len() < unsigned.len() {
+        return None;
+    }
+    json::from_json_text(ty, unsigned)
+        .ok()
+        .flatten()
+        .or_else(|| json::from_text(ty, unsigned).ok())
+}
+
+/// The bytes of pairs of hex digits.
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |digit: &u8| char::from(*digit).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes = pairs
+        .iter()
+        .map(|[high, low]| Some(digit(high)? << 4 | digit(low)?));
+    if rest.is_empty() { bytes.collect() } else { None }
+}
+
+/// A duration as CQL writes it (`1y2mo3d4h5m6s7ms`) in ISO 8601.
+fn cql_duration(text: &str) -> Option<String> {
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", text),
+    };
+    let (mut date, mut time, mut nanos) = (String::new(), String::new(), 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.len()
+            - rest
+                .trim_start_matches(|first: char| first.is_ascii_digit())
+                .len();
+        let (number, after) = rest
+            .split_at_checked(digits)
+            .filter(|(number, _)| !number.is_empty())?;
+        let unit_length = after
+            .find(|first: char| first.is_ascii_digit())
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_length);
+        let small = |nanos_each: u64| number.parse::<u64>().ok()?.checked_mul(nanos_each);
+        match unit {
+            "y" => date.push_str(&format!("{number}Y")),
+            "mo" => date.push_str(&format!("{number}M")),
+            "d" => date.push_str(&format!("{number}D")),
+            "h" => time.push_str(&format!("{number}H")),
+            "m" => time.push_str(&format!("{number}M")),
+            "s" => nanos = nanos.checked_add(small(1_000_000_000)?)?,
+            "ms" => nanos = nanos.checked_add(small(1_000_000)?)?,
+            "us" | "µs" => nanos = nanos.checked_add(small(1_000)?)?,
+            "ns" => nanos = nanos.checked_add(small(1)?)?,
+            _ => return None,
+        }
+        rest = after;
+    }
+    if nanos > 0 {
+        time.push_str(&format!(
+            "{}.{:09}S",
+            nanos / 1_000_000_000,
+            nanos % 1_000_000_000
+        ));
+    }
+    let time = if time.is_empty() { time } else { format!("T{time}") };
+    Some(format!("{sign}P{date}{time}"))
+}
+
+/// Text as an error repeats it.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    serde_json::Value::String(shown).to_string()
+}
+
+/// Refuses a nested value that takes too much memory to convert.
+pub(super) fn check_values(field: &str, text: &str) -> Result<(), Reason> {
+    // A bound: each value but the first of its list or object follows one of these.
+    let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
+    if values.count() > MAX_NESTED_VALUES {
+        return Err(Reason::general(format!(
+            "{field}: more than {MAX_NESTED_VALUES} values"
+        )));
+    }
+    Ok(())
 }
 
 /// Appends the cell of JSON that is not null.
@@ -84,11 +331,6 @@ fn plain<'a>(ty: &Type, json: &'a str) -> Option<&'a str> {
         (Type::TinyInt | Type::SmallInt | Type::Int | Type::BigInt | Type::Double, None) => Some(json),
         _ => None,
     }
-}
-
-fn slow(field: &str, ty: &Type, text: &str, out: &mut Vec<u8>) -> Result<(), Reason> {
-    let value = json::from_text(ty, text).map_err(|error| wrong_value(field, &error))?;
-    cell::encode(ty, &value, out).map_err(|error| wrong_cell(field, &error))
 }
 
 /// Appends the cell where there is a short way to it; false (and nothing) where there is none.
@@ -165,7 +407,7 @@ fn number(digits: &[u8]) -> Option<i64> {
 }
 
 /// Days since 1970-01-01. Years are counted from March, so that a leap day is a year's last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
+pub(super) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -182,7 +424,9 @@ mod tests {
     fn agree(ty: &Type, text: &str) -> Result<(), TestCaseError> {
         let (mut short, mut long) = (Vec::new(), Vec::new());
         let taken = fast(ty, text, &mut short);
-        let defined = slow("f", ty, text, &mut long);
+        let defined = CellRules::default()
+            .value("f", ty, text)
+            .map(|value| cell::encode(ty, &value, &mut long).unwrap());
         if taken {
             prop_assert_eq!(defined, Ok(()), "{} {:?}", ty, text);
             prop_assert_eq!(short, long, "{} {:?}", ty, text);
@@ -243,6 +487,36 @@ mod tests {
                 .is_some_and(|value| cell::encode(&ty, &value, &mut defined).is_ok());
             prop_assert_eq!(short.is_ok(), long, "{} {:?}", ty, &text);
             prop_assert_eq!(found, defined, "{} {:?}", ty, &text);
+        }
+
+        #[test]
+        fn written_values_are_read_back(
+            millis in -62_135_000_000_000_i64..253_402_000_000_000,
+            bytes in prop::collection::vec(any::<u8>(), 0..6),
+            tail in prop::collection::vec(any::<u8>(), 0..6),
+        ) {
+            let patterns = [None, Some("%A, %e %B %Y %I:%M:%S.%f %p"), Some("%a %b %d %T.%f %Y%z"), Some("%H.%M:%S,%f")];
+            for (pattern, blobs) in patterns.into_iter().zip([None, Some(BlobFormat::Hex), Some(BlobFormat::Base64), None]) {
+                let options = CsvOptions {
+                    blobs,
+                    time_format: pattern.map(str::to_owned),
+                    time_zone: Some("-09:30".to_owned()),
+                    ..CsvOptions::default()
+                };
+                let rules = CellRules::new(&options).unwrap();
+                // Base64 that begins with `0x`.
+                let doubtful = [&[0xD3, 0x1C], &tail[..]].concat();
+                for (ty, value) in [
+                    (Type::Timestamp, Value::Timestamp(millis)),
+                    (Type::Date, Value::Date(i32::try_from(millis.div_euclid(86_400_000)).unwrap())),
+                    (Type::Time, Value::Time(millis.rem_euclid(86_400_000) * 1_000_000)),
+                    (Type::Blob, Value::Blob(bytes.clone())),
+                    (Type::Blob, Value::Blob(doubtful)),
+                ] {
+                    let text = rules.write(&ty, &value);
+                    prop_assert_eq!(rules.value("f", &ty, &text), Ok(value), "{:?} {}", pattern, text);
+                }
+            }
         }
 
         #[test]

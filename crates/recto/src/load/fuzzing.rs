@@ -2,9 +2,9 @@
 
 use std::io::{self, Read};
 
-use recto_model::{Type, cell, json};
+use recto_model::{Type, cell};
 
-use super::convert;
+use super::convert::CellRules;
 use super::records::{Shape, Splitter, split_cells};
 use super::source::Format;
 
@@ -29,7 +29,7 @@ impl Read for Dribble<'_> {
 }
 
 fn records(format: Format, text: &[u8], batch_bytes: usize) -> Option<Vec<Found>> {
-    let mut splitter = Splitter::with_sizes(format, batch_bytes, MAX_RECORD_BYTES);
+    let mut splitter = Splitter::with_sizes(format, b',', batch_bytes, MAX_RECORD_BYTES);
     let mut input = Dribble(text, batch_bytes);
     let (mut found, mut cells, mut scratch) = (Vec::new(), Vec::new(), String::new());
     while let Some(batch) = splitter.next_batch(&mut input).ok()? {
@@ -39,7 +39,7 @@ fn records(format: Format, text: &[u8], batch_bytes: usize) -> Option<Vec<Found>
             let split = match (record.shape, std::str::from_utf8(bytes)) {
                 (Shape::Unreadable(_), _) | (_, Err(_)) => None,
                 (shape, Ok(text)) => {
-                    split_cells(text, shape, usize::MAX, &mut cells);
+                    split_cells(text, shape, b',', usize::MAX, &mut cells);
                     let texts = cells.iter().map(|cell| cell.text(text, &mut scratch).to_owned());
                     Some(texts.collect())
                 }
@@ -123,9 +123,11 @@ pub fn text_cell(data: &[u8]) {
         return;
     };
     let mut found = vec![0xEE];
-    let outcome = convert::text_cell("field", ty, text, &mut found);
+    let rules = CellRules::default();
+    let outcome = rules.text_cell("field", ty, text, &mut found);
     let mut expected = vec![0xEE];
-    let defined = json::from_text(ty, text)
+    let defined = rules
+        .value("field", ty, text)
         .ok()
         .and_then(|value| cell::encode(ty, &value, &mut expected).ok());
     assert_eq!(outcome.is_ok(), defined.is_some(), "{ty}: {text:?}");

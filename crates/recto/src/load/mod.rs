@@ -12,6 +12,8 @@
 //! | `plan` | which column fills which field of which collection |
 //! | `object` | a line of JSON into its fields |
 //! | `convert` | text and JSON into cells |
+//! | `times` | dates and times in the forms of other programs |
+//! | `literals` | collections in the form of CQL |
 //! | `rows` | records into rows and rejects |
 //! | `buffer` | rows in key order, and as writes |
 //! | `pipeline` | the two threads |
@@ -36,6 +38,7 @@ mod checkpoint;
 mod convert;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod literals;
 mod object;
 mod part;
 mod pipeline;
@@ -46,6 +49,7 @@ mod room;
 mod rows;
 mod source;
 mod survey;
+mod times;
 mod whole;
 mod write;
 #[cfg(feature = "full")]
@@ -82,7 +86,7 @@ use plan::LoadPlan;
 use rejects::RejectFile;
 use room::Rooms;
 use source::{Format, Source};
-pub use source::{check_load_file, check_load_name};
+pub use source::{check_load_file, check_load_name, detect_load_ending};
 use survey::Survey;
 use write::ChunkWriter;
 
@@ -142,7 +146,8 @@ pub(crate) async fn load(
     collections.iter().try_for_each(|one| one.check_written_here())?;
     let (source, content) = find(request).await?;
     let counters = Arc::new(Counters::default());
-    let (beginning, reading) = pipeline::read(Arc::clone(&source), &counters).await?;
+    let (beginning, reading) =
+        pipeline::read(Arc::clone(&source), plan::delimiter(&request.csv), &counters).await?;
     let plan = Arc::new(plan_for(&beginning, collections, request)?);
     let rejects = RejectFile::new(
         request
@@ -150,7 +155,7 @@ pub(crate) async fn load(
             .clone()
             .unwrap_or_else(|| RejectFile::default_path(source.path(), plan.format)),
     );
-    let checkpoint = Checkpoint::new(collections, request, source.path(), &content);
+    let checkpoint = Checkpoint::new(collections, request, source.path(), plan.format, &content);
     checkpoint.prepare().await?;
     let earlier = checkpoint.read().await?;
     if let Some(state) = earlier.as_ref().filter(|state| state.finished && !request.again) {
@@ -267,7 +272,7 @@ fn plan_for(
 ) -> Result<LoadPlan> {
     match (beginning.format, &beginning.header) {
         (Format::Csv, Some((header, record))) => LoadPlan::csv(header, record, collections, request),
-        _ => Ok(LoadPlan::ndjson(collections, request)),
+        _ => LoadPlan::ndjson(collections, request),
     }
 }
 

@@ -9,12 +9,8 @@ use recto_model::json::syntax_error;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::convert::Reason;
+use super::convert::{Reason, check_values};
 use super::plan::LoadPlan;
-
-/// The most values in one field's list, set, map, tuple or UDT. Each takes some dozens of bytes
-/// while it is converted.
-const MAX_NESTED_VALUES: usize = 1 << 20;
 
 /// How much of a name that is no field a reason tells.
 const MAX_TOLD_CHARACTERS: usize = 100;
@@ -65,13 +61,7 @@ impl<'a> Object<'a> {
 pub(super) fn check_size(field: &str, json: &RawValue) -> Result<(), Reason> {
     let text = json.get();
     if text.starts_with(['[', '{']) {
-        // A bound: each value but the first of its list or object follows one of these.
-        let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
-        if values.count() > MAX_NESTED_VALUES {
-            return Err(Reason::general(format!(
-                "{field}: more than {MAX_NESTED_VALUES} values"
-            )));
-        }
+        check_values(field, text)?;
     }
     Ok(())
 }

@@ -140,14 +140,19 @@ pub(super) struct Reading {
 }
 
 /// Starts reading the file; what it begins with comes first.
-pub(super) async fn read(source: Arc<Source>, counters: &Counters) -> Result<(Beginning, Reading)> {
+pub(super) async fn read(
+    source: Arc<Source>,
+    delimiter: u8,
+    counters: &Counters,
+) -> Result<(Beginning, Reading)> {
     let (beginning, begun) = oneshot::channel();
     let (sender, pieces) = sync_channel(WAITING_BATCHES);
     let consumed = Arc::clone(&counters.bytes_consumed);
     spawn("recto-load-read", move || {
         let mut beginning = Some(beginning);
         let result = source.read_with(&consumed, |format, input| {
-            read_records(&source, format, input, &mut beginning, &sender)
+            let splitter = Splitter::new(format, delimiter);
+            read_records(&source, splitter, format, input, &mut beginning, &sender)
         });
         match (beginning.take(), result) {
             (Some(beginning), Err(error)) => drop(beginning.send(Err(error))),
@@ -162,12 +167,12 @@ pub(super) async fn read(source: Arc<Source>, counters: &Counters) -> Result<(Be
 
 fn read_records(
     source: &Source,
+    mut splitter: Splitter,
     format: Format,
     input: &mut dyn Read,
     beginning: &mut Option<oneshot::Sender<Result<Beginning>>>,
     pieces: &SyncSender<Piece>,
 ) -> Result<()> {
-    let mut splitter = Splitter::new(format);
     let failed = |error: std::io::Error| {
         if error.kind() == std::io::ErrorKind::Unsupported {
             Error::new(

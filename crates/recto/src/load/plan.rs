@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use recto_model::{RowRef, Table, Type};
 
+use super::convert::CellRules;
 use super::records::{CsvCell, Record, Shape, split_cells};
 use super::source::Format;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::LoadRequest;
+use crate::session::{ColumnMapping, CsvOptions, Delimiter, LoadRequest};
 
 /// The most columns of a CSV file.
 const MAX_COLUMNS: usize = 10_000;
@@ -22,7 +23,7 @@ const MAX_LISTED_COLUMNS: usize = 10;
 pub(super) struct Slot {
     /// Which column of the file.
     pub(super) column: usize,
-    /// The field's name, which is the column's.
+    /// The field's name, which is the column's unless the request maps it.
     pub(super) field: String,
     pub(super) ty: Type,
     /// Whether the cell is in the form that keys use, where that is another.
@@ -65,7 +66,7 @@ impl Target {
 #[derive(Debug)]
 pub(super) struct LoadPlan {
     pub(super) format: Format,
-    /// The file's columns; of NDJSON, the names of all fields.
+    /// The fields of the file's columns, or their names where they fill none; of NDJSON, the names of all fields.
     pub(super) columns: Vec<String>,
     /// The header row as it stands in the file; empty for NDJSON.
     pub(super) header: Vec<u8>,
@@ -74,8 +75,12 @@ pub(super) struct LoadPlan {
     everywhere: Vec<bool>,
     pub(super) slots: Vec<Slot>,
     pub(super) targets: Vec<Target>,
-    /// Text that is null beside the empty cell.
-    pub(super) null: Option<String>,
+    /// Cells of CSV that are null, as the file writes them; at least one.
+    pub(super) nulls: Vec<String>,
+    /// What stands between two cells of CSV.
+    pub(super) delimiter: u8,
+    /// How cells of CSV become values.
+    pub(super) rules: CellRules,
     /// Whether names that are no fields are left out.
     pub(super) ignore_unknown: bool,
 }
@@ -88,21 +93,31 @@ impl LoadPlan {
         collections: &[Arc<CollectionCore>],
         request: &LoadRequest,
     ) -> Result<Self> {
-        let columns = header_columns(header, record)?;
+        let names = header_columns(header, record, delimiter(&request.csv))?;
+        check_separator(&names, collections, request)?;
+        let columns = mapped_columns(names, collections, &request.csv.map)?;
         for collection in collections {
             check_columns(&columns, collection, request.ignore_unknown)?;
         }
-        Ok(Self::new(
-            Format::Csv,
-            columns,
-            header.to_vec(),
-            collections,
-            request,
-        ))
+        // The name of no field.
+        let columns = columns.into_iter().map(Option::unwrap_or_default).collect();
+        Self::new(Format::Csv, columns, header.to_vec(), collections, request)
     }
 
     /// The plan for an NDJSON file.
-    pub(super) fn ndjson(collections: &[Arc<CollectionCore>], request: &LoadRequest) -> Self {
+    ///
+    /// # Errors
+    /// An option is for CSV files only.
+    pub(super) fn ndjson(collections: &[Arc<CollectionCore>], request: &LoadRequest) -> Result<Self> {
+        if let Some((option, _)) = request.csv.parameters().first() {
+            let flag = option.replace('_', "-");
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("--{flag} is an option for CSV files, and this file is NDJSON"),
+            )
+            .with_field(*option)
+            .with_hint(format!("leave --{flag} away")));
+        }
         let mut columns: Vec<String> = Vec::new();
         for field in collections
             .iter()
@@ -121,7 +136,7 @@ impl LoadPlan {
         header: Vec<u8>,
         collections: &[Arc<CollectionCore>],
         request: &LoadRequest,
-    ) -> Self {
+    ) -> Result<Self> {
         let column_of_name: HashMap<String, usize> = columns
             .iter()
             .enumerate()
@@ -168,7 +183,11 @@ impl LoadPlan {
                     .all(|collection| collection.definition.field(name).is_some())
             })
             .collect();
-        Self {
+        let mut nulls = request.csv.null.clone();
+        if nulls.is_empty() {
+            nulls.push(String::new());
+        }
+        Ok(Self {
             format,
             columns,
             header,
@@ -176,9 +195,17 @@ impl LoadPlan {
             everywhere,
             slots,
             targets,
-            null: request.null.clone(),
+            nulls,
+            delimiter: delimiter(&request.csv),
+            rules: CellRules::new(&request.csv)?,
             ignore_unknown: request.ignore_unknown,
-        }
+        })
+    }
+
+    /// Whether a cell stands for null; `written`: with its quotes.
+    #[inline]
+    pub(super) fn is_null(&self, written: &str) -> bool {
+        self.nulls.iter().any(|null| null == written)
     }
 
     pub(super) fn column(&self, name: &str) -> Option<usize> {
@@ -202,13 +229,122 @@ fn invalid_header(message: impl Into<String>) -> Error {
         .with_hint("a CSV file begins with a header row that names its columns, each once")
 }
 
-fn header_columns(header: &[u8], record: &Record) -> Result<Vec<String>> {
+/// Returns what stands between two cells.
+pub(super) fn delimiter(options: &CsvOptions) -> u8 {
+    options.delimiter.unwrap_or(Delimiter::COMMA).byte()
+}
+
+/// Names columns by the fields that they are mapped to; `None`: the column is left out.
+fn mapped_columns(
+    names: Vec<String>,
+    collections: &[Arc<CollectionCore>],
+    map: &[ColumnMapping],
+) -> Result<Vec<Option<String>>> {
+    let wrong = |message: String| Error::new(ErrorKind::InvalidArgument, message).with_field("map");
+    for (index, ColumnMapping { column, field }) in map.iter().enumerate() {
+        if !names.contains(column) {
+            let listed: Vec<String> = names
+                .iter()
+                .take(MAX_LISTED_COLUMNS)
+                .map(|name| format!("{name:?}"))
+                .collect();
+            return Err(wrong(format!("the file has no column {column:?} to map"))
+                .with_hint(format!("its columns are {}", listed.join(", "))));
+        }
+        if map[..index].iter().any(|earlier| earlier.column == *column) {
+            return Err(
+                wrong(format!("the column {column:?} is mapped twice")).with_hint("name each column once")
+            );
+        }
+        let definitions = || collections.iter().map(|collection| &collection.definition);
+        if field.is_empty() || definitions().any(|definition| definition.field(field).is_some()) {
+            continue;
+        }
+        let nearest = definitions().find_map(|definition| definition.nearest_field(field));
+        let named: Vec<&str> = definitions().map(|definition| definition.name.as_str()).collect();
+        return Err(wrong(format!(
+            "the column {column:?} is mapped to {field:?}, which is no field of {}",
+            named.join(", ")
+        ))
+        .with_hint(match nearest {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => "name a field of the collection".to_owned(),
+        }));
+    }
+    let mut filled: HashMap<String, String> = HashMap::with_capacity(names.len());
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let mapping = map.iter().find(|mapping| mapping.column == name);
+        let field = mapping.map_or_else(|| name.clone(), |mapping| mapping.field.clone());
+        if mapping.is_some() && field.is_empty() {
+            columns.push(None);
+            continue;
+        }
+        if let Some(earlier) = filled.insert(field.clone(), name.clone()) {
+            return Err(wrong(format!(
+                "the columns {earlier:?} and {name:?} would both fill {field}"
+            ))
+            .with_hint(format!("leave one of them out, such as with --map '{name}='")));
+        }
+        columns.push(Some(field));
+    }
+    Ok(columns)
+}
+
+/// Refuses a header whose columns are separated by something else.
+fn check_separator(
+    names: &[String],
+    collections: &[Arc<CollectionCore>],
+    request: &LoadRequest,
+) -> Result<()> {
+    let used = delimiter(&request.csv);
+    let is_known = |name: &str| {
+        collections
+            .iter()
+            .any(|collection| collection.definition.field(name).is_some())
+            || request.csv.map.iter().any(|mapping| mapping.column == name)
+    };
+    // Columns that are left out may have any name, unless there is no other.
+    let suspects = names
+        .iter()
+        .filter(|name| !is_known(name) && (!request.ignore_unknown || names.len() == 1));
+    for name in suspects {
+        let separators = SEPARATORS.iter().filter(|(separator, _)| *separator != used);
+        for (separator, written) in separators {
+            let parts: Vec<&str> = name.split(char::from(*separator)).collect();
+            let is_field = |part: &&str| is_known(part.trim().trim_matches('"'));
+            if parts.len() > 1 && parts.iter().any(is_field) {
+                let message = format!(
+                    "the file separates columns by {written}, not by {}: {name:?}",
+                    separator_name(used)
+                );
+                return Err(Error::new(ErrorKind::InvalidArgument, message)
+                    .with_field("delimiter")
+                    .with_hint(format!("name the separator with --delimiter '{written}'")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn separator_name(separator: u8) -> String {
+    let known = SEPARATORS.iter().find(|(known, _)| *known == separator);
+    known.map_or_else(
+        || char::from(separator).to_string(),
+        |(_, name)| (*name).to_owned(),
+    )
+}
+
+/// Separators that files have, and how options name them.
+const SEPARATORS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
+
+fn header_columns(header: &[u8], record: &Record, delimiter: u8) -> Result<Vec<String>> {
     if let Shape::Unreadable(reason) = record.shape {
         return Err(invalid_header(format!("the header row cannot be read: {reason}")));
     }
     let text = std::str::from_utf8(header).map_err(|_| invalid_header("the header row is not UTF-8 text"))?;
     let mut cells: Vec<CsvCell> = Vec::new();
-    let count = split_cells(text, record.shape, MAX_COLUMNS, &mut cells);
+    let count = split_cells(text, record.shape, delimiter, MAX_COLUMNS, &mut cells);
     if count > MAX_COLUMNS {
         return Err(invalid_header(format!(
             "the file has {count} columns; {MAX_COLUMNS} are the most"
@@ -228,10 +364,15 @@ fn header_columns(header: &[u8], record: &Record) -> Result<Vec<String>> {
 }
 
 /// Refuses columns that are not fields, and a header that lacks a key field.
-fn check_columns(columns: &[String], collection: &CollectionCore, ignore_unknown: bool) -> Result<()> {
+fn check_columns(
+    columns: &[Option<String>],
+    collection: &CollectionCore,
+    ignore_unknown: bool,
+) -> Result<()> {
     let definition = &collection.definition;
     let unknown: Vec<&String> = columns
         .iter()
+        .flatten()
         .filter(|column| definition.field(column).is_none())
         .collect();
     if let Some(first) = unknown.first().filter(|_| !ignore_unknown) {
@@ -257,7 +398,11 @@ fn check_columns(columns: &[String], collection: &CollectionCore, ignore_unknown
             .with_field(first.as_str())
             .with_hint(hint));
     }
-    if let Some(missing) = definition.key.iter().find(|key| !columns.contains(key)) {
+    if let Some(missing) = definition
+        .key
+        .iter()
+        .find(|key| !columns.iter().flatten().any(|column| column == *key))
+    {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
             format!(
@@ -266,9 +411,13 @@ fn check_columns(columns: &[String], collection: &CollectionCore, ignore_unknown
             ),
         )
         .with_field(missing)
-        .with_hint(format!("every row needs {}", definition.key.join(", "))));
+        .with_hint(format!(
+            "every row needs {}; --map COLUMN={missing} names a column for it",
+            definition.key.join(", ")
+        )));
     }
     Ok(())
 }
 
-const IGNORE_HINT: &str = "--ignore-unknown leaves out columns that are not fields";
+const IGNORE_HINT: &str =
+    "--map COLUMN=FIELD names the field of a column; --ignore-unknown leaves out columns that are not fields";

@@ -1,13 +1,14 @@
 //! Text into records, a bounded piece at a time.
 //!
-//! CSV is read as RFC 4180 has it, with LF or CRLF at the end of lines and quotes taken literally
-//! inside cells that do not begin with one. Where quotes do not add up, the record is the line it
-//! begins on, and reading goes on with the next line: one lost quote costs one row.
+//! CSV is read as RFC 4180 has it, with any separator, and quotes taken literally inside cells that do
+//! not begin with one. A line ends in LF, CRLF, CR or CR CR LF, which some tools write when they
+//! translate a CRLF again. Where quotes do not add up, the record is the line it begins on, and
+//! reading goes on with the next line: one lost quote costs one row.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
-use memchr::{memchr, memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter, memchr2, memchr3};
 
 use super::source::Format;
 
@@ -27,7 +28,7 @@ const KEPT_BYTES: usize = 4 << 10;
 /// What is known of a record before its cells are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Nothing special: cells are what stands between commas; or a line of JSON.
+    /// Nothing special: cells are what stands between separators; or a line of JSON.
     Plain,
     /// Some cells may be in quotes, which add up.
     Quoted,
@@ -58,6 +59,8 @@ pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be load
 /// Splits a stream into records.
 pub(super) struct Splitter {
     format: Format,
+    /// What stands between two cells of CSV.
+    delimiter: u8,
     batch_bytes: usize,
     max_record_bytes: usize,
     /// Text that was read, from `start` on not split yet.
@@ -83,13 +86,19 @@ enum Found {
 }
 
 impl Splitter {
-    pub(super) fn new(format: Format) -> Self {
-        Self::with_sizes(format, BATCH_BYTES, MAX_RECORD_BYTES)
+    pub(super) fn new(format: Format, delimiter: u8) -> Self {
+        Self::with_sizes(format, delimiter, BATCH_BYTES, MAX_RECORD_BYTES)
     }
 
-    pub(super) fn with_sizes(format: Format, batch_bytes: usize, max_record_bytes: usize) -> Self {
+    pub(super) fn with_sizes(
+        format: Format,
+        delimiter: u8,
+        batch_bytes: usize,
+        max_record_bytes: usize,
+    ) -> Self {
         Self {
             format,
+            delimiter,
             batch_bytes,
             max_record_bytes,
             pending: Vec::new(),
@@ -164,7 +173,7 @@ impl Splitter {
         {
             let rest = self.rest();
             let too_long = rest.len() > self.max_record_bytes;
-            match find(self.format, rest, self.ended, too_long) {
+            match find(self.format, self.delimiter, rest, self.ended, too_long) {
                 Found::Record {
                     length,
                     consumed,
@@ -193,9 +202,12 @@ impl Splitter {
                         line: self.line,
                         shape,
                     });
+                    // A carriage return at its end may be the end of the line.
+                    let ends = rest.iter().rev().take_while(|byte| **byte == b'\r');
+                    let ends = ends.take(2).count();
                     kept = self.start + length;
                     self.in_long_line = true;
-                    self.start = self.pending.len();
+                    self.start = self.pending.len() - ends;
                 }
                 Found::Incomplete => break,
             }
@@ -208,10 +220,16 @@ impl Splitter {
 
     /// Drops what is left of a line that was too long.
     fn skip_line(&mut self) {
-        match memchr(b'\n', self.rest()) {
-            None => self.start = self.pending.len(),
-            Some(end) => {
-                self.start += end + 1;
+        let rest = self.rest();
+        let Some(at) = find_line_end(self.format, rest) else {
+            self.start = self.pending.len();
+            return;
+        };
+        match line_end(&rest[at..], self.ended) {
+            // The end of the line itself is not whole yet.
+            None => self.start += at,
+            Some(length) => {
+                self.start += at + length;
                 self.in_long_line = false;
                 self.line += 1;
             }
@@ -221,10 +239,16 @@ impl Splitter {
 
 /// How many lines were consumed.
 fn lines(consumed: &[u8], shape: Shape) -> u64 {
-    match shape {
-        Shape::Quoted => memchr_iter(b'\n', consumed).count() as u64,
-        _ => 1,
+    if shape != Shape::Quoted {
+        return 1;
     }
+    let (mut lines, mut from) = (0, 0);
+    while let Some(at) = memchr2(b'\n', b'\r', &consumed[from..]) {
+        from += at;
+        from += line_end(&consumed[from..], true).unwrap_or(1);
+        lines += 1;
+    }
+    lines
 }
 
 fn is_blank(format: Format, text: &[u8]) -> bool {
@@ -236,44 +260,63 @@ fn is_blank(format: Format, text: &[u8]) -> bool {
 
 /// The record at the beginning of `text`. `ended`: nothing follows; `too_long`: a record that does
 /// not end in this text is not waited for.
-fn find(format: Format, text: &[u8], ended: bool, too_long: bool) -> Found {
+fn find(format: Format, delimiter: u8, text: &[u8], ended: bool, too_long: bool) -> Found {
+    let line = |shape| line(format, text, ended, shape);
     match format {
-        Format::Ndjson => line(text, ended, Shape::Plain),
-        Format::Csv => match memchr2(b'\n', b'"', text) {
-            Some(at) if text[at] == b'"' => match quoted(text, ended) {
+        Format::Ndjson => line(Shape::Plain),
+        Format::Csv => match memchr3(b'\n', b'\r', b'"', text) {
+            Some(at) if text[at] == b'"' => match quoted(delimiter, text, ended) {
                 Quoted::Ends { length, consumed } => Found::Record {
                     length,
                     consumed,
                     shape: Shape::Quoted,
                 },
-                Quoted::Wrong(reason) => line(text, ended, Shape::Unreadable(reason)),
-                Quoted::Incomplete if too_long => line(text, ended, Shape::Unreadable(UNCLOSED)),
+                Quoted::Wrong(reason) => line(Shape::Unreadable(reason)),
+                Quoted::Incomplete if too_long => line(Shape::Unreadable(UNCLOSED)),
                 Quoted::Incomplete => Found::Incomplete,
             },
-            _ => line(text, ended, Shape::Plain),
+            _ => line(Shape::Plain),
         },
     }
 }
 
 const UNCLOSED: &str = "a quote that is opened and never closed";
-const AFTER_QUOTE: &str = "text between a closing quote and the next comma";
+const AFTER_QUOTE: &str = "text between a closing quote and the next separator";
 
 /// The line at the beginning of `text`.
-fn line(text: &[u8], ended: bool, shape: Shape) -> Found {
-    let (length, consumed) = match memchr(b'\n', text) {
-        Some(end) => (end, end + 1),
+fn line(format: Format, text: &[u8], ended: bool, shape: Shape) -> Found {
+    let (length, consumed) = match find_line_end(format, text) {
+        Some(at) => match line_end(&text[at..], ended) {
+            Some(length) => (at, at + length),
+            None => return Found::Incomplete,
+        },
         None if ended => (text.len(), text.len()),
         None => return Found::Incomplete,
     };
+    let carriage_return = usize::from(format == Format::Ndjson && text[..length].ends_with(b"\r"));
     Found::Record {
-        length: without_carriage_return(&text[..length]),
+        length: length - carriage_return,
         consumed,
         shape,
     }
 }
 
-fn without_carriage_return(line: &[u8]) -> usize {
-    line.strip_suffix(b"\r").map_or(line.len(), <[u8]>::len)
+/// Where the first line of `text` ends. In NDJSON, a carriage return alone is white space.
+fn find_line_end(format: Format, text: &[u8]) -> Option<usize> {
+    match format {
+        Format::Csv => memchr2(b'\n', b'\r', text),
+        Format::Ndjson => memchr(b'\n', text),
+    }
+}
+
+/// Length of the end of a line that `text` begins with; `None` if that depends on what follows.
+fn line_end(text: &[u8], ended: bool) -> Option<usize> {
+    match text {
+        [b'\r', b'\n', ..] => Some(2),
+        [b'\r', b'\r', b'\n', ..] => Some(3),
+        [b'\r'] | [b'\r', b'\r'] if !ended => None,
+        _ => Some(1),
+    }
 }
 
 enum Quoted {
@@ -283,33 +326,36 @@ enum Quoted {
 }
 
 /// The CSV record at the beginning of `text`, cell by cell.
-fn quoted(text: &[u8], ended: bool) -> Quoted {
+fn quoted(delimiter: u8, text: &[u8], ended: bool) -> Quoted {
     let mut at = 0;
     loop {
         if text.get(at) == Some(&b'"') {
-            at = match closing_quote(text, at, ended) {
+            at = match closing_quote(delimiter, text, at, ended) {
                 Ok(Some(after)) => after,
                 Ok(None) => return Quoted::Incomplete,
                 Err(reason) => return Quoted::Wrong(reason),
             };
         } else {
-            match memchr2(b',', b'\n', &text[at..]) {
+            match memchr3(delimiter, b'\n', b'\r', &text[at..]) {
                 Some(offset) => at += offset,
                 None if ended => at = text.len(),
                 None => return Quoted::Incomplete,
             }
         }
         match text.get(at) {
-            Some(b',') => at += 1,
+            Some(byte) if *byte == delimiter => at += 1,
             Some(_) => {
-                return Quoted::Ends {
-                    length: without_carriage_return(&text[..at]),
-                    consumed: at + 1,
+                return match line_end(&text[at..], ended) {
+                    Some(length) => Quoted::Ends {
+                        length: at,
+                        consumed: at + length,
+                    },
+                    None => Quoted::Incomplete,
                 };
             }
             None => {
                 return Quoted::Ends {
-                    length: without_carriage_return(text),
+                    length: text.len(),
                     consumed: text.len(),
                 };
             }
@@ -317,22 +363,21 @@ fn quoted(text: &[u8], ended: bool) -> Quoted {
     }
 }
 
-/// Where the comma or the end of the line after the quoted cell at `at` stands; `None` if that is
+/// Where the separator or the end of the line after the quoted cell at `at` stands; `None` if that is
 /// not in `text`.
-fn closing_quote(text: &[u8], at: usize, ended: bool) -> Result<Option<usize>, &'static str> {
+fn closing_quote(delimiter: u8, text: &[u8], at: usize, ended: bool) -> Result<Option<usize>, &'static str> {
     let mut from = at + 1;
     loop {
         let Some(offset) = memchr(b'"', &text[from..]) else {
             return if ended { Err(UNCLOSED) } else { Ok(None) };
         };
         let after = from + offset + 1;
-        match (text.get(after), text.get(after + 1)) {
-            (Some(b'"'), _) => from = after + 1,
-            (Some(b',' | b'\n'), _) => return Ok(Some(after)),
-            (Some(b'\r'), Some(b'\n')) => return Ok(Some(after + 1)),
-            (Some(b'\r'), None) if ended => return Ok(Some(after + 1)),
-            (None, _) if ended => return Ok(Some(after)),
-            (None, _) | (Some(b'\r'), None) => return Ok(None),
+        match text.get(after) {
+            Some(b'"') => from = after + 1,
+            Some(b'\n' | b'\r') => return Ok(Some(after)),
+            Some(byte) if *byte == delimiter => return Ok(Some(after)),
+            None if ended => return Ok(Some(after)),
+            None => return Ok(None),
             _ => return Err(AFTER_QUOTE),
         }
     }
@@ -343,11 +388,19 @@ fn closing_quote(text: &[u8], at: usize, ended: bool) -> Result<Option<usize>, &
 pub(super) struct CsvCell {
     start: usize,
     end: usize,
+    /// Whether it is in quotes, which are not between `start` and `end`.
+    is_quoted: bool,
     /// Whether quotes inside are doubled.
     doubled: bool,
 }
 
 impl CsvCell {
+    /// The cell as the record has it, with its quotes.
+    pub(super) fn written<'a>(&self, record: &'a str) -> &'a str {
+        let quote = usize::from(self.is_quoted);
+        &record[self.start - quote..self.end + quote]
+    }
+
     /// The cell's text; `scratch` holds it where quotes were doubled.
     pub(super) fn text<'a>(&self, record: &'a str, scratch: &'a mut String) -> &'a str {
         let text = &record[self.start..self.end];
@@ -367,7 +420,13 @@ impl CsvCell {
 
 /// Takes a record that can be read apart into cells; keeps the first `most` and returns how many
 /// there are.
-pub(super) fn split_cells(record: &str, shape: Shape, most: usize, cells: &mut Vec<CsvCell>) -> usize {
+pub(super) fn split_cells(
+    record: &str,
+    shape: Shape,
+    delimiter: u8,
+    most: usize,
+    cells: &mut Vec<CsvCell>,
+) -> usize {
     cells.clear();
     let mut count = 0;
     let mut keep = |cell: CsvCell| {
@@ -382,9 +441,10 @@ pub(super) fn split_cells(record: &str, shape: Shape, most: usize, cells: &mut V
         let plain = |start, end| CsvCell {
             start,
             end,
+            is_quoted: false,
             doubled: false,
         };
-        for end in memchr_iter(b',', text) {
+        for end in memchr_iter(delimiter, text) {
             keep(plain(start, end));
             start = end + 1;
         }
@@ -392,7 +452,7 @@ pub(super) fn split_cells(record: &str, shape: Shape, most: usize, cells: &mut V
         return count;
     }
     loop {
-        let (cell, after) = cell_at(text, start);
+        let (cell, after) = cell_at(text, delimiter, start);
         keep(cell);
         if after >= text.len() {
             return count;
@@ -401,14 +461,15 @@ pub(super) fn split_cells(record: &str, shape: Shape, most: usize, cells: &mut V
     }
 }
 
-/// The cell that begins at `start`, and where the comma or the end after it stands.
-fn cell_at(text: &[u8], start: usize) -> (CsvCell, usize) {
+/// The cell that begins at `start`, and where the separator or the end after it stands.
+fn cell_at(text: &[u8], delimiter: u8, start: usize) -> (CsvCell, usize) {
     if text.get(start) != Some(&b'"') {
-        let end = memchr(b',', &text[start..]).map_or(text.len(), |offset| start + offset);
+        let end = memchr(delimiter, &text[start..]).map_or(text.len(), |offset| start + offset);
         return (
             CsvCell {
                 start,
                 end,
+                is_quoted: false,
                 doubled: false,
             },
             end,
@@ -426,6 +487,7 @@ fn cell_at(text: &[u8], start: usize) -> (CsvCell, usize) {
                 CsvCell {
                     start: start + 1,
                     end,
+                    is_quoted: true,
                     doubled,
                 },
                 (end + 1).min(text.len()),

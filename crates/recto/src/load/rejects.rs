@@ -1,8 +1,8 @@
 //! The reject file: every row that a collection did not take, with the reason.
 //!
 //! It has the format of the file. CSV: the columns `recto_line`, `recto_collection` and
-//! `recto_reason`, then the row as it stood; a row that cannot be taken apart stands whole in the
-//! first of the file's columns. NDJSON: the same three keys before the record's own, or before
+//! `recto_reason`, then the row as the file has it, with its separator and its quotes; a row that
+//! cannot be taken apart stands whole in the first of the file's columns. NDJSON: the same three keys before the record's own, or before
 //! `recto_text` where the line is no JSON object. So a corrected reject file can be loaded itself,
 //! leaving out unknown columns.
 //!
@@ -263,12 +263,14 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// The columns before the file's own.
-const COLUMNS: &str = "recto_line,recto_collection,recto_reason";
+const COLUMNS: [&str; 3] = ["recto_line", "recto_collection", "recto_reason"];
 
 fn write_header(plan: &LoadPlan, out: &mut Vec<u8>) {
     if plan.format == Format::Csv {
-        out.extend_from_slice(COLUMNS.as_bytes());
-        out.push(b',');
+        for column in COLUMNS {
+            out.extend_from_slice(column.as_bytes());
+            out.push(plan.delimiter);
+        }
         out.extend_from_slice(&plan.header);
         out.push(b'\n');
     }
@@ -278,15 +280,19 @@ fn write_reject(plan: &LoadPlan, reject: &Reject, out: &mut Vec<u8>) {
     for (target, reason) in &reject.reasons {
         let collection = plan.targets[*target].name();
         match plan.format {
-            Format::Csv => write_csv(reject, collection, reason.text(), out),
+            Format::Csv => write_csv(reject, collection, reason.text(), plan.delimiter, out),
             Format::Ndjson => write_json(reject, collection, reason.text(), out),
         }
         out.push(b'\n');
     }
 }
 
-fn write_csv(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("{},{collection},{},", reject.origin.line, quoted(reason)).as_bytes());
+fn write_csv(reject: &Reject, collection: &str, reason: &str, delimiter: u8, out: &mut Vec<u8>) {
+    let line = reject.origin.line.to_string();
+    for cell in [line.as_str(), collection, reason] {
+        out.extend_from_slice(quoted(cell, delimiter).as_bytes());
+        out.push(delimiter);
+    }
     if reject.readable {
         out.extend_from_slice(&reject.content);
         return;
@@ -323,8 +329,8 @@ fn write_json(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>
 }
 
 /// A CSV cell, in quotes where it needs them.
-pub(super) fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
+pub(super) fn quoted(cell: &str, delimiter: u8) -> String {
+    if cell.contains([char::from(delimiter), '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
     } else {
         cell.to_owned()

@@ -89,7 +89,7 @@ impl Converter {
     ) -> Result<Vec<Option<String>>, Reason> {
         let text = readable_text(content, shape)?;
         let mut cells = std::mem::take(&mut self.cells);
-        let count = split_cells(text, shape, plan.columns.len(), &mut cells);
+        let count = split_cells(text, shape, plan.delimiter, plan.columns.len(), &mut cells);
         if count != plan.columns.len() {
             let reason = format!("{count} cells where the header has {}", plan.columns.len());
             self.cells = cells;
@@ -99,14 +99,19 @@ impl Converter {
         let rows = buffer.row();
         self.failed.clear();
         for (index, slot) in plan.slots.iter().enumerate() {
-            let value = cells[slot.column].text(text, &mut scratch);
-            if value.is_empty() || plan.null.as_deref() == Some(value) {
+            let cell = &cells[slot.column];
+            if plan.is_null(cell.written(text)) {
                 rows.push_cell(None);
-            } else {
-                self.push(rows, index, slot, |out| {
-                    convert::text_cell(&slot.field, &slot.ty, value, out)
-                });
+                continue;
             }
+            let value = cell.text(text, &mut scratch);
+            self.push(rows, index, slot, |out| {
+                let written = plan.rules.text_cell(&slot.field, &slot.ty, value, out);
+                written.map_err(|reason| match value {
+                    "" => empty_cell(slot, cell.written(text)),
+                    _ => reason,
+                })
+            });
         }
         self.cells = cells;
         self.scratch = scratch;
@@ -246,6 +251,15 @@ fn readable_text(content: &[u8], shape: Shape) -> Result<&str, Reason> {
     })
 }
 
+/// Why an empty cell is no value of a field.
+fn empty_cell(slot: &Slot, written: &str) -> Reason {
+    Reason::general(format!(
+        "{}: an empty cell is not {} (hint: --null '{written}')",
+        slot.field,
+        slot.ty.with_article()
+    ))
+}
+
 fn no_field(target: &Target, unknown: &str) -> Reason {
     let definition = &target.core.definition;
     let hint = match definition.nearest_field(unknown) {
@@ -255,29 +269,38 @@ fn no_field(target: &Target, unknown: &str) -> Reason {
     Reason::general(format!("{} has no field {unknown:?}{hint}", definition.name))
 }
 
-/// The text of a stored row of the file, for a row that a store refused: what its cells say.
+/// The text of a converted row, for a row that a store refused: the same options read the same values from it.
+/// Columns that fill no field of the collection are empty.
 pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRef<'_>) -> Vec<u8> {
-    let value = |column: usize| {
-        let slot =
-            (0..plan.slots.len()).find(|slot| plan.slots[*slot].column == column && target.uses(*slot))?;
-        let decoded = cell::decode(&plan.slots[slot].ty, row.get(slot)?).ok()?;
-        Some((&plan.slots[slot].ty, decoded))
+    let slot_of = |column: usize| {
+        (0..plan.slots.len()).find(|slot| plan.slots[*slot].column == column && target.uses(*slot))
+    };
+    let value = |slot: usize| {
+        let ty = &plan.slots[slot].ty;
+        Some((ty, cell::decode(ty, row.get(slot)?).ok()?))
     };
     let columns: Range<usize> = 0..plan.columns.len();
     match plan.format {
         Format::Csv => {
-            let cells = columns.map(|column| {
-                value(column)
-                    .map(|(ty, value)| recto_model::json::to_text(ty, &value))
-                    .unwrap_or_default()
-            });
-            let cells: Vec<String> = cells.map(|cell| super::rejects::quoted(&cell)).collect();
-            cells.join(",").into_bytes()
+            let mut text = String::new();
+            for column in columns {
+                if column > 0 {
+                    text.push(char::from(plan.delimiter));
+                }
+                match slot_of(column).map(value) {
+                    None => {}
+                    Some(None) => text.push_str(&plan.nulls[0]),
+                    Some(Some((ty, value))) => {
+                        text.push_str(&written_cell(plan, plan.rules.write(ty, &value)))
+                    }
+                }
+            }
+            text.into_bytes()
         }
         Format::Ndjson => {
             let object: Map<String, Json> = columns
                 .filter_map(|column| {
-                    let (ty, value) = value(column)?;
+                    let (ty, value) = value(slot_of(column)?)?;
                     Some((
                         plan.columns[column].clone(),
                         recto_model::json::to_json(ty, &value),
@@ -287,4 +310,13 @@ pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRe
             Json::Object(object).to_string().into_bytes()
         }
     }
+}
+
+/// A cell that is read as this text, and not as null.
+fn written_cell(plan: &LoadPlan, text: String) -> String {
+    let quoted = super::rejects::quoted(&text, plan.delimiter);
+    if quoted != text || !plan.is_null(&text) {
+        return quoted;
+    }
+    format!("\"{text}\"")
 }

@@ -94,6 +94,48 @@ pub fn check_load_file(path: &Path) -> Result<u64> {
     Ok(Source::find(path)?.bytes_total)
 }
 
+/// Returns the ending of a name that a file can be loaded under, by what it begins with: `csv`, `ndjson.gz`, `zip`.
+///
+/// # Errors
+/// The file cannot be read or unpacked.
+pub fn detect_load_ending(path: &Path) -> Result<String> {
+    let unpacked = |text: &mut dyn Read| {
+        let mut start = Vec::new();
+        text.take(DETECTED_BYTES).read_to_end(&mut start)?;
+        Ok(start)
+    };
+    let found = |start: &[u8]| {
+        let text = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
+        if text.trim_ascii_start().starts_with(b"{") {
+            Format::Ndjson.ending()
+        } else {
+            Format::Csv.ending()
+        }
+    };
+    let open = || File::open(path).map_err(|error| unreadable(path, error));
+    let damaged = |error: io::Error| unreadable(path, error);
+    let start = unpacked(&mut open()?).map_err(damaged)?;
+    let file = BufReader::new(Counted {
+        file: open()?,
+        consumed: Arc::default(),
+    });
+    if start.starts_with(b"PK\x03\x04") {
+        return Ok("zip".to_owned());
+    }
+    if start.starts_with(&[0x1F, 0x8B]) {
+        let start = unpacked(&mut MultiGzDecoder::new(file)).map_err(damaged)?;
+        return Ok(format!("{}.gz", found(&start)));
+    }
+    if start.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) {
+        let mut text = zstd::reader(file).map_err(damaged)?;
+        return Ok(format!("{}.zst", found(&unpacked(&mut text).map_err(damaged)?)));
+    }
+    Ok(found(&start).to_owned())
+}
+
+/// How much of a file's text tells its format.
+const DETECTED_BYTES: u64 = 4 << 10;
+
 /// A file to load.
 #[derive(Debug)]
 pub(super) struct Source {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
 use super::buckets::{BucketList, BucketPartitions, BucketsRequest, MendProgress, MendReport, MendRequest};
+use super::csv::CsvOptions;
 use super::misfits::Misfits;
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 use crate::error::{Error, Result};
@@ -131,8 +132,8 @@ pub struct LoadRequest {
     pub file: PathBuf,
     /// Collections to load it into, at least one; each row goes to all.
     pub collections: Vec<String>,
-    /// Text that stands for null in CSV cells beside the empty cell.
-    pub null: Option<String>,
+    /// How a CSV file writes its rows.
+    pub csv: CsvOptions,
     /// Load a file again that was loaded to its end.
     pub again: bool,
     /// Leave out columns that are not fields.

@@ -132,7 +132,7 @@ async fn open(store: &str) -> Recto {
 async fn load(recto: &Recto, folder: &Path) -> u64 {
     let all = |request: &mut recto::session::LoadRequest| {
         request.collections = vec!["flights".to_owned()];
-        request.null = Some("NA".to_owned());
+        request.csv.null = vec!["NA".to_owned()];
         request.buffer_bytes = Some(sizes().0);
     };
     let session = LocalSession::new(recto.clone());

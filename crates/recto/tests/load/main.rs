@@ -7,6 +7,7 @@ mod changes;
 #[path = "../common/mod.rs"]
 mod common;
 mod copy;
+mod csv;
 mod files;
 mod kill;
 mod rejects;

@@ -37,9 +37,9 @@ async fn rows_that_cannot_be_read_stop_nothing() {
         "recto_line,recto_collection,recto_reason,sensor,at,note",
         "3,readings,2 cells where the header has 3,\"b,2013-01-01T10:00:00Z\"",
         "4,readings,4 cells where the header has 3,\"c,2013-01-01T10:00:00Z,too,many\"",
-        "5,readings,text between a closing quote and the next comma,\"d,2013-01-01T10:00:00Z,\"\"lost\"",
+        "5,readings,text between a closing quote and the next separator,\"d,2013-01-01T10:00:00Z,\"\"lost\"",
         "7,readings,not UTF-8 text: from byte 23 of the row on,\"f,2013-01-01T10:00:00Z,\u{FFFD}\"",
-        "8,readings,\"at: expected a timestamp such as \"\"2013-01-31T10:00:00Z\"\", found \"\"yesterday\"\"\",g,yesterday,",
+        "8,readings,\"at: expected a timestamp such as \"\"2013-01-31T10:00:00Z\"\" (hint: --time-format), found \"\"yesterday\"\"\",g,yesterday,",
         "9,readings,sensor is part of the key of readings and is null,,2013-01-01T10:00:00Z,",
         "10,readings,a quote that is opened and never closed,\"h,2013-01-01T10:00:00Z,\"\"open\"",
     ];

@@ -206,7 +206,7 @@ async fn another_file_other_collections_and_other_options_are_other_loads() {
     let changes: [fn(&mut LoadRequest); 3] = [
         |request| request.collections = vec!["by_count".into()],
         |request| request.collections.push("by_count".into()),
-        |request| request.null = Some("NA".into()),
+        |request| request.csv.null = vec!["NA".into()],
     ];
     for change in changes {
         assert!(!bench.load_with(&edited, change).await.unwrap().already_loaded);

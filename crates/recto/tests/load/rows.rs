@@ -19,7 +19,9 @@ async fn cells_of_csv() {
          \u{e9}\u{1F600},\"NA\u{20}\",1969-12-31T23:59:59.999Z,007,\"NA\",",
     );
     let report = bench
-        .load_with(&file, |request| request.null = Some("NA".into()))
+        .load_with(&file, |request| {
+            request.csv.null = ["", "NA", "\"NA\""].map(str::to_owned).to_vec()
+        })
         .await
         .unwrap();
     assert_eq!(report.collections[0].reasons, []);
@@ -29,7 +31,7 @@ async fn cells_of_csv() {
             "{\"sensor\":\"NA \",\"at\":\"1969-12-31T23:59:59.999Z\",\"value\":7.0,\"note\":\"é😀\"}",
             r#"{"sensor":"a","at":"2013-01-01T10:00:00.000Z","value":"NaN","count":-3,"tags":["x","y"],"note":"a \"quoted\", cell"}"#,
             r#"{"sensor":"b","at":"2013-01-01T10:00:00.123Z","value":"-Infinity","tags":[],"note":"two\nlines"}"#,
-            r#"{"sensor":"c","at":"+12013-01-01T10:00:00.000Z","value":1000.0}"#,
+            r#"{"sensor":"c","at":"+12013-01-01T10:00:00.000Z","value":1000.0,"note":""}"#,
         ]
     );
 }

@@ -149,6 +149,42 @@ fn a_load_does_the_same() {
         .failed(1, "cut.csv.gz ends in the middle");
 }
 
+#[test]
+fn a_load_takes_the_options_of_csv() {
+    let place = Place::new(0);
+    let path = place.path();
+    more_flights(&path.join("more.csv"), 300);
+    let text = fs::read_to_string(path.join("more.csv"))
+        .unwrap()
+        .replace(',', ";");
+    fs::write(path.join("more.csv"), text.replacen("carrier", "Carrier", 1)).unwrap();
+    let load = [
+        "load",
+        "flights",
+        "more.csv",
+        "--quiet",
+        "--json",
+        "--delimiter",
+        ";",
+        "--map",
+        "Carrier=carrier",
+        "--null",
+        "",
+        "--null",
+        "NA",
+        "--time-zone",
+        "UTC",
+    ];
+    let rejects = path.join("more.csv.rejects.csv");
+    let http = place.http(&load);
+    let sent = fs::read_to_string(&rejects).unwrap();
+    fs::remove_file(&rejects).unwrap();
+    let local = place.local(&load);
+    assert_eq!((http.code, local.code), (4, 4), "{}{}", http.err, local.err);
+    assert_eq!(sent, fs::read_to_string(&rejects).unwrap());
+    assert_eq!(place.same(&["scan", "flights"]), 0);
+}
+
 /// Files that lie with the server while they are loaded.
 fn spooled(path: &Path) -> Vec<PathBuf> {
     let loads = fs::read_dir(path.join("served/loads"))

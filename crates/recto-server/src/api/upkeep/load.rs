@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::Response;
-use recto::session::{LoadProgress, LoadReport, LoadRequest, LoadedCollection};
+use recto::session::{CsvOptions, LoadProgress, LoadReport, LoadRequest, LoadedCollection};
 use recto::{Error, ErrorKind, ErrorPart};
 use serde_json::{Value as Json, json};
 
@@ -15,13 +15,27 @@ use crate::api::parameters::Parameters;
 use crate::problem::Problem;
 
 /// The parameters of a load.
-pub(crate) const PARAMETERS: [&str; 5] = ["collections", "name", "null", "again", "ignore_unknown"];
+pub(crate) const PARAMETERS: [&str; 10] = {
+    let [null, delimiter, map, blobs, time_format, time_zone] = CsvOptions::PARAMETERS;
+    [
+        "collections",
+        "name",
+        null,
+        delimiter,
+        map,
+        blobs,
+        time_format,
+        time_zone,
+        "again",
+        "ignore_unknown",
+    ]
+};
 
 /// `POST /v1/store:load`: the body is the file. It is taken whole before anything of it is stored, as a
 /// damaged one stores nothing, and is the same load wherever it is sent from: one that was stopped goes on
 /// where it was.
 pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let parameters = Parameters::read(&uri, &PARAMETERS)?;
+    let parameters = Parameters::read_repeated(&uri, &PARAMETERS, &CsvOptions::REPEATED)?;
     let collections = parameters.names("collections");
     if collections.is_empty() {
         let detail = "collections names those to load into, with commas between";
@@ -42,7 +56,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     }
     let mut asked = LoadRequest {
         collections,
-        null: parameters.text("null").map(str::to_owned),
+        csv: csv_options(&parameters)?,
         again: parameters.flag("again")?,
         ignore_unknown: parameters.flag("ignore_unknown")?,
         ..LoadRequest::default()
@@ -71,6 +85,18 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
             .map_err(|problem| spool.name_in(unreadable.unwrap_or(problem)))
     };
     while_heard(caller.upkeep(), told, work).await
+}
+
+fn csv_options(parameters: &Parameters) -> Result<CsvOptions, Problem> {
+    let text = |name: &str| parameters.text(name).map(str::to_owned);
+    Ok(CsvOptions {
+        null: parameters.texts("null").map(str::to_owned).collect(),
+        delimiter: parameters.parsed("delimiter")?,
+        map: parameters.all_parsed("map")?,
+        blobs: parameters.parsed("blobs")?,
+        time_format: text("time_format"),
+        time_zone: text("time_zone"),
+    })
 }
 
 /// Whether the file cannot be read or unpacked; that of the rejects is the server's own.

@@ -182,10 +182,15 @@ fn identity(request: &LoadRequest) -> blake3::Hasher {
     let mut collections = request.collections.clone();
     collections.sort_unstable();
     let flags = if request.ignore_unknown { "1" } else { "0" };
-    let null = request.null.as_deref().unwrap_or_default();
-    for text in [collections.join(",").as_str(), null, flags] {
+    let mut add = |text: &str| {
         key.update(&(text.len() as u64).to_le_bytes());
         key.update(text.as_bytes());
+    };
+    add(&collections.join(","));
+    add(flags);
+    for (option, value) in request.csv.parameters() {
+        add(option);
+        add(&value);
     }
     key
 }

@@ -221,3 +221,48 @@ async fn a_file_has_limits_of_its_own() {
         futures::StreamExt::fold(orders, 0, async |sum, step| sum + step.unwrap().records.len()).await;
     assert_eq!(records, 2 * usize::try_from(ORDERS).unwrap() + 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_takes_all_options_of_csv() {
+    let served = serve(|_| {}).await;
+    let path = |options: &str| format!("{LOAD}&{options}");
+    let file = "tenant;Order No;note\nacme;900;\"\"\nacme;901;NA\nacme;902;none\nacme;x;\"\"\n";
+    let options =
+        "delimiter=%3B&map=Order%20No=id&null=NA&null=none&blobs=hex&time_format=%25F&time_zone=%2B02:00";
+    let loaded = served.ask("POST", &path(options), &[], file).await;
+    let result = &last_line(&loaded.body)["result"];
+    assert_eq!(result["collections"][0]["rows_stored"], 3, "{}", loaded.body);
+    assert_eq!(result["collections"][0]["rows_rejected"], 1, "{}", loaded.body);
+    for (id, note) in [(900, Some("")), (901, None), (902, None)] {
+        let reply = served
+            .get(&format!("/v1/collections/orders/records/acme,{id}"))
+            .await;
+        let record: Json = serde_json::from_str(&reply.body).unwrap();
+        assert_eq!(record.get("note").and_then(Json::as_str), note, "{}", reply.body);
+    }
+    // The same options name the same load, others another.
+    for (options, already_loaded) in [
+        (options.to_owned(), true),
+        (options.replace("hex", "base64"), false),
+    ] {
+        let again = served.ask("POST", &path(&options), &[], file).await;
+        assert_eq!(
+            last_line(&again.body)["result"]["already_loaded"],
+            already_loaded,
+            "{}",
+            again.body
+        );
+    }
+    for (options, parameter) in [
+        ("delimiter=xy", "delimiter"),
+        ("map=x", "map"),
+        ("blobs=octal", "blobs"),
+        ("delimiter=;&delimiter=;", "delimiter"),
+        ("time_zone=UTC&time_zone=UTC", "time_zone"),
+    ] {
+        let refused = served.ask("POST", &path(options), &[], file).await;
+        assert_eq!(refused.status, 400, "{options}: {}", refused.body);
+        let problem: Json = serde_json::from_str(&refused.body).unwrap();
+        assert_eq!(problem["parameter"], parameter, "{options}: {}", refused.body);
+    }
+}

@@ -23,7 +23,7 @@ fn records_of(
     batch: usize,
     longest: usize,
 ) -> Vec<(u64, String, Option<&'static str>)> {
-    let mut splitter = Splitter::with_sizes(format, batch, longest);
+    let mut splitter = Splitter::with_sizes(format, b',', batch, longest);
     let mut input = Dribble(text, 7);
     let mut records = Vec::new();
     while let Some(batch) = splitter.next_batch(&mut input).unwrap() {
@@ -40,14 +40,14 @@ fn records_of(
 }
 
 fn cells_of(text: &[u8], batch: usize) -> Vec<Vec<String>> {
-    let mut splitter = Splitter::with_sizes(Format::Csv, batch, MAX_RECORD_BYTES);
+    let mut splitter = Splitter::with_sizes(Format::Csv, b',', batch, MAX_RECORD_BYTES);
     let mut input = Dribble(text, 5);
     let (mut rows, mut cells, mut scratch) = (Vec::new(), Vec::new(), String::new());
     while let Some(batch) = splitter.next_batch(&mut input).unwrap() {
         for record in &batch.records {
             assert!(!matches!(record.shape, Shape::Unreadable(_)), "{record:?}");
             let text = std::str::from_utf8(&batch.text[record.text.clone()]).unwrap();
-            split_cells(text, record.shape, usize::MAX, &mut cells);
+            split_cells(text, record.shape, b',', usize::MAX, &mut cells);
             rows.push(
                 cells
                     .iter()
@@ -65,6 +65,57 @@ fn lines_end_in_lf_or_crlf_and_blank_ones_are_no_records() {
     let records = records_of(Format::Csv, text, 4, 100);
     let expected = [(1, "a,b"), (3, "1,2"), (5, "3,4")].map(|(line, text)| (line, text.to_owned(), None));
     assert_eq!(records, expected);
+}
+
+#[test]
+fn lines_end_in_cr_or_cr_cr_lf() {
+    for end in ["\r", "\r\r\n", "\r\n", "\n"] {
+        let text = ["a,b", "1,\"x", "y\"", "", "2,\"lost", "3,z"].join(end);
+        for batch in [1, 2, 3, 1_000] {
+            let records = records_of(Format::Csv, text.as_bytes(), batch, 100);
+            let quoted = format!("1,\"x{end}y\"");
+            let expected = [
+                (1, "a,b", None),
+                (2, quoted.as_str(), None),
+                (5, "2,\"lost", Some(UNCLOSED)),
+                (6, "3,z", None),
+            ];
+            let expected = expected.map(|(line, text, reason)| (line, text.to_owned(), reason));
+            assert_eq!(records, expected, "{end:?} {batch}");
+        }
+    }
+}
+
+#[test]
+fn a_long_line_ends_at_a_cr() {
+    for end in ["\r", "\r\r\n", "\r\n"] {
+        let long = "x".repeat(1_000);
+        let text = ["1", &long, "2", ""].join(end);
+        for batch in 1..20 {
+            let records = records_of(Format::Csv, text.as_bytes(), batch, 64);
+            let lines: Vec<(u64, bool)> = records
+                .iter()
+                .map(|(line, _, reason)| (*line, reason.is_some()))
+                .collect();
+            assert_eq!(lines, [(1, false), (2, true), (3, false)], "{end:?} {batch}");
+        }
+    }
+}
+
+#[test]
+fn cells_may_be_separated_by_another_character() {
+    let text = "a\t\"b\tc\"\t\"\"\td,e";
+    let mut splitter = Splitter::new(Format::Csv, b'\t');
+    let batch = splitter.next_batch(&mut text.as_bytes()).unwrap().unwrap();
+    let (mut cells, mut scratch) = (Vec::new(), String::new());
+    let record = &batch.records[0];
+    assert_eq!(split_cells(text, record.shape, b'\t', usize::MAX, &mut cells), 4);
+    let found: Vec<(String, &str)> = cells
+        .iter()
+        .map(|cell| (cell.text(text, &mut scratch).to_owned(), cell.written(text)))
+        .collect();
+    let expected = [("a", "a"), ("b\tc", "\"b\tc\""), ("", "\"\""), ("d,e", "d,e")];
+    assert_eq!(found, expected.map(|(text, written)| (text.to_owned(), written)));
 }
 
 #[test]
@@ -118,7 +169,7 @@ fn a_line_that_is_too_long_is_one_bad_row_and_memory_stays_small() {
 
 #[test]
 fn utf_16_is_refused() {
-    let mut splitter = Splitter::new(Format::Csv);
+    let mut splitter = Splitter::new(Format::Csv, b',');
     let error = splitter.next_batch(&mut &b"\xFF\xFEa\0"[..]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
 }

@@ -21,6 +21,7 @@ mod intersect;
 mod kept;
 mod kept_views;
 mod listing;
+mod loading;
 mod misfits;
 mod pages;
 mod plain_views;
@@ -134,6 +135,9 @@ crate::on_both_stores! { super::super::SCHEMA;
         reads_empty_values_as_null,
         rejects_tables_of_recto,
         scans_past_empty_keys,
+    }
+    loading {
+        files_of_other_programs,
     }
     hidden_rows {
         plans_show_no_key_of_one,

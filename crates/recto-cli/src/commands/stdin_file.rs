@@ -1,0 +1,130 @@
+//! Standard input as a file to load: a load reads its file several times.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use recto::Environment;
+use tokio::sync::oneshot;
+
+use crate::console::Console;
+use crate::failure::{Exit, Failure, Result};
+use crate::progress::Meter;
+use crate::stop::unless_stopped;
+
+/// The name of standard input.
+pub(super) const STANDARD_INPUT: &str = "-";
+
+/// Maximum number of bytes that are read from standard input, packed or not: they are kept in a temporary file.
+const MAX_BYTES: u64 = 64 << 30;
+
+/// Standard input in a temporary file, which is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct StdinFile {
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl StdinFile {
+    /// Reads standard input to its end; `None` if the process was told to stop.
+    pub(super) async fn receive(quiet: bool, console: &mut Console) -> Result<Option<Self>> {
+        if console.input_is_terminal() {
+            return Err(Failure::new(Exit::Refused, "standard input is a terminal")
+                .with_hint("pipe a file into the command"));
+        }
+        let mut received = Self::create().map_err(|error| failed("keep standard input", &error))?;
+        console.flush()?;
+        let meter = Arc::new(Meter::start(console, quiet));
+        let (shown, path) = (Arc::clone(&meter), received.path.clone());
+        let mut input = console.take_input();
+        let (tell, told) = oneshot::channel();
+        // A thread of its own: reading from a pipe is waiting, and cannot be interrupted.
+        std::thread::spawn(move || {
+            // Nobody listens where the process was told to stop.
+            let _ = tell.send(copy(&mut *input, &path, &|bytes| shown.received(bytes)));
+        });
+        let copied = unless_stopped(told).await;
+        meter.finish();
+        match copied {
+            None => return Ok(None),
+            Some(Ok(Ok(copied))) => copied?,
+            Some(_) => return Err(Failure::new(Exit::Failed, "reading standard input broke off")),
+        }
+        let ending = recto::detect_load_ending(&received.path)?;
+        let named = received.folder.join(format!("stdin.{ending}"));
+        fs::rename(&received.path, &named).map_err(|error| failed("keep standard input", &error))?;
+        received.path = named;
+        Ok(Some(received))
+    }
+
+    /// Creates an empty file that only its owner may read.
+    fn create() -> io::Result<Self> {
+        let suffix: u64 = u64::from_le_bytes(Environment::system().random());
+        let folder = std::env::temp_dir().join(format!("recto-load-{suffix:016x}"));
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&folder)?;
+        let path = folder.join("stdin");
+        let created = Self { folder, path };
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&created.path)?;
+        Ok(created)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where rejected rows go unless the user names a file.
+    pub(super) fn default_rejects(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let ending = if name.contains(".ndjson") { "ndjson" } else { "csv" };
+        PathBuf::from(format!("stdin.rejects.{ending}"))
+    }
+}
+
+impl Drop for StdinFile {
+    fn drop(&mut self) {
+        // A temporary folder that stays is removed by the operating system.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Copies all input into the file.
+fn copy(input: &mut dyn BufRead, path: &Path, progress: &dyn Fn(u64)) -> Result<()> {
+    let mut file = File::options()
+        .write(true)
+        .open(path)
+        .map_err(|error| failed("keep standard input", &error))?;
+    let mut bytes = 0_u64;
+    loop {
+        let piece = match input.fill_buf() {
+            Ok([]) => return Ok(()),
+            Ok(piece) => piece,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed("read standard input", &error)),
+        };
+        let length = piece.len();
+        bytes += length as u64;
+        if bytes > MAX_BYTES {
+            let message = format!("standard input has more than {} GiB", MAX_BYTES >> 30);
+            return Err(
+                Failure::new(Exit::Refused, message).with_hint("write it to a file, and load the file")
+            );
+        }
+        file.write_all(piece)
+            .map_err(|error| failed("keep standard input", &error))?;
+        input.consume(length);
+        progress(bytes);
+    }
+}
+
+fn failed(what: &str, error: &io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("cannot {what}: {error}"))
+        .with_hint("TMPDIR names the folder for the temporary file; it needs room for all of the input")
+}
