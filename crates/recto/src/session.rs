@@ -9,7 +9,7 @@
 //! | `buckets` | the buckets that partitions are kept in |
 //! | `checked_buckets` | what is wrong with them |
 //! | `copies` | one store into another |
-//! | `csv` | how a CSV file writes its rows |
+//! | `csv` | options for CSV files |
 //! | `misfits` | records that do not fit a view |
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `queues` | queues and their messages |

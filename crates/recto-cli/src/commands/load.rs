@@ -85,7 +85,7 @@ pub(crate) struct LoadArgs {
     /// Leave out columns that are not fields
     #[arg(long)]
     pub(crate) ignore_unknown: bool,
-    /// The file for rejected rows; beside the loaded file if absent, or stdin.rejects.csv for standard input
+    /// File for rejected rows [default: FILE.rejects.csv, or stdin.rejects.csv for standard input]
     #[arg(long, value_name = "FILE")]
     pub(crate) rejects: Option<PathBuf>,
     /// The most memory for rows being sorted and written, in MiB

@@ -27,7 +27,7 @@ pub(super) struct StdinFile {
 }
 
 impl StdinFile {
-    /// Reads standard input to its end; `None` if the process was told to stop.
+    /// Reads standard input to its end; `None` after a signal to stop.
     pub(super) async fn receive(quiet: bool, console: &mut Console) -> Result<Option<Self>> {
         if console.input_is_terminal() {
             return Err(Failure::new(Exit::Refused, "standard input is a terminal")
@@ -41,7 +41,7 @@ impl StdinFile {
         let (tell, told) = oneshot::channel();
         // A thread of its own: reading from a pipe is waiting, and cannot be interrupted.
         std::thread::spawn(move || {
-            // Nobody listens where the process was told to stop.
+            // After a signal to stop, the receiver is gone.
             let _ = tell.send(copy(&mut *input, &path, &|bytes| shown.received(bytes)));
         });
         let copied = unless_stopped(told).await;
@@ -80,7 +80,7 @@ impl StdinFile {
         &self.path
     }
 
-    /// Where rejected rows go unless the user names a file.
+    /// Default path for rejected rows.
     pub(super) fn default_rejects(&self) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let ending = if name.contains(".ndjson") { "ndjson" } else { "csv" };

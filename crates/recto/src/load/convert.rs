@@ -1,7 +1,7 @@
 //! Text into cells.
 //!
-//! [`CellRules::value`] is the definition: what [`json::from_text`] reads, and the forms that other
-//! programs write. The types that large files are made of have a short way, which gives the same
+//! [`CellRules::value`] is the definition: it reads the text of [`json::from_text`] and the forms that
+//! other programs write. The types that large files are made of have a short way, which gives the same
 //! bytes or nothing.
 
 use recto_model::{Type, Value, cell, json};
@@ -12,7 +12,7 @@ use super::times::{TimeError, Times};
 use crate::error::Result as RectoResult;
 use crate::session::{BlobFormat, CsvOptions};
 
-/// How many characters of a cell an error repeats.
+/// Maximum number of characters of a cell that an error repeats.
 const MAX_SHOWN_CHARS: usize = 60;
 
 /// The most values in one field's list, set, map, tuple or UDT. Each takes some dozens of bytes
@@ -66,7 +66,7 @@ fn wrong_cell(field: &str, error: &cell::CellError) -> Reason {
     Reason::general(format!("{field}: {error}"))
 }
 
-/// How the cells of a CSV file become values.
+/// Rules by which cells of a CSV file become values.
 #[derive(Debug, Default)]
 pub(super) struct CellRules {
     blobs: Option<BlobFormat>,
@@ -120,7 +120,7 @@ impl CellRules {
                 .or_else(|reason| cql_duration(text).and_then(|text| read(&text).ok()).ok_or(reason)),
             ty if ty.is_nested() => {
                 check_values(field, text)?;
-                // JSON first: it is what Recto writes.
+                // JSON comes first, because Recto writes it.
                 json::from_text(ty, text).or_else(|error| {
                     let is_json = serde_json::from_str::<&RawValue>(text).is_ok();
                     literals::read(self, field, ty, text).map_err(|reason| {

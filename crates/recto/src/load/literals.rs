@@ -27,7 +27,7 @@ struct Literal<'a> {
     field: &'a str,
     whole: &'a Type,
     text: &'a str,
-    /// What was not read yet.
+    /// Text that is not read yet.
     rest: &'a str,
 }
 

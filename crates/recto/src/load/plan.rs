@@ -77,9 +77,9 @@ pub(super) struct LoadPlan {
     pub(super) targets: Vec<Target>,
     /// Cells of CSV that are null, as the file writes them; at least one.
     pub(super) nulls: Vec<String>,
-    /// What stands between two cells of CSV.
+    /// Separator between two cells of CSV.
     pub(super) delimiter: u8,
-    /// How cells of CSV become values.
+    /// Rules by which cells of CSV become values.
     pub(super) rules: CellRules,
     /// Whether names that are no fields are left out.
     pub(super) ignore_unknown: bool,
@@ -229,7 +229,7 @@ fn invalid_header(message: impl Into<String>) -> Error {
         .with_hint("a CSV file begins with a header row that names its columns, each once")
 }
 
-/// Returns what stands between two cells.
+/// Returns the separator between two cells.
 pub(super) fn delimiter(options: &CsvOptions) -> u8 {
     options.delimiter.unwrap_or(Delimiter::COMMA).byte()
 }

@@ -28,7 +28,7 @@ const KEPT_BYTES: usize = 4 << 10;
 /// What is known of a record before its cells are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Nothing special: cells are what stands between separators; or a line of JSON.
+    /// Text between separators without quotes; or a line of JSON.
     Plain,
     /// Some cells may be in quotes, which add up.
     Quoted,
@@ -59,7 +59,7 @@ pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be load
 /// Splits a stream into records.
 pub(super) struct Splitter {
     format: Format,
-    /// What stands between two cells of CSV.
+    /// Separator between two cells of CSV.
     delimiter: u8,
     batch_bytes: usize,
     max_record_bytes: usize,
@@ -301,7 +301,7 @@ fn line(format: Format, text: &[u8], ended: bool, shape: Shape) -> Found {
     }
 }
 
-/// Where the first line of `text` ends. In NDJSON, a carriage return alone is white space.
+/// Position at which the first line of `text` ends. A carriage return alone is white space in NDJSON.
 fn find_line_end(format: Format, text: &[u8]) -> Option<usize> {
     match format {
         Format::Csv => memchr2(b'\n', b'\r', text),
@@ -309,7 +309,7 @@ fn find_line_end(format: Format, text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Length of the end of a line that `text` begins with; `None` if that depends on what follows.
+/// Length of the line end that `text` begins with; `None` if the next bytes decide it.
 fn line_end(text: &[u8], ended: bool) -> Option<usize> {
     match text {
         [b'\r', b'\n', ..] => Some(2),
@@ -363,8 +363,8 @@ fn quoted(delimiter: u8, text: &[u8], ended: bool) -> Quoted {
     }
 }
 
-/// Where the separator or the end of the line after the quoted cell at `at` stands; `None` if that is
-/// not in `text`.
+/// Position of the separator or the line end after the quoted cell at `at`; `None` if it is not in
+/// `text`.
 fn closing_quote(delimiter: u8, text: &[u8], at: usize, ended: bool) -> Result<Option<usize>, &'static str> {
     let mut from = at + 1;
     loop {

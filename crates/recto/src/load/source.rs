@@ -94,7 +94,7 @@ pub fn check_load_file(path: &Path) -> Result<u64> {
     Ok(Source::find(path)?.bytes_total)
 }
 
-/// Returns the ending of a name that a file can be loaded under, by what it begins with: `csv`, `ndjson.gz`, `zip`.
+/// Returns the ending that tells the format of a file, such as `csv`, `ndjson.gz` or `zip`. The first bytes decide.
 ///
 /// # Errors
 /// The file cannot be read or unpacked.
@@ -133,7 +133,7 @@ pub fn detect_load_ending(path: &Path) -> Result<String> {
     Ok(found(&start).to_owned())
 }
 
-/// How much of a file's text tells its format.
+/// Number of bytes of text that decide the format.
 const DETECTED_BYTES: u64 = 4 << 10;
 
 /// A file to load.

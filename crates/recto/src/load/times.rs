@@ -38,7 +38,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// From 1970-01-01 on.
+/// Names of weekdays, the first of them that of 1970-01-01.
 const WEEKDAYS: [&str; 7] = [
     "Thursday",
     "Friday",
@@ -55,15 +55,15 @@ const SHORT_NAME: usize = 3;
 /// Why text is no date or time of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TimeError {
-    /// It has another form, or no such time exists.
+    /// Another form, or a time that does not exist.
     Form,
-    /// It has no offset, and no time zone was named.
+    /// No offset and no time zone.
     NoOffset,
-    /// The time zone has this time twice, or not at all.
+    /// A time that the time zone has twice, or not at all.
     Ambiguous,
 }
 
-/// How a file writes dates and times.
+/// Forms of dates and times in a file.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     pattern: Option<Pattern>,
@@ -106,7 +106,7 @@ impl Times {
         }
     }
 
-    /// A timestamp as databases and programs write it beside ISO 8601.
+    /// A timestamp in the forms of databases and programs.
     fn usual_timestamp(&self, text: &str) -> Result<Value, TimeError> {
         let (date, rest) = text.split_once(['T', 't', ' ']).unwrap_or((text, "00:00"));
         let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.');
@@ -272,7 +272,7 @@ fn zone_of(name: &str) -> Result<TimeZone> {
     })
 }
 
-/// What a cell says by a pattern.
+/// Parts of a cell that a pattern names.
 #[derive(Debug, Default)]
 struct Parts {
     year: i64,
@@ -427,7 +427,7 @@ impl Pattern {
     }
 }
 
-/// Codes with what stands between them.
+/// Codes with the separators between them.
 fn codes(text: &str) -> impl Iterator<Item = Item> {
     text.chars().map(|character| {
         if character.is_ascii_alphabetic() {
@@ -447,7 +447,7 @@ fn wrong(pattern: &str, reason: &str) -> Error {
     .with_hint(format!("the codes are {CODES}, such as %Y/%m/%d %H:%M"))
 }
 
-/// Reads what a code stands for from the beginning of `text`; returns the rest.
+/// Reads the part that a code names from the beginning of `text`; returns the rest.
 fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str> {
     let (number, rest) = match code {
         // Fewer digits would be a year of another code.
@@ -500,7 +500,7 @@ fn read_code<'a>(code: char, text: &'a str, parts: &mut Parts) -> Option<&'a str
     Some(rest)
 }
 
-/// A number of so many digits, and what follows.
+/// A number of `least` to `most` digits, and the text after it.
 fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     let digits = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if digits < least {
@@ -509,7 +509,7 @@ fn number(text: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     Some((text[..digits].parse().ok()?, &text[digits..]))
 }
 
-/// The index of the name that `text` begins with, whole or by its first letters, in any case; and what follows.
+/// The index of the name that `text` begins with, whole or by its first letters, in any case; and the text after it.
 fn name<'a>(text: &'a str, names: &[&str]) -> Option<(i64, &'a str)> {
     let starts = |name: &str| {
         text.get(..name.len())

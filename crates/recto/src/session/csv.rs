@@ -1,11 +1,11 @@
-//! How a CSV file writes its rows.
+//! Options for CSV files.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{Error, ErrorKind};
 
-/// How a CSV file writes its rows. An NDJSON file takes none of these options.
+/// Options for a CSV file. An NDJSON file takes none of these options.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsvOptions {
     /// Cells that stand for null, each as the file writes it, with its quotes. No text: the cell that is empty and has

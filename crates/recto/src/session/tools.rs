@@ -132,7 +132,7 @@ pub struct LoadRequest {
     pub file: PathBuf,
     /// Collections to load it into, at least one; each row goes to all.
     pub collections: Vec<String>,
-    /// How a CSV file writes its rows.
+    /// Options for a CSV file.
     pub csv: CsvOptions,
     /// Load a file again that was loaded to its end.
     pub again: bool,
