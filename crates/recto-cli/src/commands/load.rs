@@ -25,7 +25,7 @@ Examples:
   recto load posts posts.csv
   recto load posts export.ndjson.gz --ignore-unknown
   recto load flights flights.csv.zip --null NA
-  recto load countries gapminder.tsv --delimiter tab --map lifeExp=life_exp
+  recto load countries gapminder.csv --delimiter tab --map lifeExp=life_exp
   recto load events events.csv --time-format '%d/%m/%Y %H:%M' --time-zone Europe/Berlin
   zcat posts.csv.gz | recto load posts -
 

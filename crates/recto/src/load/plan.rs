@@ -93,6 +93,10 @@ impl LoadPlan {
         collections: &[Arc<CollectionCore>],
         request: &LoadRequest,
     ) -> Result<Self> {
+        if let (Shape::Unreadable(_), Ok(text)) = (record.shape, std::str::from_utf8(header)) {
+            // Quotes do not add up where another separator follows them.
+            check_separator(&[text.to_owned()], collections, request)?;
+        }
         let names = header_columns(header, record, delimiter(&request.csv))?;
         check_separator(&names, collections, request)?;
         let columns = mapped_columns(names, collections, &request.csv.map)?;

@@ -179,7 +179,8 @@ async fn rows_that_the_store_rejects_are_read_back_alike() {
     files
         .load("a.csv", "id|name\n1|there\n2|there\n", &nulls_with_bar())
         .await;
-    let text = "id|name|n|at|bin|tags\n1|\"NA\"|NA|01.07.2024 10:30|0x0aff|['a', 'b|c']\n2||5.0|NA|NA|NA\n";
+    let text =
+        "id|name|n|at|bin|tags\n1|\"NA\"|NA|01.07.2024 10:30|0x0aff|\"['a', 'b|c']\"\n2||5.0|NA|NA|NA\n";
     let report = files.try_load("b.csv", text, &csv).await.unwrap();
     assert_eq!(report.collections[0].rows_rejected, 2);
     let rejects = files.rejects("b.csv");
@@ -314,7 +315,7 @@ async fn times_without_an_offset_need_a_zone() {
             time_zone: Some(zone.to_owned()),
             ..CsvOptions::default()
         };
-        files.load("a.csv", text, &csv).await;
+        files.load("b.csv", text, &csv).await;
         let records = files.records().await;
         assert!(records[0].contains(first), "{zone}: {records:?}");
         assert!(records[1].contains(second), "{zone}: {records:?}");

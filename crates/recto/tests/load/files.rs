@@ -239,3 +239,26 @@ async fn a_request_must_make_sense() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
 }
+
+#[test]
+fn the_first_bytes_tell_the_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("input");
+    for (content, ending) in [
+        (CSV.as_bytes().to_vec(), "csv"),
+        (Vec::new(), "csv"),
+        (b"\xEF\xBB\xBF \n{\"a\":1}".to_vec(), "ndjson"),
+        (gzip(CSV.as_bytes()), "csv.gz"),
+        (gzip(NDJSON.as_bytes()), "ndjson.gz"),
+        (zstd(NDJSON.as_bytes()), "ndjson.zst"),
+        (zip(&[("a.csv", CSV)]), "zip"),
+    ] {
+        std::fs::write(&path, content).unwrap();
+        assert_eq!(recto::detect_load_ending(&path).unwrap(), ending);
+    }
+    std::fs::write(&path, b"\x1F\x8B\x08\0no").unwrap();
+    assert_eq!(
+        recto::detect_load_ending(&path).unwrap_err().kind(),
+        ErrorKind::Io
+    );
+}

@@ -172,7 +172,7 @@ async fn rejecting_everything_is_a_report() {
         ),
         (0, 5_000)
     );
-    let reason = "at: expected a timestamp such as \"2013-01-31T10:00:00Z\"".to_owned();
+    let reason = "at: expected a timestamp such as \"2013-01-31T10:00:00Z\" (hint: --time-format)".to_owned();
     assert_eq!(report.collections[0].reasons, [(reason, 5_000)]);
     assert_eq!(bench.text("a.csv.rejects.csv").lines().count(), 5_001);
 }

@@ -1,7 +1,7 @@
 //! Files that other programs wrote, loaded into either store.
 
 use futures::TryStreamExt as _;
-use recto::session::{CsvOptions, LoadRequest, ScanRequest, Session as _};
+use recto::session::{CsvOptions, LoadRequest, Pages as _, ScanRequest, Session as _};
 use recto::{LocalSession, Recto};
 
 use crate::common::Fresh;
