@@ -395,8 +395,8 @@ fn check_columns(
             listed.join(", ")
         );
         let hint = match definition.nearest_field(first) {
-            Some(nearest) => format!("did you mean {nearest}? {IGNORE_HINT}"),
-            None => IGNORE_HINT.to_owned(),
+            Some(nearest) => format!("did you mean {nearest}? --map '{first}={nearest}' fills it; {IGNORE_HINT}"),
+            None => format!("--map '{first}=FIELD' names its field; {IGNORE_HINT}"),
         };
         return Err(Error::new(ErrorKind::InvalidArgument, message)
             .with_field(first.as_str())
@@ -423,5 +423,4 @@ fn check_columns(
     Ok(())
 }
 
-const IGNORE_HINT: &str =
-    "--map COLUMN=FIELD names the field of a column; --ignore-unknown leaves out columns that are not fields";
+const IGNORE_HINT: &str = "--ignore-unknown leaves out columns that are not fields";

@@ -501,6 +501,15 @@ async fn columns_are_mapped_to_fields() {
         assert_eq!(error.field(), Some("map"));
     }
     let error = files
+        .try_load("b.csv", "id,nme\n1,2\n", &mapped(&[]))
+        .await
+        .unwrap_err();
+    let hint = error.hint().unwrap();
+    assert!(
+        hint.starts_with("did you mean name? --map 'nme=name' fills it;"),
+        "{hint}"
+    );
+    let error = files
         .try_load("b.csv", "id,x,y\n1,2,3\n", &mapped(&["y=x"]))
         .await
         .unwrap_err();
