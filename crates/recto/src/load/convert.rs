@@ -206,7 +206,7 @@ impl CellRules {
     }
 }
 
-/// The spellings that PostgreSQL takes, in any case.
+/// A boolean in any spelling of `PostgreSQL`, in any case.
 fn boolean(text: &str) -> Option<bool> {
     let is_one_of = |words: &[&str]| words.iter().any(|word| word.eq_ignore_ascii_case(text));
     if is_one_of(&["true", "t", "yes", "y", "on", "1"]) {

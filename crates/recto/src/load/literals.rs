@@ -31,7 +31,7 @@ struct Literal<'a> {
     rest: &'a str,
 }
 
-impl<'a> Literal<'a> {
+impl Literal<'_> {
     fn value(&mut self, ty: &Type) -> Result<Value, Reason> {
         match ty {
             Type::List(element) => self

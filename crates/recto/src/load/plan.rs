@@ -395,7 +395,9 @@ fn check_columns(
             listed.join(", ")
         );
         let hint = match definition.nearest_field(first) {
-            Some(nearest) => format!("did you mean {nearest}? --map '{first}={nearest}' fills it; {IGNORE_HINT}"),
+            Some(nearest) => {
+                format!("did you mean {nearest}? --map '{first}={nearest}' fills it; {IGNORE_HINT}")
+            }
             None => format!("--map '{first}=FIELD' names its field; {IGNORE_HINT}"),
         };
         return Err(Error::new(ErrorKind::InvalidArgument, message)

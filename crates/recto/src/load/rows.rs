@@ -291,7 +291,7 @@ pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRe
                     None => {}
                     Some(None) => text.push_str(&plan.nulls[0]),
                     Some(Some((ty, value))) => {
-                        text.push_str(&written_cell(plan, plan.rules.write(ty, &value)))
+                        text.push_str(&written_cell(plan, plan.rules.write(ty, &value)));
                     }
                 }
             }

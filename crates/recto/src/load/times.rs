@@ -298,6 +298,7 @@ enum Item {
 
 /// A pattern such as `%Y/%m/%d`.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact about the codes
 struct Pattern {
     text: String,
     items: Vec<Item>,
