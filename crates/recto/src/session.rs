@@ -51,7 +51,7 @@ pub use buckets::{
 };
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
-pub use csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter};
+pub use csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement,
     TableOrder,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use recto::Session;
 use recto::session::{
-    BlobFormat, ColumnMapping, CsvOptions, Delimiter, LoadReport, LoadRequest, LoadedCollection,
+    BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape, LoadReport, LoadRequest, LoadedCollection,
 };
 use serde_json::{Value as Json, json};
 
@@ -25,6 +25,7 @@ Examples:
   recto load posts posts.csv
   recto load posts export.ndjson.gz --ignore-unknown
   recto load flights flights.csv.zip --null NA
+  recto load orders from-cqlsh.csv --escape '\\' --blobs hex
   recto load countries gapminder.csv --delimiter tab --map lifeExp=life_exp
   recto load events events.csv --time-format '%d/%m/%Y %H:%M' --time-zone Europe/Berlin
   zcat posts.csv.gz | recto load posts -
@@ -67,6 +68,10 @@ pub(crate) struct LoadArgs {
     /// Separator between two CSV cells: one ASCII character, or `tab` [default: ,]
     #[arg(long, value_name = "CHARACTER")]
     pub(crate) delimiter: Option<Delimiter>,
+    /// Character before quotes and other characters that have no meaning in a CSV cell: \ in files of cqlsh [default: quotes are
+    /// doubled]
+    #[arg(long, value_name = "CHARACTER")]
+    pub(crate) escape: Option<Escape>,
     /// CSV column that fills a field of another name; may be repeated. A column without a field is left out
     #[arg(long, value_name = "COLUMN=FIELD")]
     pub(crate) map: Vec<ColumnMapping>,
@@ -113,6 +118,7 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
         csv: CsvOptions {
             null: args.null.clone(),
             delimiter: args.delimiter,
+            escape: args.escape,
             map: args.map.clone(),
             blobs: args.blobs,
             time_format: args.time_format.clone(),

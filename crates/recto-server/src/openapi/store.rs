@@ -289,6 +289,12 @@ fn load(schema: &Schema, access: &Access) -> Json {
             json!({ "type": "string", "default": "," }),
             "Separator between two cells of CSV: one ASCII character, or `tab`.",
         ),
+        "escape" => parameters::query(
+            name,
+            json!({ "type": "string" }),
+            "Character that takes the meaning from the character after it: one ASCII character, such as the backslash in files of \
+             cqlsh. Without it quotes are doubled.",
+        ),
         "map" => parameters::query(
             name,
             json!({ "type": "array", "items": { "type": "string", "pattern": "^.*=.*$" } }),

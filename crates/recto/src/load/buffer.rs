@@ -489,7 +489,7 @@ mod tests {
     use recto_model::schema::Schema;
     use recto_store::memory::MemoryStore;
 
-    use super::super::records::Splitter;
+    use super::super::records::{Dialect, Splitter};
     use super::super::rejects::RejectFile;
     use super::super::rows::Converter;
     use super::super::source::Format;
@@ -514,7 +514,7 @@ writes = "append"
             .collect();
         let mut converter = Converter::new(Arc::clone(plan), recto.store().limits());
         let (mut buffer, mut row) = (Buffer::new(plan), 0);
-        let (mut splitter, mut input) = (Splitter::new(Format::Csv, b','), text.as_bytes());
+        let (mut splitter, mut input) = (Splitter::new(Format::Csv, Dialect::default()), text.as_bytes());
         while let Some(batch) = splitter.next_batch(&mut input).unwrap() {
             for record in &batch.records {
                 assert_eq!(converter.convert(&batch.text, record, row, &mut buffer), 0);
@@ -533,7 +533,7 @@ writes = "append"
         let recto = Recto::with_store(store, OpenOptions::new()).await.unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
         let core = recto.core("events").unwrap();
-        let mut splitter = Splitter::new(Format::Csv, b',');
+        let mut splitter = Splitter::new(Format::Csv, Dialect::default());
         let header = splitter.next_batch(&mut &b"day,id,note\n"[..]).unwrap().unwrap();
         let request = LoadRequest::default();
         let plan = LoadPlan::csv(b"day,id,note", &header.records[0], &[core], &request).unwrap();

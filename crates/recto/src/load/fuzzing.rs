@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use recto_model::{Type, cell};
 
 use super::convert::CellRules;
-use super::records::{Shape, Splitter, split_cells};
+use super::records::{Dialect, Shape, Splitter, split_cells};
 use super::source::Format;
 
 /// The longest record, in place of the one that files have: so that short inputs reach it.
@@ -29,7 +29,7 @@ impl Read for Dribble<'_> {
 }
 
 fn records(format: Format, text: &[u8], batch_bytes: usize) -> Option<Vec<Found>> {
-    let mut splitter = Splitter::with_sizes(format, b',', batch_bytes, MAX_RECORD_BYTES);
+    let mut splitter = Splitter::with_sizes(format, Dialect::default(), batch_bytes, MAX_RECORD_BYTES);
     let mut input = Dribble(text, batch_bytes);
     let (mut found, mut cells, mut scratch) = (Vec::new(), Vec::new(), String::new());
     while let Some(batch) = splitter.next_batch(&mut input).ok()? {
@@ -39,8 +39,10 @@ fn records(format: Format, text: &[u8], batch_bytes: usize) -> Option<Vec<Found>
             let split = match (record.shape, std::str::from_utf8(bytes)) {
                 (Shape::Unreadable(_), _) | (_, Err(_)) => None,
                 (shape, Ok(text)) => {
-                    split_cells(text, shape, b',', usize::MAX, &mut cells);
-                    let texts = cells.iter().map(|cell| cell.text(text, &mut scratch).to_owned());
+                    split_cells(text, shape, Dialect::default(), usize::MAX, &mut cells);
+                    let texts = cells
+                        .iter()
+                        .map(|cell| cell.text(text, Dialect::default(), &mut scratch).to_owned());
                     Some(texts.collect())
                 }
             };

@@ -83,6 +83,7 @@ use buffer::{Buffer, RefusedRow, WriteSizes};
 use checkpoint::{Checkpoint, State, Tally};
 use pipeline::{Beginning, CancelOnDrop, Conversion, Counters, Deliveries, Delivery, blocking};
 use plan::LoadPlan;
+use records::Dialect;
 use rejects::RejectFile;
 use room::Rooms;
 use source::{Format, Source};
@@ -147,7 +148,7 @@ pub(crate) async fn load(
     let (source, content) = find(request).await?;
     let counters = Arc::new(Counters::default());
     let (beginning, reading) =
-        pipeline::read(Arc::clone(&source), plan::delimiter(&request.csv), &counters).await?;
+        pipeline::read(Arc::clone(&source), Dialect::new(&request.csv), &counters).await?;
     let plan = Arc::new(plan_for(&beginning, collections, request)?);
     let rejects = RejectFile::new(
         request

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::buffer::Buffer;
 use super::plan::LoadPlan;
-use super::records::{BATCH_BYTES, NOT_UTF8, Record, RecordBatch, Splitter};
+use super::records::{BATCH_BYTES, Dialect, NOT_UTF8, Record, RecordBatch, Splitter};
 use super::rows::Converter;
 use super::source::{Format, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -142,7 +142,7 @@ pub(super) struct Reading {
 /// Starts reading the file; what it begins with comes first.
 pub(super) async fn read(
     source: Arc<Source>,
-    delimiter: u8,
+    dialect: Dialect,
     counters: &Counters,
 ) -> Result<(Beginning, Reading)> {
     let (beginning, begun) = oneshot::channel();
@@ -151,7 +151,7 @@ pub(super) async fn read(
     spawn("recto-load-read", move || {
         let mut beginning = Some(beginning);
         let result = source.read_with(&consumed, |format, input| {
-            let splitter = Splitter::new(format, delimiter);
+            let splitter = Splitter::new(format, dialect);
             read_records(&source, splitter, format, input, &mut beginning, &sender)
         });
         match (beginning.take(), result) {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use recto_model::{RowRef, Table, Type};
 
 use super::convert::CellRules;
-use super::records::{CsvCell, Record, Shape, split_cells};
+use super::records::{CsvCell, Dialect, Record, Shape, split_cells};
 use super::source::Format;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{ColumnMapping, CsvOptions, Delimiter, LoadRequest};
+use crate::session::{ColumnMapping, LoadRequest};
 
 /// The most columns of a CSV file.
 const MAX_COLUMNS: usize = 10_000;
@@ -77,8 +77,7 @@ pub(super) struct LoadPlan {
     pub(super) targets: Vec<Target>,
     /// Cells of CSV that are null, as the file writes them; at least one.
     pub(super) nulls: Vec<String>,
-    /// Separator between two cells of CSV.
-    pub(super) delimiter: u8,
+    pub(super) dialect: Dialect,
     /// Rules by which cells of CSV become values.
     pub(super) rules: CellRules,
     /// Whether names that are no fields are left out.
@@ -97,7 +96,7 @@ impl LoadPlan {
             // Quotes do not add up where another separator follows them.
             check_separator(&[text.to_owned()], collections, request)?;
         }
-        let names = header_columns(header, record, delimiter(&request.csv))?;
+        let names = header_columns(header, record, Dialect::new(&request.csv))?;
         check_separator(&names, collections, request)?;
         let columns = mapped_columns(names, collections, &request.csv.map)?;
         for collection in collections {
@@ -200,7 +199,7 @@ impl LoadPlan {
             slots,
             targets,
             nulls,
-            delimiter: delimiter(&request.csv),
+            dialect: Dialect::new(&request.csv),
             rules: CellRules::new(&request.csv)?,
             ignore_unknown: request.ignore_unknown,
         })
@@ -231,11 +230,6 @@ fn slot_index(slots: &mut Vec<Slot>, slot: Slot) -> usize {
 fn invalid_header(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
         .with_hint("a CSV file begins with a header row that names its columns, each once")
-}
-
-/// Returns the separator between two cells.
-pub(super) fn delimiter(options: &CsvOptions) -> u8 {
-    options.delimiter.unwrap_or(Delimiter::COMMA).byte()
 }
 
 /// Names columns by the fields that they are mapped to; `None`: the column is left out.
@@ -301,7 +295,7 @@ fn check_separator(
     collections: &[Arc<CollectionCore>],
     request: &LoadRequest,
 ) -> Result<()> {
-    let used = delimiter(&request.csv);
+    let used = Dialect::new(&request.csv).delimiter;
     let is_known = |name: &str| {
         collections
             .iter()
@@ -342,13 +336,13 @@ fn separator_name(separator: u8) -> String {
 /// Separators that files have, and how options name them.
 const SEPARATORS: [(u8, &str); 4] = [(b';', ";"), (b'\t', "tab"), (b'|', "|"), (b',', ",")];
 
-fn header_columns(header: &[u8], record: &Record, delimiter: u8) -> Result<Vec<String>> {
+fn header_columns(header: &[u8], record: &Record, dialect: Dialect) -> Result<Vec<String>> {
     if let Shape::Unreadable(reason) = record.shape {
         return Err(invalid_header(format!("the header row cannot be read: {reason}")));
     }
     let text = std::str::from_utf8(header).map_err(|_| invalid_header("the header row is not UTF-8 text"))?;
     let mut cells: Vec<CsvCell> = Vec::new();
-    let count = split_cells(text, record.shape, delimiter, MAX_COLUMNS, &mut cells);
+    let count = split_cells(text, record.shape, dialect, MAX_COLUMNS, &mut cells);
     if count > MAX_COLUMNS {
         return Err(invalid_header(format!(
             "the file has {count} columns; {MAX_COLUMNS} are the most"
@@ -358,7 +352,7 @@ fn header_columns(header: &[u8], record: &Record, delimiter: u8) -> Result<Vec<S
     let mut columns: Vec<String> = Vec::with_capacity(cells.len());
     let mut known = HashSet::with_capacity(cells.len());
     for cell in cells {
-        let name = cell.text(text, &mut scratch);
+        let name = cell.text(text, dialect, &mut scratch);
         if !known.insert(name.to_owned()) {
             return Err(invalid_header(format!("the file has two columns named {name:?}")));
         }

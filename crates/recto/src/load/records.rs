@@ -11,6 +11,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memchr2, memchr3};
 
 use super::source::Format;
+use crate::session::{CsvOptions, Delimiter, Escape};
 
 /// About how much text goes through the pipeline in one piece.
 pub(super) const BATCH_BYTES: usize = 512 << 10;
@@ -56,11 +57,74 @@ pub(super) struct RecordBatch {
 /// Why a file is not text that can be read.
 pub(super) const NOT_UTF8: &str = "the file is in UTF-16; only UTF-8 can be loaded";
 
+/// Characters that have a meaning in a CSV file, beside quotes and line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dialect {
+    /// Separator between two cells.
+    pub(super) delimiter: u8,
+    /// Takes the meaning from the character after it.
+    pub(super) escape: Option<u8>,
+}
+
+impl Default for Dialect {
+    fn default() -> Self {
+        Self {
+            delimiter: Delimiter::COMMA.byte(),
+            escape: None,
+        }
+    }
+}
+
+impl Dialect {
+    /// The characters that a request names.
+    pub(super) fn new(options: &CsvOptions) -> Self {
+        let default = Self::default();
+        Self {
+            delimiter: options.delimiter.map_or(default.delimiter, Delimiter::byte),
+            escape: options.escape.map(Escape::byte),
+        }
+    }
+
+    /// Position from `at` on of the separator or line end after a cell without quotes.
+    fn cell_end(self, text: &[u8], mut at: usize) -> Option<usize> {
+        let Some(escape) = self.escape else {
+            let found = memchr3(self.delimiter, b'\n', b'\r', text.get(at..)?)?;
+            return Some(at + found);
+        };
+        let has_meaning = |byte: u8| [escape, self.delimiter, b'\n', b'\r'].contains(&byte);
+        loop {
+            at += text.get(at..)?.iter().position(|byte| has_meaning(*byte))?;
+            if text[at] != escape {
+                return Some(at);
+            }
+            at += 2;
+        }
+    }
+
+    /// Position from `at` on of the next quote inside a cell in quotes.
+    fn quote(self, text: &[u8], mut at: usize) -> Option<usize> {
+        let Some(escape) = self.escape else {
+            return Some(at + memchr(b'"', text.get(at..)?)?);
+        };
+        loop {
+            at += memchr2(b'"', escape, text.get(at..)?)?;
+            if text[at] == b'"' {
+                return Some(at);
+            }
+            at += 2;
+        }
+    }
+
+    /// Whether a cell has a character that is escaped.
+    fn has_escape(self, cell: &[u8]) -> bool {
+        self.escape.is_some_and(|escape| memchr(escape, cell).is_some())
+    }
+}
+
 /// Splits a stream into records.
 pub(super) struct Splitter {
     format: Format,
-    /// Separator between two cells of CSV.
-    delimiter: u8,
+    dialect: Dialect,
     batch_bytes: usize,
     max_record_bytes: usize,
     /// Text that was read, from `start` on not split yet.
@@ -86,19 +150,19 @@ enum Found {
 }
 
 impl Splitter {
-    pub(super) fn new(format: Format, delimiter: u8) -> Self {
-        Self::with_sizes(format, delimiter, BATCH_BYTES, MAX_RECORD_BYTES)
+    pub(super) fn new(format: Format, dialect: Dialect) -> Self {
+        Self::with_sizes(format, dialect, BATCH_BYTES, MAX_RECORD_BYTES)
     }
 
     pub(super) fn with_sizes(
         format: Format,
-        delimiter: u8,
+        dialect: Dialect,
         batch_bytes: usize,
         max_record_bytes: usize,
     ) -> Self {
         Self {
             format,
-            delimiter,
+            dialect,
             batch_bytes,
             max_record_bytes,
             pending: Vec::new(),
@@ -173,7 +237,7 @@ impl Splitter {
         {
             let rest = self.rest();
             let too_long = rest.len() > self.max_record_bytes;
-            match find(self.format, self.delimiter, rest, self.ended, too_long) {
+            match find(self.format, self.dialect, rest, self.ended, too_long) {
                 Found::Record {
                     length,
                     consumed,
@@ -260,28 +324,35 @@ fn is_blank(format: Format, text: &[u8]) -> bool {
 
 /// The record at the beginning of `text`. `ended`: nothing follows; `too_long`: a record that does
 /// not end in this text is not waited for.
-fn find(format: Format, delimiter: u8, text: &[u8], ended: bool, too_long: bool) -> Found {
+fn find(format: Format, dialect: Dialect, text: &[u8], ended: bool, too_long: bool) -> Found {
     let line = |shape| line(format, text, ended, shape);
     match format {
         Format::Ndjson => line(Shape::Plain),
-        Format::Csv => match memchr3(b'\n', b'\r', b'"', text) {
-            Some(at) if text[at] == b'"' => match quoted(delimiter, text, ended) {
-                Quoted::Ends { length, consumed } => Found::Record {
-                    length,
-                    consumed,
-                    shape: Shape::Quoted,
-                },
-                Quoted::Wrong(reason) => line(Shape::Unreadable(reason)),
-                Quoted::Incomplete if too_long => line(Shape::Unreadable(UNCLOSED)),
-                Quoted::Incomplete => Found::Incomplete,
+        Format::Csv if is_plain(dialect, text) => line(Shape::Plain),
+        Format::Csv => match quoted(dialect, text, ended) {
+            Quoted::Ends { length, consumed } => Found::Record {
+                length,
+                consumed,
+                shape: Shape::Quoted,
             },
-            _ => line(Shape::Plain),
+            Quoted::Wrong(reason) => line(Shape::Unreadable(reason)),
+            Quoted::Incomplete if too_long => line(Shape::Unreadable(UNCLOSED)),
+            Quoted::Incomplete => Found::Incomplete,
         },
     }
 }
 
+/// Whether the first line of `text` has neither quotes nor escaped characters.
+fn is_plain(dialect: Dialect, text: &[u8]) -> bool {
+    let end = memchr3(b'\n', b'\r', b'"', text);
+    let line = &text[..end.unwrap_or(text.len())];
+    end.is_none_or(|end| text[end] != b'"') && !dialect.has_escape(line)
+}
+
 const UNCLOSED: &str = "a quote that is opened and never closed";
 const AFTER_QUOTE: &str = "text between a closing quote and the next separator";
+/// The same where the quote may be none, as in files of cqlsh.
+const AFTER_ESCAPED_QUOTE: &str = r"text between a closing quote and the next separator (hint: --escape '\' if \ stands before quotes in cells)";
 
 /// The line at the beginning of `text`.
 fn line(format: Format, text: &[u8], ended: bool, shape: Shape) -> Found {
@@ -326,24 +397,24 @@ enum Quoted {
 }
 
 /// The CSV record at the beginning of `text`, cell by cell.
-fn quoted(delimiter: u8, text: &[u8], ended: bool) -> Quoted {
+fn quoted(dialect: Dialect, text: &[u8], ended: bool) -> Quoted {
     let mut at = 0;
     loop {
         if text.get(at) == Some(&b'"') {
-            at = match closing_quote(delimiter, text, at, ended) {
+            at = match closing_quote(dialect, text, at, ended) {
                 Ok(Some(after)) => after,
                 Ok(None) => return Quoted::Incomplete,
                 Err(reason) => return Quoted::Wrong(reason),
             };
         } else {
-            match memchr3(delimiter, b'\n', b'\r', &text[at..]) {
-                Some(offset) => at += offset,
+            match dialect.cell_end(text, at) {
+                Some(end) => at = end,
                 None if ended => at = text.len(),
                 None => return Quoted::Incomplete,
             }
         }
         match text.get(at) {
-            Some(byte) if *byte == delimiter => at += 1,
+            Some(byte) if *byte == dialect.delimiter => at += 1,
             Some(_) => {
                 return match line_end(&text[at..], ended) {
                     Some(length) => Quoted::Ends {
@@ -365,19 +436,27 @@ fn quoted(delimiter: u8, text: &[u8], ended: bool) -> Quoted {
 
 /// Position of the separator or the line end after the quoted cell at `at`; `None` if it is not in
 /// `text`.
-fn closing_quote(delimiter: u8, text: &[u8], at: usize, ended: bool) -> Result<Option<usize>, &'static str> {
+fn closing_quote(
+    dialect: Dialect,
+    text: &[u8],
+    at: usize,
+    ended: bool,
+) -> Result<Option<usize>, &'static str> {
     let mut from = at + 1;
     loop {
-        let Some(offset) = memchr(b'"', &text[from..]) else {
+        let Some(quote) = dialect.quote(text, from) else {
             return if ended { Err(UNCLOSED) } else { Ok(None) };
         };
-        let after = from + offset + 1;
+        let after = quote + 1;
         match text.get(after) {
             Some(b'"') => from = after + 1,
             Some(b'\n' | b'\r') => return Ok(Some(after)),
-            Some(byte) if *byte == delimiter => return Ok(Some(after)),
+            Some(byte) if *byte == dialect.delimiter => return Ok(Some(after)),
             None if ended => return Ok(Some(after)),
             None => return Ok(None),
+            _ if dialect.escape.is_none() && text[..quote].ends_with(b"\\") => {
+                return Err(AFTER_ESCAPED_QUOTE);
+            }
             _ => return Err(AFTER_QUOTE),
         }
     }
@@ -390,8 +469,8 @@ pub(super) struct CsvCell {
     end: usize,
     /// Whether it is in quotes, which are not between `start` and `end`.
     is_quoted: bool,
-    /// Whether quotes inside are doubled.
-    doubled: bool,
+    /// Whether quotes inside are doubled, or characters escaped.
+    is_escaped: bool,
 }
 
 impl CsvCell {
@@ -401,18 +480,23 @@ impl CsvCell {
         &record[self.start - quote..self.end + quote]
     }
 
-    /// The cell's text; `scratch` holds it where quotes were doubled.
-    pub(super) fn text<'a>(&self, record: &'a str, scratch: &'a mut String) -> &'a str {
+    /// The cell's text; `scratch` holds it where something was escaped.
+    pub(super) fn text<'a>(&self, record: &'a str, dialect: Dialect, scratch: &'a mut String) -> &'a str {
         let text = &record[self.start..self.end];
-        if !self.doubled {
+        if !self.is_escaped {
             return text;
         }
         scratch.clear();
-        let mut pieces = text.split("\"\"");
-        scratch.push_str(pieces.next().unwrap_or_default());
-        for piece in pieces {
-            scratch.push('"');
-            scratch.push_str(piece);
+        let mut characters = text.chars();
+        while let Some(mut character) = characters.next() {
+            let is_escape = dialect
+                .escape
+                .is_some_and(|escape| character == char::from(escape));
+            // Inside quotes, a quote is doubled.
+            if is_escape || (self.is_quoted && character == '"') {
+                character = characters.next().unwrap_or(character);
+            }
+            scratch.push(character);
         }
         scratch
     }
@@ -423,7 +507,7 @@ impl CsvCell {
 pub(super) fn split_cells(
     record: &str,
     shape: Shape,
-    delimiter: u8,
+    dialect: Dialect,
     most: usize,
     cells: &mut Vec<CsvCell>,
 ) -> usize {
@@ -442,9 +526,9 @@ pub(super) fn split_cells(
             start,
             end,
             is_quoted: false,
-            doubled: false,
+            is_escaped: false,
         };
-        for end in memchr_iter(delimiter, text) {
+        for end in memchr_iter(dialect.delimiter, text) {
             keep(plain(start, end));
             start = end + 1;
         }
@@ -452,7 +536,7 @@ pub(super) fn split_cells(
         return count;
     }
     loop {
-        let (cell, after) = cell_at(text, delimiter, start);
+        let (cell, after) = cell_at(text, dialect, start);
         keep(cell);
         if after >= text.len() {
             return count;
@@ -462,25 +546,25 @@ pub(super) fn split_cells(
 }
 
 /// The cell that begins at `start`, and where the separator or the end after it stands.
-fn cell_at(text: &[u8], delimiter: u8, start: usize) -> (CsvCell, usize) {
+fn cell_at(text: &[u8], dialect: Dialect, start: usize) -> (CsvCell, usize) {
     if text.get(start) != Some(&b'"') {
-        let end = memchr(delimiter, &text[start..]).map_or(text.len(), |offset| start + offset);
+        let end = dialect.cell_end(text, start).unwrap_or(text.len());
         return (
             CsvCell {
                 start,
                 end,
                 is_quoted: false,
-                doubled: false,
+                is_escaped: dialect.has_escape(&text[start..end]),
             },
             end,
         );
     }
     let mut from = start + 1;
-    let mut doubled = false;
+    let mut is_doubled = false;
     loop {
-        let end = memchr(b'"', &text[from..]).map_or(text.len(), |offset| from + offset);
+        let end = dialect.quote(text, from).unwrap_or(text.len());
         if text.get(end + 1) == Some(&b'"') {
-            doubled = true;
+            is_doubled = true;
             from = end + 2;
         } else {
             return (
@@ -488,7 +572,7 @@ fn cell_at(text: &[u8], delimiter: u8, start: usize) -> (CsvCell, usize) {
                     start: start + 1,
                     end,
                     is_quoted: true,
-                    doubled,
+                    is_escaped: is_doubled || dialect.has_escape(&text[start..end]),
                 },
                 (end + 1).min(text.len()),
             );

@@ -19,6 +19,7 @@ use serde_json::Value as Json;
 use super::buffer::Origin;
 use super::convert::Reason;
 use super::plan::LoadPlan;
+use super::records::Dialect;
 use super::source::Format;
 use crate::error::{Error, ErrorKind, Part, Result};
 
@@ -269,7 +270,7 @@ fn write_header(plan: &LoadPlan, out: &mut Vec<u8>) {
     if plan.format == Format::Csv {
         for column in COLUMNS {
             out.extend_from_slice(column.as_bytes());
-            out.push(plan.delimiter);
+            out.push(plan.dialect.delimiter);
         }
         out.extend_from_slice(&plan.header);
         out.push(b'\n');
@@ -280,18 +281,18 @@ fn write_reject(plan: &LoadPlan, reject: &Reject, out: &mut Vec<u8>) {
     for (target, reason) in &reject.reasons {
         let collection = plan.targets[*target].name();
         match plan.format {
-            Format::Csv => write_csv(reject, collection, reason.text(), plan.delimiter, out),
+            Format::Csv => write_csv(reject, collection, reason.text(), plan.dialect, out),
             Format::Ndjson => write_json(reject, collection, reason.text(), out),
         }
         out.push(b'\n');
     }
 }
 
-fn write_csv(reject: &Reject, collection: &str, reason: &str, delimiter: u8, out: &mut Vec<u8>) {
+fn write_csv(reject: &Reject, collection: &str, reason: &str, dialect: Dialect, out: &mut Vec<u8>) {
     let line = reject.origin.line.to_string();
     for cell in [line.as_str(), collection, reason] {
-        out.extend_from_slice(quoted(cell, delimiter).as_bytes());
-        out.push(delimiter);
+        out.extend_from_slice(quoted(cell, dialect).as_bytes());
+        out.push(dialect.delimiter);
     }
     if reject.readable {
         out.extend_from_slice(&reject.content);
@@ -299,8 +300,10 @@ fn write_csv(reject: &Reject, collection: &str, reason: &str, delimiter: u8, out
     }
     out.push(b'"');
     for byte in &reject.content {
-        if *byte == b'"' {
-            out.push(b'"');
+        match dialect.escape {
+            Some(escape) if *byte == b'"' || *byte == escape => out.push(escape),
+            None if *byte == b'"' => out.push(b'"'),
+            _ => {}
         }
         out.push(*byte);
     }
@@ -329,10 +332,15 @@ fn write_json(reject: &Reject, collection: &str, reason: &str, out: &mut Vec<u8>
 }
 
 /// A CSV cell, in quotes where it needs them.
-pub(super) fn quoted(cell: &str, delimiter: u8) -> String {
-    if cell.contains([char::from(delimiter), '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
+pub(super) fn quoted(cell: &str, dialect: Dialect) -> String {
+    let escape = dialect.escape.map(char::from);
+    let needs_quotes = cell.contains([char::from(dialect.delimiter), '"', '\n', '\r']);
+    match escape {
+        Some(escape) if needs_quotes || cell.contains(escape) => {
+            let escaped = cell.replace(escape, &format!("{escape}{escape}"));
+            format!("\"{}\"", escaped.replace('"', &format!("{escape}\"")))
+        }
+        None if needs_quotes => format!("\"{}\"", cell.replace('"', "\"\"")),
+        _ => cell.to_owned(),
     }
 }

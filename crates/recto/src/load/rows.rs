@@ -89,7 +89,7 @@ impl Converter {
     ) -> Result<Vec<Option<String>>, Reason> {
         let text = readable_text(content, shape)?;
         let mut cells = std::mem::take(&mut self.cells);
-        let count = split_cells(text, shape, plan.delimiter, plan.columns.len(), &mut cells);
+        let count = split_cells(text, shape, plan.dialect, plan.columns.len(), &mut cells);
         if count != plan.columns.len() {
             let reason = format!("{count} cells where the header has {}", plan.columns.len());
             self.cells = cells;
@@ -104,7 +104,7 @@ impl Converter {
                 rows.push_cell(None);
                 continue;
             }
-            let value = cell.text(text, &mut scratch);
+            let value = cell.text(text, plan.dialect, &mut scratch);
             self.push(rows, index, slot, |out| {
                 let written = plan.rules.text_cell(&slot.field, &slot.ty, value, out);
                 written.map_err(|reason| match value {
@@ -285,7 +285,7 @@ pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRe
             let mut text = String::new();
             for column in columns {
                 if column > 0 {
-                    text.push(char::from(plan.delimiter));
+                    text.push(char::from(plan.dialect.delimiter));
                 }
                 match slot_of(column).map(value) {
                     None => {}
@@ -314,7 +314,7 @@ pub(super) fn row_text(plan: &LoadPlan, target: &Target, row: recto_model::RowRe
 
 /// A cell that is read as this text, and not as null.
 fn written_cell(plan: &LoadPlan, text: String) -> String {
-    let quoted = super::rejects::quoted(&text, plan.delimiter);
+    let quoted = super::rejects::quoted(&text, plan.dialect);
     if quoted != text || !plan.is_null(&text) {
         return quoted;
     }

@@ -66,7 +66,7 @@ impl Survey {
         };
         let mut has_room = true;
         self.source.read_with(&Arc::default(), |format, input| {
-            let mut splitter = Splitter::new(format, self.plan.delimiter);
+            let mut splitter = Splitter::new(format, self.plan.dialect);
             let mut is_header = format == Format::Csv;
             let failed = |error| self.source.read_error(error);
             while has_room && !cancelled.is_set() {

@@ -13,6 +13,9 @@ pub struct CsvOptions {
     pub null: Vec<String>,
     /// Character between two cells; `None`: a comma.
     pub delimiter: Option<Delimiter>,
+    /// Character before a character that has no meaning of its own, such as the backslash in files of cqlsh; `None`:
+    /// quotes are doubled.
+    pub escape: Option<Escape>,
     /// Columns that fill a field of another name.
     pub map: Vec<ColumnMapping>,
     /// Form of blobs; `None`: base64, without cells that look like hex.
@@ -25,7 +28,15 @@ pub struct CsvOptions {
 
 impl CsvOptions {
     /// Names of the HTTP parameters of these options.
-    pub const PARAMETERS: [&str; 6] = ["null", "delimiter", "map", "blobs", "time_format", "time_zone"];
+    pub const PARAMETERS: [&str; 7] = [
+        "null",
+        "delimiter",
+        "escape",
+        "map",
+        "blobs",
+        "time_format",
+        "time_zone",
+    ];
 
     /// Names of the parameters that may be given several times.
     pub const REPEATED: [&str; 2] = ["null", "map"];
@@ -37,11 +48,13 @@ impl CsvOptions {
         let delimiter = self
             .delimiter
             .map(|delimiter| ("delimiter", delimiter.to_string()));
+        let escape = self.escape.map(|escape| ("escape", escape.to_string()));
         let map = self.map.iter().map(|mapping| ("map", mapping.to_string()));
         let blobs = self.blobs.map(|blobs| ("blobs", blobs.as_str().to_owned()));
         let time_format = self.time_format.clone().map(|format| ("time_format", format));
         let time_zone = self.time_zone.clone().map(|zone| ("time_zone", zone));
         null.chain(delimiter)
+            .chain(escape)
             .chain(map)
             .chain(blobs)
             .chain(time_format)
@@ -71,7 +84,7 @@ impl FromStr for Delimiter {
     fn from_str(text: &str) -> Result<Self, Error> {
         match text.as_bytes() {
             _ if text == "\\t" || text == "tab" => Ok(Self(b'\t')),
-            [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => Ok(Self(*byte)),
+            [byte] if is_free(*byte) => Ok(Self(*byte)),
             _ => Err(invalid(format!("{text:?} cannot separate cells"))
                 .with_hint("name one ASCII character other than a quote, or tab")),
         }
@@ -85,6 +98,42 @@ impl fmt::Display for Delimiter {
             byte => write!(f, "{}", char::from(byte)),
         }
     }
+}
+
+/// Character of a CSV file that takes the meaning from the character after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Escape(u8);
+
+impl Escape {
+    /// Returns the byte that the file has before such a character.
+    #[must_use]
+    pub const fn byte(self) -> u8 {
+        self.0
+    }
+}
+
+impl FromStr for Escape {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text.as_bytes() {
+            [byte] if is_free(*byte) => Ok(Self(*byte)),
+            _ => Err(invalid(format!("{text:?} cannot escape a character")).with_hint(
+                "name one ASCII character other than a quote, such as \\; doubled quotes need no option",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Escape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", char::from(self.0))
+    }
+}
+
+/// Whether a byte is a character that has no meaning in every CSV file.
+fn is_free(byte: u8) -> bool {
+    byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0)
 }
 
 /// A column of a file that fills a field of another name.

@@ -252,21 +252,25 @@ async fn a_file_of_cqlsh_copy_to_loads() {
     let text = "id,n,x,name,ok,day,at,tod,bin,tags,nums,counts,pair,took\r\n\
                 1,10,1.5,Ada,True,2020-04-02,2020-04-02 09:03:16.933+0000,10:00:00.000000000,0xcafebabe00,\
                 \"['it''s', 'a, b']\",\"{1, 2}\",\"{'a: x': 1, 'b': 2}\",\"(7, 'x')\",1mo2d3h4m5s6ms\r\n\
-                2,,,,False,,,,0x,[],{},{},\"(7, null)\",\r\n";
+                2,,,\"say \\\"hi\\\" \\\\n\",False,,,,0x,[],{},{},\"(7, null)\",\r\n";
     let csv = CsvOptions {
         blobs: Some("hex".parse().unwrap()),
+        escape: Some("\\".parse().unwrap()),
         ..CsvOptions::default()
     };
     files.load("a.csv", text, &csv).await;
     let expected = [
         r#"{"id":1,"n":"10","x":1.5,"name":"Ada","ok":true,"day":"2020-04-02","at":"2020-04-02T09:03:16.933Z","tod":"10:00:00.000000000","bin":"yv66vgA=","tags":["it's","a, b"],"nums":[1,2],"counts":[["a: x",1],["b",2]],"pair":[7,"x"],"took":"P1M2DT3H4M5.006S"}"#,
-        r#"{"id":2,"ok":false,"bin":"","tags":[],"nums":[],"counts":[],"pair":[7,null]}"#,
+        r#"{"id":2,"name":"say \"hi\" \\n","ok":false,"bin":"","tags":[],"nums":[],"counts":[],"pair":[7,null]}"#,
     ];
     assert_eq!(files.records().await, expected);
-    // Without the option, the bytes could be those of base64.
+    // Without the options, the bytes could be those of base64, and a quote ends the cell.
     let reasons = files.reasons("b.csv", text, &nulls(&[])).await;
-    let doubtful = "bin: a blob that may be hex or base64 (hint: --blobs hex)";
-    assert_eq!(reasons, [doubtful]);
+    let expected = [
+        "bin: a blob that may be hex or base64 (hint: --blobs hex)",
+        r"text between a closing quote and the next separator (hint: --escape '\' if \ stands before quotes in cells)",
+    ];
+    assert_eq!(reasons, expected);
 }
 
 #[tokio::test]

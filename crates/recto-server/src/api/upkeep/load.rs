@@ -15,13 +15,14 @@ use crate::api::parameters::Parameters;
 use crate::problem::Problem;
 
 /// The parameters of a load.
-pub(crate) const PARAMETERS: [&str; 10] = {
-    let [null, delimiter, map, blobs, time_format, time_zone] = CsvOptions::PARAMETERS;
+pub(crate) const PARAMETERS: [&str; 11] = {
+    let [null, delimiter, escape, map, blobs, time_format, time_zone] = CsvOptions::PARAMETERS;
     [
         "collections",
         "name",
         null,
         delimiter,
+        escape,
         map,
         blobs,
         time_format,
@@ -92,6 +93,7 @@ fn csv_options(parameters: &Parameters) -> Result<CsvOptions, Problem> {
     Ok(CsvOptions {
         null: parameters.texts("null").map(str::to_owned).collect(),
         delimiter: parameters.parsed("delimiter")?,
+        escape: parameters.parsed("escape")?,
         map: parameters.all_parsed("map")?,
         blobs: parameters.parsed("blobs")?,
         time_format: text("time_format"),

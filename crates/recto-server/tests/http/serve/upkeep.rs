@@ -226,14 +226,14 @@ async fn a_file_has_limits_of_its_own() {
 async fn a_load_takes_all_options_of_csv() {
     let served = serve(|_| {}).await;
     let path = |options: &str| format!("{LOAD}&{options}");
-    let file = "tenant;Order No;note\nacme;900;\"\"\nacme;901;NA\nacme;902;none\nacme;x;\"\"\n";
-    let options =
-        "delimiter=%3B&map=Order%20No=id&null=NA&null=none&blobs=hex&time_format=%25F&time_zone=%2B02:00";
+    let file =
+        "tenant;Order No;note\nacme;900;\"\"\nacme;901;NA\nacme;903;a\\;b\nacme;902;none\nacme;x;\"\"\n";
+    let options = "delimiter=%3B&escape=%5C&map=Order%20No=id&null=NA&null=none&blobs=hex&time_format=%25F&time_zone=%2B02:00";
     let loaded = served.ask("POST", &path(options), &[], file).await;
     let result = &last_line(&loaded.body)["result"];
-    assert_eq!(result["collections"][0]["rows_stored"], 3, "{}", loaded.body);
+    assert_eq!(result["collections"][0]["rows_stored"], 4, "{}", loaded.body);
     assert_eq!(result["collections"][0]["rows_rejected"], 1, "{}", loaded.body);
-    for (id, note) in [(900, Some("")), (901, None), (902, None)] {
+    for (id, note) in [(900, Some("")), (901, None), (902, None), (903, Some("a;b"))] {
         let reply = served
             .get(&format!("/v1/collections/orders/records/acme,{id}"))
             .await;
@@ -255,6 +255,7 @@ async fn a_load_takes_all_options_of_csv() {
     }
     for (options, parameter) in [
         ("delimiter=xy", "delimiter"),
+        ("escape=%22", "escape"),
         ("map=x", "map"),
         ("blobs=octal", "blobs"),
         ("delimiter=;&delimiter=;", "delimiter"),

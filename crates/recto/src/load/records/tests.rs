@@ -23,7 +23,7 @@ fn records_of(
     batch: usize,
     longest: usize,
 ) -> Vec<(u64, String, Option<&'static str>)> {
-    let mut splitter = Splitter::with_sizes(format, b',', batch, longest);
+    let mut splitter = Splitter::with_sizes(format, Dialect::default(), batch, longest);
     let mut input = Dribble(text, 7);
     let mut records = Vec::new();
     while let Some(batch) = splitter.next_batch(&mut input).unwrap() {
@@ -40,18 +40,22 @@ fn records_of(
 }
 
 fn cells_of(text: &[u8], batch: usize) -> Vec<Vec<String>> {
-    let mut splitter = Splitter::with_sizes(Format::Csv, b',', batch, MAX_RECORD_BYTES);
+    cells_with(Dialect::default(), text, batch)
+}
+
+fn cells_with(dialect: Dialect, text: &[u8], batch: usize) -> Vec<Vec<String>> {
+    let mut splitter = Splitter::with_sizes(Format::Csv, dialect, batch, MAX_RECORD_BYTES);
     let mut input = Dribble(text, 5);
     let (mut rows, mut cells, mut scratch) = (Vec::new(), Vec::new(), String::new());
     while let Some(batch) = splitter.next_batch(&mut input).unwrap() {
         for record in &batch.records {
             assert!(!matches!(record.shape, Shape::Unreadable(_)), "{record:?}");
             let text = std::str::from_utf8(&batch.text[record.text.clone()]).unwrap();
-            split_cells(text, record.shape, b',', usize::MAX, &mut cells);
+            split_cells(text, record.shape, dialect, usize::MAX, &mut cells);
             rows.push(
                 cells
                     .iter()
-                    .map(|cell| cell.text(text, &mut scratch).to_owned())
+                    .map(|cell| cell.text(text, dialect, &mut scratch).to_owned())
                     .collect(),
             );
         }
@@ -65,6 +69,34 @@ fn lines_end_in_lf_or_crlf_and_blank_ones_are_no_records() {
     let records = records_of(Format::Csv, text, 4, 100);
     let expected = [(1, "a,b"), (3, "1,2"), (5, "3,4")].map(|(line, text)| (line, text.to_owned(), None));
     assert_eq!(records, expected);
+}
+
+#[test]
+fn an_escaped_character_has_no_meaning() {
+    let dialect = Dialect {
+        escape: Some(b'\\'),
+        ..Dialect::default()
+    };
+    // As Python's csv module writes it for cqlsh; the last cell ends in a backslash.
+    let text = b"id,text\n1,\"say \\\"hi\\\", \\\\n\"\n2,a\\,b\\\nc\n3,\"x\"\"y\"\n4,\\\"\n5,z\\\\";
+    let expected = [
+        ["id", "text"],
+        ["1", "say \"hi\", \\n"],
+        ["2", "a,b\nc"],
+        ["3", "x\"y"],
+        ["4", "\""],
+        ["5", "z\\"],
+    ];
+    for batch in [1, 2, 3, 7, 1_000] {
+        assert_eq!(cells_with(dialect, text, batch), expected, "{batch}");
+    }
+}
+
+#[test]
+fn a_backslash_before_a_quote_is_named_where_quotes_do_not_add_up() {
+    let records = records_of(Format::Csv, b"1,\"say \\\"hi\\\"\"\n2,\"a\"b\n", 100, 100);
+    let reasons: Vec<_> = records.iter().map(|(_, _, reason)| *reason).collect();
+    assert_eq!(reasons, [Some(AFTER_ESCAPED_QUOTE), Some(AFTER_QUOTE)]);
 }
 
 #[test]
@@ -105,14 +137,26 @@ fn a_long_line_ends_at_a_cr() {
 #[test]
 fn cells_may_be_separated_by_another_character() {
     let text = "a\t\"b\tc\"\t\"\"\td,e";
-    let mut splitter = Splitter::new(Format::Csv, b'\t');
+    let dialect = Dialect {
+        delimiter: b'\t',
+        ..Dialect::default()
+    };
+    let mut splitter = Splitter::new(Format::Csv, dialect);
     let batch = splitter.next_batch(&mut text.as_bytes()).unwrap().unwrap();
     let (mut cells, mut scratch) = (Vec::new(), String::new());
     let record = &batch.records[0];
-    assert_eq!(split_cells(text, record.shape, b'\t', usize::MAX, &mut cells), 4);
+    assert_eq!(
+        split_cells(text, record.shape, dialect, usize::MAX, &mut cells),
+        4
+    );
     let found: Vec<(String, &str)> = cells
         .iter()
-        .map(|cell| (cell.text(text, &mut scratch).to_owned(), cell.written(text)))
+        .map(|cell| {
+            (
+                cell.text(text, dialect, &mut scratch).to_owned(),
+                cell.written(text),
+            )
+        })
         .collect();
     let expected = [("a", "a"), ("b\tc", "\"b\tc\""), ("", "\"\""), ("d,e", "d,e")];
     assert_eq!(found, expected.map(|(text, written)| (text.to_owned(), written)));
@@ -169,7 +213,7 @@ fn a_line_that_is_too_long_is_one_bad_row_and_memory_stays_small() {
 
 #[test]
 fn utf_16_is_refused() {
-    let mut splitter = Splitter::new(Format::Csv, b',');
+    let mut splitter = Splitter::new(Format::Csv, Dialect::default());
     let error = splitter.next_batch(&mut &b"\xFF\xFEa\0"[..]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::Unsupported);
 }
