@@ -80,7 +80,7 @@ fn a_damaged_row_is_replaced_or_deleted() {
     fs::write(directory.path().join("data.redb"), &data).unwrap();
     runtime().block_on(async {
         let store = open(directory.path()).unwrap();
-        // What writes a part needs the rest; what deletes a range would take what it cannot read.
+        // A patch needs the rest of the row; the deletion of a range would delete a row that it cannot read.
         let patch = Operation::Patch {
             clustering: key(1234),
             columns: vec![1],

@@ -13,10 +13,10 @@ use std::time::Duration;
 use super::RigError;
 use super::process::run;
 
-/// How long writing the archive may take: 7 s on an idle machine.
+/// Maximum time to write the archive, which takes 7 s on an idle machine.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Where the archive is, or will be.
+/// Path of the archive, which may not exist yet.
 #[derive(Debug)]
 pub(super) struct ClassArchive {
     path: PathBuf,
@@ -71,6 +71,7 @@ fn option(name: &str, path: &Path) -> OsString {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

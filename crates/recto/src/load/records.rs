@@ -351,8 +351,9 @@ fn is_plain(dialect: Dialect, text: &[u8]) -> bool {
 
 const UNCLOSED: &str = "a quote that is opened and never closed";
 const AFTER_QUOTE: &str = "text between a closing quote and the next separator";
-/// The same where the quote may be none, as in files of cqlsh.
-const AFTER_ESCAPED_QUOTE: &str = r"text between a closing quote and the next separator (hint: --escape '\' if \ stands before quotes in cells)";
+/// Reason where a backslash may escape the quote, as in files of cqlsh.
+const AFTER_ESCAPED_QUOTE: &str =
+    r"text between a closing quote and the next separator (hint: --escape '\' if cells escape quotes by it)";
 
 /// The line at the beginning of `text`.
 fn line(format: Format, text: &[u8], ended: bool, shape: Shape) -> Found {

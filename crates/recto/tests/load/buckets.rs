@@ -55,7 +55,7 @@ const FOLDER: &str = "RECTO_TEST_BUCKETS_FOLDER";
 const FIRST: &str = "RECTO_TEST_BUCKETS_FIRST";
 /// All flights are loaded at this scale, and so many parts less else.
 const WHOLE: usize = 48;
-/// How many times fewer flights are loaded on Cassandra, where mending looks at each of hundreds of aircraft.
+/// Part of the flights that is loaded on Cassandra: one in so many. Mending looks at each of hundreds of aircraft.
 const FEWER_ON_CASSANDRA: usize = 3;
 /// How often the process of a load is killed.
 const KILLS: i64 = 3;

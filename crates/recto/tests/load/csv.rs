@@ -268,7 +268,7 @@ async fn a_file_of_cqlsh_copy_to_loads() {
     let reasons = files.reasons("b.csv", text, &nulls(&[])).await;
     let expected = [
         "bin: a blob that may be hex or base64 (hint: --blobs hex)",
-        r"text between a closing quote and the next separator (hint: --escape '\' if \ stands before quotes in cells)",
+        r"text between a closing quote and the next separator (hint: --escape '\' if cells escape quotes by it)",
     ];
     assert_eq!(reasons, expected);
 }

@@ -93,7 +93,7 @@ fn an_escaped_character_has_no_meaning() {
 }
 
 #[test]
-fn a_backslash_before_a_quote_is_named_where_quotes_do_not_add_up() {
+fn a_backslash_before_a_quote_is_named() {
     let records = records_of(Format::Csv, b"1,\"say \\\"hi\\\"\"\n2,\"a\"b\n", 100, 100);
     let reasons: Vec<_> = records.iter().map(|(_, _, reason)| *reason).collect();
     assert_eq!(reasons, [Some(AFTER_ESCAPED_QUOTE), Some(AFTER_QUOTE)]);
