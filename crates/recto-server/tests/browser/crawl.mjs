@@ -266,7 +266,7 @@ function landed(address) {
   return url.href;
 }
 
-const options = { httpCredentials: { username: "ada", password: process.env.TOKEN_ALL }, complaints: /status of (401|409)/ };
+const options = { httpCredentials: { username: "ada", password: process.env.TOKEN_ALL }, complaints: /status of (401|404|409)/ };
 
 await runAll([
   {
