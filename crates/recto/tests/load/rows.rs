@@ -20,7 +20,7 @@ async fn cells_of_csv() {
     );
     let report = bench
         .load_with(&file, |request| {
-            request.csv.null = ["", "NA", "\"NA\""].map(str::to_owned).to_vec()
+            request.csv.null = ["", "NA", "\"NA\""].map(str::to_owned).to_vec();
         })
         .await
         .unwrap();
