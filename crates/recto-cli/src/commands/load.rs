@@ -135,7 +135,7 @@ pub(crate) async fn run(args: &LoadArgs, session: Arc<dyn Session>, console: &mu
         let Some(file) = StdinFile::receive(args.quiet, console).await? else {
             return stopped(console);
         };
-        request.file = file.path().to_owned();
+        file.path().clone_into(&mut request.file);
         if request.rejects.is_none() {
             request.rejects = Some(file.default_rejects());
         }
