@@ -58,6 +58,7 @@ async fn a_write_is_about_one_request() {
     let process = Process::start(&setting, 0).await;
     let text = [b'x'; 930];
     let (mut ratios, mut ours, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    let started = Instant::now();
     for turn in 0..TURNS {
         let begun = Instant::now();
         for at in 0..WRITES {
@@ -84,7 +85,10 @@ async fn a_write_is_about_one_request() {
     let rows = TURNS * WRITES;
     println!("{rows} rows: {:?}", process.calls.all());
     assert_eq!(calls("rising", Call::Write), 2 * rows.unsigned_abs());
-    let beside = calls("recto_samples", Call::Write) + calls("recto_buckets", Call::Read);
+    // A copy of the directory is read again when its life is over, so a slow machine reads more of them.
+    let lives = started.elapsed().as_millis() / u128::from(Protocol::default().short_life_ms);
+    let reads = calls("recto_buckets", Call::Read).saturating_sub(u64::try_from(lives).unwrap());
+    let beside = calls("recto_samples", Call::Write) + reads;
     assert!(
         beside * 100 <= 2 * rows.unsigned_abs(),
         "{beside} requests beside {rows}"
