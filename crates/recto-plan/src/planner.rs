@@ -1342,8 +1342,8 @@ order = ["-at"]
 writes = "append"
 
 [collection.flights.view.newest]
-partition = []
 order = ["-at"]
+bucket = { target = "10MB" }
 
 [collection.flights.view.by_origin]
 partition = ["origin", "dest"]
