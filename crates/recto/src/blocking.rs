@@ -1,7 +1,8 @@
-//! Recto for programs without async: the same calls, which return when they are done.
+//! Recto for programs without async: [`Wait::wait`] on whatever an async program would await.
 //!
 //! ```
-//! use recto::{OpenOptions, Record, blocking};
+//! use recto::blocking::Wait as _;
+//! use recto::{OpenOptions, Record, Recto};
 //!
 //! #[derive(Debug, Record)]
 //! #[record(collection = "notes", key = ["id"], writes = "overwrite")]
@@ -12,241 +13,175 @@
 //!
 //! fn main() -> recto::Result<()> {
 //!     # let folder = tempfile::tempdir().unwrap();
-//!     let store = blocking::Recto::open_with(folder.path().join("notes"), OpenOptions::new().create())?;
-//!     store.apply(&recto::schema_of([Note::collection()]))?;
+//!     let store = Recto::open_with(folder.path().join("notes"), OpenOptions::new().create()).wait()?;
+//!     store.apply(&recto::schema_of([Note::collection()])).wait()?;
 //!     let notes = store.collection::<Note>()?;
-//!     notes.put(&Note { id: 7, text: Some("seven".into()) })?;
+//!     notes.put(&Note { id: 7, text: Some("seven".into()) }).wait()?;
 //!
-//!     let page = notes.query().filter("id = 7").first(20).fetch()?;
+//!     let page = notes.query().filter("id = 7").first(20).wait()?;
 //!     assert_eq!(page.items()[0].text.as_deref(), Some("seven"));
-//!     store.close()
+//!     for note in notes.scan().stream().wait() {
+//!         println!("{:?}", note?);
+//!     }
+//!     store.close().wait()
 //! }
 //! ```
 //!
-//! The calls run on a runtime of Recto's own, of two threads, which is started with the first store and serves
-//! all. They may be made anywhere, on a thread of an async runtime too, which then waits.
+//! Queues work in the same way. A worker whose handler blocks is a
+//! [`blocking_worker`](crate::queues::Queue::blocking_worker).
+//!
+//! The futures run on the thread that waits, within a Tokio runtime of Recto's own. It has two threads for background
+//! work, starts with the first call, and serves all stores of the process.
 
-mod query;
-mod queues;
-mod runtime;
+use std::pin::Pin;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use std::future::IntoFuture;
-use std::sync::Arc;
-use std::time::Duration;
+use futures::stream::{Stream, StreamExt as _};
+use recto_store::panics::caught;
+use tokio::runtime::{Builder, Handle, Runtime};
 
-use recto_model::record::Record;
-use recto_model::schema::{Collection as Definition, Schema};
+use crate::error::{Error, ErrorKind, Result};
 
-use crate::address::StoreAddress;
-use crate::error::{Error, Result};
-use crate::key::Key;
-use crate::options::OpenOptions;
-use crate::record::DynamicRecord;
-use crate::scan::ScanPart;
-use crate::session::{Applied, ApplyOptions, SchemaPlan};
-use crate::writes::Changed;
-use crate::{batch, collection, recto};
+/// Number of threads of the runtime.
+const THREADS: usize = 2;
 
-pub use self::query::PageQuery;
-pub use self::queues::{Queue, Queues};
-use self::runtime::wait;
+/// Waits for a future, or for each item of a stream. See the [module](self) for an example.
+///
+/// All futures and streams of this crate have it. `Kind` tells the two apart and is never written.
+pub trait Wait<Kind> {
+    /// The result of a future, or an iterator over the items of a stream.
+    type Waited;
 
-/// An open store: [`recto::Recto`](crate::Recto) without async.
-#[derive(Debug, Clone)]
-pub struct Recto {
-    inner: recto::Recto,
+    /// Runs a future to its end. Of a stream, it makes an iterator, which runs it from item to item.
+    ///
+    /// # Errors
+    /// Those of the future or the stream. [`ErrorKind::Unsupported`] inside an async function, whose thread must not
+    /// wait: use `.await` there, or call it within `tokio::task::spawn_blocking`. [`ErrorKind::Io`] if the runtime
+    /// cannot start its threads.
+    fn wait(self) -> Self::Waited;
 }
 
-impl Recto {
-    /// Opens the store at an address, which must be there; see [`crate::Recto::open`].
-    pub fn open<A>(address: A) -> Result<Self>
-    where
-        A: TryInto<StoreAddress>,
-        Error: From<A::Error>,
-    {
-        Self::open_with(address, OpenOptions::default())
-    }
+/// What a future ends with: a result, or one result for each of several inputs.
+pub trait Outcome {
+    /// What is left if there is no error.
+    type Value;
 
-    /// Opens the store at an address as the options say; see [`crate::Recto::open_with`].
-    pub fn open_with<A>(address: A, options: OpenOptions) -> Result<Self>
-    where
-        A: TryInto<StoreAddress>,
-        Error: From<A::Error>,
-    {
-        let address = address.try_into()?;
-        let inner = wait(recto::Recto::open_at(&address, options))??;
-        Ok(Self { inner })
-    }
+    /// The same, as one result.
+    ///
+    /// # Errors
+    /// Those of the future.
+    fn into_result(self) -> Result<Self::Value>;
+}
 
-    /// The same store, for async code.
-    pub fn asynchronous(&self) -> &recto::Recto {
-        &self.inner
-    }
+impl<T> Outcome for Result<T> {
+    type Value = T;
 
-    /// The schema that the store holds.
-    pub fn schema(&self) -> Arc<Schema> {
-        self.inner.schema()
+    fn into_result(self) -> Self {
+        self
     }
+}
 
-    /// What applying `schema` would do; see [`crate::Recto::plan`].
-    pub fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
-        wait(self.inner.plan(schema))?
+impl<T> Outcome for Vec<Result<T>> {
+    type Value = Self;
+
+    fn into_result(self) -> Result<Self> {
+        Ok(self)
     }
+}
 
-    /// Makes the store hold `schema`; see [`crate::Recto::apply`].
-    pub fn apply(&self, schema: &Schema) -> Result<Applied> {
-        wait(self.inner.apply(schema))?
+/// The kind of futures.
+#[derive(Debug)]
+pub enum FutureKind {}
+
+/// The kind of streams.
+#[derive(Debug)]
+pub enum StreamKind {}
+
+impl<F> Wait<FutureKind> for F
+where
+    F: IntoFuture<Output: Outcome>,
+{
+    type Waited = Result<<F::Output as Outcome>::Value>;
+
+    fn wait(self) -> Self::Waited {
+        block_on(self.into_future())?.into_result()
     }
+}
 
-    /// Makes the store hold `schema`, and removes what the options name; see [`crate::Recto::apply_with`].
-    pub fn apply_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
-        wait(self.inner.apply_with(schema, options))?
-    }
+impl<S, T> Wait<StreamKind> for S
+where
+    S: Stream<Item = Result<T>>,
+{
+    type Waited = Items<S>;
 
-    /// The collection whose records are `T`s; see [`crate::Recto::collection`].
-    pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
-        self.inner.collection().map(Collection::new)
-    }
-
-    /// A collection by its name, with records known at run time.
-    pub fn dynamic(&self, name: &str) -> Result<Collection<DynamicRecord>> {
-        self.inner.dynamic(name).map(Collection::new)
-    }
-
-    /// An empty batch of writes.
-    pub fn batch(&self) -> WriteBatch {
-        WriteBatch {
-            inner: self.inner.batch(),
+    fn wait(self) -> Items<S> {
+        Items {
+            stream: Some(Box::pin(self)),
         }
     }
-
-    /// The queues of this store; see [`crate::Recto::queues`].
-    pub fn queues(&self) -> Result<Queues> {
-        Ok(Queues::new(wait(self.inner.queues())??))
-    }
-
-    /// Takes over what other processes changed; see [`crate::Recto::refresh`].
-    pub fn refresh(&self) -> Result<bool> {
-        wait(self.inner.refresh())?
-    }
-
-    /// Closes the store, for every handle on it; see [`crate::Recto::close`].
-    pub fn close(&self) -> Result<()> {
-        wait(self.inner.close())?
-    }
 }
 
-/// A collection of an open store: [`recto::Collection`](crate::Collection) without async.
+/// The items of a stream, up to its end or its first error. Each step waits as [`Wait::wait`] does, and fails as it does.
 #[derive(Debug)]
-pub struct Collection<T> {
-    inner: collection::Collection<T>,
+pub struct Items<S> {
+    stream: Option<Pin<Box<S>>>,
 }
 
-impl<T> Clone for Collection<T> {
-    fn clone(&self) -> Self {
-        Self::new(self.inner.clone())
-    }
-}
+impl<S, T> Iterator for Items<S>
+where
+    S: Stream<Item = Result<T>>,
+{
+    type Item = Result<T>;
 
-impl<T> Collection<T> {
-    fn new(inner: collection::Collection<T>) -> Self {
-        Self { inner }
-    }
-
-    /// How it is declared; see [`crate::Collection::definition`].
-    pub fn definition(&self) -> Arc<Definition> {
-        self.inner.definition()
-    }
-
-    /// A query over all its records.
-    pub fn query(&self) -> PageQuery<T> {
-        PageQuery::new(self.inner.query())
+    fn next(&mut self) -> Option<Result<T>> {
+        let stream = self.stream.as_mut()?;
+        let next = block_on(stream.next()).unwrap_or_else(|error| Some(Err(error)));
+        if !matches!(next, Some(Ok(_))) {
+            self.stream = None;
+        }
+        next
     }
 }
 
-impl<T: Send + Sync> Collection<T> {
-    /// The record with this key, if there is one; see [`crate::Collection::get`].
-    pub fn get(&self, key: impl Key + Send) -> Result<Option<T>> {
-        wait(self.inner.get(key))?
+fn block_on<F: Future>(future: F) -> Result<F::Output> {
+    let runtime = runtime()?;
+    if Handle::try_current().is_ok() && is_async_thread(runtime) {
+        return Err(called_in_async());
     }
-
-    /// Stores a record that is not there yet; see [`crate::Collection::insert`].
-    pub fn insert(&self, record: &T) -> Result<Changed> {
-        self.change(|records| records.insert(record))
-    }
-
-    /// Stores a record; see [`crate::Collection::put`].
-    pub fn put(&self, record: &T) -> Result<Changed> {
-        self.change(|records| records.put(record))
-    }
-
-    /// Stores a record that lives for a time; see [`crate::Collection::put_for`].
-    pub fn put_for(&self, record: &T, time_to_live: Duration) -> Result<Changed> {
-        self.change(|records| records.put_for(record, time_to_live))
-    }
-
-    /// Makes a change that the collection for async code is asked for, such as an [update](crate::Collection::update):
-    /// `users.change(|users| users.update(7).set("status", "away"))`.
-    pub fn change<C>(&self, asked: impl FnOnce(&collection::Collection<T>) -> C) -> Result<Changed>
-    where
-        C: IntoFuture<Output = Result<Changed>, IntoFuture: Send>,
-    {
-        wait(asked(&self.inner).into_future())?
-    }
-
-    /// Stores records, all or none; see [`crate::Collection::put_all`].
-    pub fn put_all<'a>(&self, records: impl IntoIterator<Item = &'a T, IntoIter: Send> + Send) -> Result<()>
-    where
-        T: 'a,
-    {
-        wait(self.inner.put_all(records))?
-    }
-
-    /// Deletes the record with this key; nothing if there is none.
-    pub fn delete(&self, key: impl Key) -> Result<Changed> {
-        self.change(|records| records.delete(key))
-    }
+    Ok(runtime.block_on(future))
 }
 
-impl<T: Send + 'static> Collection<T> {
-    /// Every record, in parts and in no order; see [`crate::Scan`]. Nothing is read until it is asked for.
-    pub fn scan(&self) -> Result<impl Iterator<Item = Result<ScanPart<T>>> + use<T>> {
-        runtime::iterate(self.inner.scan().parts())
-    }
+/// Whether this thread runs async tasks. One of `spawn_blocking` knows a runtime, too, but may wait. Tokio has no
+/// function that tells the two apart, but it panics before it waits on the wrong one.
+fn is_async_thread(runtime: &Runtime) -> bool {
+    caught(|| runtime.block_on(std::future::ready(()))).is_err()
 }
 
-/// Puts and deletes that are applied together: [`recto::WriteBatch`](crate::WriteBatch) without async.
-#[derive(Debug)]
-pub struct WriteBatch {
-    inner: batch::WriteBatch,
+#[cold]
+fn called_in_async() -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        "wait() was called inside an async function, whose thread must not wait",
+    )
+    .with_hint("use .await, or call wait() within tokio::task::spawn_blocking")
 }
 
-impl WriteBatch {
-    /// Stores a record; see [`crate::WriteBatch::put`].
-    pub fn put<T>(&mut self, collection: &Collection<T>, record: &T) -> Result<&mut Self> {
-        self.inner.put(&collection.inner, record)?;
-        Ok(self)
+fn runtime() -> Result<&'static Runtime> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    static STARTING: Mutex<()> = Mutex::new(());
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
     }
-
-    /// Stores a record that lives for a time; see [`crate::WriteBatch::put_for`].
-    pub fn put_for<T>(
-        &mut self,
-        collection: &Collection<T>,
-        record: &T,
-        time_to_live: Duration,
-    ) -> Result<&mut Self> {
-        self.inner.put_for(&collection.inner, record, time_to_live)?;
-        Ok(self)
+    let _one_at_a_time = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
     }
-
-    /// Deletes the record with this key.
-    pub fn delete<T>(&mut self, collection: &Collection<T>, key: impl Key) -> Result<&mut Self> {
-        self.inner.delete(&collection.inner, key)?;
-        Ok(self)
-    }
-
-    /// Applies the changes; see [`crate::WriteBatch::commit`].
-    pub fn commit(&mut self) -> Result<()> {
-        wait(self.inner.commit())?
-    }
+    let mut builder = Builder::new_multi_thread();
+    let started = builder
+        .worker_threads(THREADS)
+        .thread_name("recto")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Io, "no thread can be started").with_source(error))?;
+    Ok(RUNTIME.get_or_init(|| started))
 }

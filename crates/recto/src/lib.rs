@@ -66,7 +66,7 @@
 //! | [`Error`] | what went wrong and what to do |
 //! | [`Scan`] | every record, in no order |
 //! | [`queues`] | durable jobs: sent, received, done with |
-//! | [`blocking`] | all of it without async |
+//! | [`blocking::Wait`] | the same calls without async |
 //! | [`Session`] | the same in JSON, for tools |
 //!
 //! # Features

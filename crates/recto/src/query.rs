@@ -620,7 +620,15 @@ impl<T: Send + 'static> PageQuery<T> {
     ///
     /// The page size is how many rows are read at a time; a large one suits long reads.
     pub fn stream(self) -> impl Stream<Item = Result<T>> + Send + use<T> {
-        let pages = stream::try_unfold(Some(self), |query| async move {
+        self.pages()
+            .map_ok(|page| stream::iter(page.into_items()).map(Ok))
+            .try_flatten()
+    }
+
+    /// All pages of the query from its start on. Nothing is read until the stream is polled, and no further page is read
+    /// than is asked for. An error ends it.
+    pub fn pages(self) -> impl Stream<Item = Result<Page<T>>> + Send + use<T> {
+        stream::try_unfold(Some(self), |query| async move {
             let Some(query) = query else {
                 return Ok::<_, Error>(None);
             };
@@ -628,10 +636,7 @@ impl<T: Send + 'static> PageQuery<T> {
             let planned = Arc::clone(page.planned());
             let next = page.next_position().map(|position| query.at(planned, position));
             Ok(Some((page, next)))
-        });
-        pages
-            .map_ok(|page| stream::iter(page.into_items()).map(Ok))
-            .try_flatten()
+        })
     }
 }
 

@@ -168,6 +168,47 @@ impl Queue {
         Worker::new(self.clone(), handler)
     }
 
+    /// A [`worker`](Self::worker) whose handler may block: each message is handled on a thread of its own.
+    ///
+    /// ```
+    /// use recto::blocking::Wait as _;
+    /// use recto::queues::{Message, NewMessage, QueueOptions};
+    /// use recto::{OpenOptions, Recto};
+    ///
+    /// fn main() -> recto::Result<()> {
+    ///     # let folder = tempfile::tempdir().unwrap();
+    ///     # let folder = folder.path().join("store");
+    ///     let store = Recto::open_with(folder, OpenOptions::new().create()).wait()?;
+    ///     let mails = store.queues().wait()?.create("mails", QueueOptions::default()).wait()?;
+    ///     mails.send(NewMessage::new("to ada")).wait()?;
+    ///
+    ///     let handler = |message: Message| {
+    ///         println!("{}", String::from_utf8_lossy(&message.body));
+    ///         Ok(())
+    ///     };
+    ///     let worked = mails.blocking_worker(handler).concurrency(4).until_empty().run().wait()?;
+    ///     assert_eq!(worked.done, 1);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn blocking_worker<H>(&self, handler: H) -> Worker<Self>
+    where
+        H: Fn(Message) -> std::result::Result<(), Failure> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.worker(move |message| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let handled = tokio::task::spawn_blocking(move || handler(message)).await;
+                // The worker reports a panic as it does for any handler.
+                handled.unwrap_or_else(|error| match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(error) => Err(Failure::new(error.to_string())),
+                })
+            }
+        })
+    }
+
     /// This queue, as one whose messages are values of one type.
     pub fn of<T>(&self) -> TypedQueue<T> {
         TypedQueue::new(self.clone())

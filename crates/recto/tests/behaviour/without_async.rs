@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use recto::blocking::Wait as _;
 use recto::queues::{Message, NewMessage, QueueOptions, Receive, Settled};
-use recto::{ErrorKind, OpenOptions, Record, Recto, blocking};
+use recto::{Collection, ErrorKind, OpenOptions, Page, Record, Recto};
 
 use crate::common::children::path_of;
 
@@ -24,69 +25,70 @@ fn note(id: i32) -> Note {
     }
 }
 
-fn store(folder: &std::path::Path) -> (blocking::Recto, blocking::Collection<Note>) {
-    let store = blocking::Recto::open_with(folder.join("notes"), OpenOptions::new().create()).unwrap();
-    store.apply(&recto::schema_of([Note::collection()])).unwrap();
+fn store(folder: &std::path::Path) -> (Recto, Collection<Note>) {
+    let store = Recto::open_with(folder.join("notes"), OpenOptions::new().create())
+        .wait()
+        .unwrap();
+    store
+        .apply(&recto::schema_of([Note::collection()]))
+        .wait()
+        .unwrap();
     let notes = store.collection().unwrap();
     (store, notes)
 }
 
 #[test]
-fn everything_is_done_when_a_blocking_call_returns() {
+fn everything_is_done_when_wait_returns() {
     let folder = tempfile::tempdir().unwrap();
     let (store, notes) = store(folder.path());
-    notes.put_all(&(0..95).map(note).collect::<Vec<_>>()).unwrap();
+    notes
+        .put_all(&(0..95).map(note).collect::<Vec<_>>())
+        .wait()
+        .unwrap();
     let mut batch = store.batch();
     batch.put(&notes, &note(95)).unwrap();
     batch.delete(&notes, ("l", 0)).unwrap();
-    batch.commit().unwrap();
-    assert_eq!(notes.get(("l", 95)).unwrap(), Some(note(95)));
-    assert_eq!(notes.get(("l", 0)).unwrap(), None);
+    batch.commit().wait().unwrap();
+    assert_eq!(notes.get(("l", 95)).wait().unwrap(), Some(note(95)));
+    assert_eq!(notes.get(("l", 0)).wait().unwrap(), None);
 
     let query = notes.query().filter("list = \"l\"");
-    let page = query.clone().last(2).fetch().unwrap();
+    let page = query.clone().last(2).wait().unwrap();
     assert_eq!(page.items(), [note(94), note(95)]);
     let before = query.clone().last(2).before(page.previous_cursor().unwrap());
-    assert_eq!(before.fetch().unwrap().items(), [note(92), note(93)]);
+    assert_eq!(before.wait().unwrap().items(), [note(92), note(93)]);
 
-    let rows: Vec<Note> = query
-        .page_size(10)
-        .rows()
-        .unwrap()
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let query = query.page_size(10);
+    let rows: Vec<Note> = query.clone().stream().wait().collect::<Result<_, _>>().unwrap();
     assert_eq!(rows, (1..96).map(note).collect::<Vec<_>>());
+    let pages: Vec<Page<Note>> = query.pages().wait().collect::<Result<_, _>>().unwrap();
+    assert_eq!(
+        pages.iter().map(Page::len).collect::<Vec<_>>(),
+        [[10; 9].as_slice(), &[5]].concat()
+    );
     let mut scanned: Vec<Note> = Vec::new();
-    for part in notes.scan().unwrap() {
+    for part in notes.scan().parts().wait() {
         scanned.extend(part.unwrap().items);
     }
     scanned.sort_by_key(|note| note.id);
     assert_eq!(scanned, rows);
-    store.close().unwrap();
-    assert_eq!(notes.get(("l", 1)).unwrap_err().kind(), ErrorKind::Unavailable);
+    store.close().wait().unwrap();
+    assert_eq!(
+        notes.get(("l", 1)).wait().unwrap_err().kind(),
+        ErrorKind::Unavailable
+    );
 }
 
 #[test]
 fn a_queue_is_sent_to_worked_on_and_emptied() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = store(folder.path());
-    let queues = store.queues().unwrap();
-    let jobs = queues.create("jobs", QueueOptions::default()).unwrap();
-    assert_eq!(queues.list().unwrap()[0].name(), "jobs");
-    let sent = jobs.send_all((0..20).map(|job| NewMessage::new(job.to_string())).collect());
-    assert!(sent.unwrap().iter().all(Result::is_ok));
-    let received = jobs.receive(Receive::up_to(3)).unwrap();
-    let receipts: Vec<_> = received.iter().map(|message| message.receipt).collect();
-    assert_eq!(
-        jobs.extend(&receipts[..1], Duration::from_secs(60)).unwrap(),
-        [Settled::Done]
-    );
-    assert_eq!(
-        jobs.nack(&receipts[..1], Duration::ZERO, "later").unwrap(),
-        [Settled::Done]
-    );
-    assert_eq!(jobs.give_back(&receipts[1..2]).unwrap(), [Settled::Done]);
-    assert_eq!(jobs.ack(&receipts[2..]).unwrap(), [Settled::Done]);
+    let queues = store.queues().wait().unwrap();
+    let jobs = queues.create("jobs", QueueOptions::default()).wait().unwrap();
+    let messages = (0..20).map(|job| NewMessage::new(job.to_string())).collect();
+    assert!(jobs.send_all(messages).wait().unwrap().iter().all(Result::is_ok));
+    let received = jobs.receive(Receive::up_to(1)).wait().unwrap();
+    assert_eq!(jobs.ack(&[received[0].receipt]).wait().unwrap(), [Settled::Done]);
 
     // A handler that blocks and one that panics are no hindrance to the others.
     let (tell, told) = std::sync::mpsc::channel();
@@ -98,46 +100,57 @@ fn a_queue_is_sent_to_worked_on_and_emptied() {
         Ok(())
     };
     let brief = Duration::from_millis(10);
-    let worked = queues.get("jobs").unwrap();
-    let worked = worked.work(handler, |worker| {
-        worker.concurrency(4).backoff(brief, brief).until_empty()
-    });
-    let worked = worked.unwrap();
+    let worker = jobs.blocking_worker(handler).concurrency(4).backoff(brief, brief);
+    let worked = worker.until_empty().run().wait().unwrap();
     assert!(
         (18..=19).contains(&worked.done) && worked.failed == 1,
         "{worked:?}"
     );
     let mut bodies: Vec<_> = told.iter().collect();
     if worked.done == 18 {
-        // Nothing was to be received just then.
-        std::thread::sleep(brief);
-        let last = jobs
-            .receive(Receive::up_to(1).wait(Duration::from_secs(5)))
-            .unwrap();
-        bodies.extend(
-            last.iter()
-                .map(|message| String::from_utf8(message.body.clone()).unwrap()),
-        );
-        jobs.ack(&[last[0].receipt]).unwrap();
+        // The message whose handler panicked was not due when the worker ended.
+        let receive = Receive::up_to(1).wait(Duration::from_secs(5));
+        let last = jobs.receive(receive).wait().unwrap();
+        bodies.push(String::from_utf8(last[0].body.clone()).unwrap());
+        jobs.ack(&[last[0].receipt]).wait().unwrap();
     }
     bodies.sort_by_key(|body| body.parse::<u32>().unwrap());
-    let acked = String::from_utf8(received[2].body.clone()).unwrap();
+    let acked = String::from_utf8(received[0].body.clone()).unwrap();
     let left = (0..20).map(|job| job.to_string()).filter(|job| *job != acked);
     assert_eq!(bodies, left.collect::<Vec<_>>());
-    assert_eq!(jobs.stats().unwrap().messages, 0);
-    queues.delete("jobs").unwrap();
-    assert_eq!(queues.get("jobs").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(jobs.stats().wait().unwrap().messages, 0);
 }
 
 #[test]
-fn blocking_calls_may_be_made_in_a_runtime() {
+fn waiting_in_async_code_is_an_error_and_beside_it_works() {
     let folder = tempfile::tempdir().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    runtime.block_on(async {
-        let (_store, notes) = store(folder.path());
-        notes.put(&note(1)).unwrap();
-        assert_eq!(notes.get(("l", 1)).unwrap(), Some(note(1)));
-    });
+    let (_store, notes) = store(folder.path());
+    notes.put(&note(1)).wait().unwrap();
+    for mut builder in [
+        tokio::runtime::Builder::new_current_thread(),
+        tokio::runtime::Builder::new_multi_thread(),
+    ] {
+        let notes = notes.clone();
+        let runtime = builder.worker_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let inside = tokio::spawn({
+                let notes = notes.clone();
+                async move {
+                    [
+                        notes.get(("l", 1)).wait().map(|_| ()),
+                        notes.scan().stream().wait().try_for_each(|note| note.map(|_| ())),
+                    ]
+                }
+            });
+            for outcome in inside.await.unwrap() {
+                let error = outcome.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{error:?}");
+                assert!(error.hint().unwrap().contains(".await"), "{error}");
+            }
+            let beside = tokio::task::spawn_blocking(move || notes.get(("l", 1)).wait());
+            assert_eq!(beside.await.unwrap().unwrap(), Some(note(1)));
+        });
+    }
 }
 
 #[test]

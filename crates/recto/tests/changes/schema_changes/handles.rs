@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use recto::session::{PageRequest, Pages as _};
 use recto::{
     ApplyOptions, Collection, DynamicRecord, ErrorKind, LocalSession, OpenOptions, Record, Recto,
-    Session as _, blocking,
+    Session as _,
 };
 use serde_json::{Value as Json, json};
 
@@ -178,27 +178,6 @@ writes = "overwrite"
         events.put(&foreign).await.unwrap_err().kind(),
         ErrorKind::InvalidRecord
     );
-}
-
-/// A program without async keeps its handles as one with it does.
-pub(crate) async fn blocking_handles_follow(kind: Kind) {
-    let (fresh, recto) = opened(kind).await;
-    recto.close().await.unwrap();
-    drop(recto);
-    let address = fresh.address.clone();
-    let work = move || {
-        let recto = blocking::Recto::open_with(address, OpenOptions::new()).unwrap();
-        let events = recto.dynamic("events").unwrap();
-        let kept = events.query().filter("day = 1").first(1);
-        assert_eq!(jsons(kept.clone().fetch().unwrap().items()), [event_json(5)]);
-        recto.apply(&parse(AFTER)).unwrap();
-        let definition = events.definition();
-        let scored = json!({ "day": 1, "id": 9, "score": 2.0 });
-        let scored = DynamicRecord::from_json(definition, scored.as_object().unwrap()).unwrap();
-        events.put(&scored).unwrap();
-        assert_eq!(kept.fetch().unwrap().items(), [scored]);
-    };
-    tokio::task::spawn_blocking(work).await.unwrap();
 }
 
 /// While a schema is applied, and its tables are not made yet, everything else goes on.

@@ -9,7 +9,7 @@ use crate::common::stores::parse;
 use crate::common::{Fresh, Kind, Scope, Suite, run};
 use handles::{
     a_handle_sees_a_field_that_was_added, a_removed_collection_is_an_error_of_every_handle,
-    blocking_handles_follow, pages_go_on_while_a_schema_is_applied,
+    pages_go_on_while_a_schema_is_applied,
 };
 use recto::schema::Schema;
 use recto::{ApplyOptions, Collection, DynamicRecord, Environment, ErrorKind, OpenOptions, Record, Recto};
@@ -78,7 +78,6 @@ on_both! {
     handles_from_before_keep_working,
     a_handle_sees_a_field_that_was_added,
     a_removed_collection_is_an_error_of_every_handle,
-    blocking_handles_follow,
     pages_go_on_while_a_schema_is_applied,
     an_older_program_beside_a_newer_one,
     older_and_newer_programs_append,
