@@ -8,16 +8,15 @@ use std::time::Instant;
 use recto::{CassandraAddress, OpenOptions, Recto, StoreAddress};
 use recto_testkit::rig::{Cluster, ClusterOptions, Nodes, unique_keyspace};
 
-use crate::{killed_writers, queues_on_nodes, three_nodes};
-
 /// Prefix of the folders of clusters. The id of the process follows.
 const FOLDER: &str = "three-nodes-";
 
 static CLUSTER: Mutex<Option<Cluster>> = Mutex::new(None);
-/// Number of tests that still need the nodes. The last one ends the nodes; if some tests are filtered out, the end of the
-/// process does. Ignored tests are not counted: one that comes after the last starts nodes again.
-static LEFT: AtomicUsize =
-    AtomicUsize::new(killed_writers::TESTS + queues_on_nodes::TESTS + three_nodes::TESTS);
+/// Number of tests of the push set that lease the nodes: those of `three_nodes`.
+const LEASES: usize = 2;
+/// Number of these tests that still need the nodes. The last one ends the nodes, which other programs wait for. A slow test
+/// that comes later starts them again, and they end with the process.
+static LEFT: AtomicUsize = AtomicUsize::new(LEASES);
 
 /// The nodes, for one test at a time; all are up when it begins.
 pub(crate) struct Lease(MutexGuard<'static, Option<Cluster>>);

@@ -32,8 +32,6 @@ use children::{Children, change_until_killed, heard};
 use history::History;
 use records::Tables;
 
-/// The tests that use the nodes that are shared.
-pub(crate) const TESTS: usize = 1;
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 const PROCESSES: usize = 3;
 /// How often one of them is killed.

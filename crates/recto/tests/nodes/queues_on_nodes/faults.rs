@@ -38,6 +38,7 @@ const RECOVERED: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[test]
+#[ignore = "slow: three nodes are killed in turn beside processes that work, minutes in all"]
 fn every_message_is_worked_on_while_nodes_and_workers_die_and_tables_are_emptied() {
     let lease = Lease::new();
     let cluster = lease.cluster();

@@ -15,8 +15,6 @@ mod ring;
 mod said;
 mod tombstones;
 
-/// Number of tests of the push set that use the shared nodes.
-pub(crate) const TESTS: usize = 1;
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 
 #[test]

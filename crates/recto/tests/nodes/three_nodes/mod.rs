@@ -14,9 +14,6 @@ mod writer;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The tests that use the nodes that are shared.
-pub(crate) const TESTS: usize = 2;
-
 /// The seed to draw with: the environment's, or a new one. It is printed, for a failure.
 fn seed() -> u64 {
     let given = std::env::var("RECTO_TEST_SEED").ok();
