@@ -39,6 +39,7 @@ const ORDINARY_USER: &str = "shop";
 /// Each user's password is the user's name.
 fn config_of(user: &str, address: &str) -> CassandraConfig {
     let mut config = CassandraConfig::new([address], "faults");
+    config.connect_timeout = COMES_BACK;
     config.username = Some(user.to_owned());
     config.password = Some(user.to_owned());
     config

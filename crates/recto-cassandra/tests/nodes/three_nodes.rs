@@ -153,7 +153,10 @@ impl Bench {
             let text = format!(
                 "SELECT table_name, CAST(id AS text) FROM system_schema.tables WHERE keyspace_name = '{KEYSPACE}'"
             );
-            let told = self.sent_to(self.cluster.node(number), text).await.unwrap();
+            let told = self
+                .sent_to(self.cluster.node(number), text, NOTICED)
+                .await
+                .unwrap();
             let rows = told.into_rows_result().unwrap();
             let rows: BTreeMap<String, String> = rows
                 .rows::<(String, String)>()
@@ -191,7 +194,7 @@ impl Bench {
         let name = tables[0].name();
         let late = format!("CREATE TABLE IF NOT EXISTS {KEYSPACE}.{name} (p int PRIMARY KEY, v int)");
         node.pause().unwrap();
-        self.sent_to(node, late).await.unwrap_err();
+        self.sent_to(node, late, IMPATIENT).await.unwrap_err();
         let given_up = tokio::time::timeout(IMPATIENT, self.stores[0].create_tables_once(tables)).await;
         assert!(!matches!(given_up, Ok(Ok(_))), "a node is frozen: {given_up:?}");
         node.resume().unwrap();
@@ -433,11 +436,16 @@ impl Bench {
     }
 
     /// What a statement that only `node` is asked to execute answers, to somebody who does not wait for long.
-    async fn sent_to(&self, node: &Node, text: String) -> Result<QueryResult, ExecutionError> {
+    async fn sent_to(
+        &self,
+        node: &Node,
+        text: String,
+        timeout: Duration,
+    ) -> Result<QueryResult, ExecutionError> {
         let to_node = NodeIdentifier::NodeAddress(node.address());
         let mut statement = Statement::new(text);
         statement.set_load_balancing_policy(Some(SingleTargetLoadBalancingPolicy::new(to_node, None)));
-        statement.set_request_timeout(Some(IMPATIENT));
+        statement.set_request_timeout(Some(timeout));
         self.session.query_unpaged(statement, ()).await
     }
 
@@ -445,7 +453,7 @@ impl Bench {
         let all = ConsistencyLevel::All;
         let node = self.cluster.node(1);
         node.pause().unwrap();
-        self.sent_to(node, format!("TRUNCATE TABLE {KEYSPACE}.unkept"))
+        self.sent_to(node, format!("TRUNCATE TABLE {KEYSPACE}.unkept"), IMPATIENT)
             .await
             .unwrap_err();
         self.put(&self.unkept).await;

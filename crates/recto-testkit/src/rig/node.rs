@@ -332,6 +332,8 @@ impl Node {
             "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-Dcassandra.ring_delay_ms=1000",
             "-Dcassandra.superuser_setup_delay_ms=0",
+            // A worker otherwise sets its thread's name for each task: a call of the system.
+            "-Dcassandra.set_sep_thread_name=false",
         ]);
     }
 
