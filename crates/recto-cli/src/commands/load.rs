@@ -176,7 +176,16 @@ fn stopped(console: &mut Console) -> Result<Exit> {
 /// The report as people read it.
 pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: &mut Console) -> Result<()> {
     let file = printable(file);
-    let done = console.paint(Tone::Good, "✓");
+    let stored: u64 = report
+        .collections
+        .iter()
+        .map(|collection| collection.rows_stored + collection.rows_replaced + collection.rows_repeated)
+        .sum();
+    let done = if stored == 0 && report.rejects.is_some() {
+        console.paint(Tone::Bad, "✗")
+    } else {
+        console.paint(Tone::Good, "✓")
+    };
     if report.already_loaded {
         console.line(format_args!(
             "{done} {file} was loaded to its end before; nothing was done"
@@ -185,11 +194,6 @@ pub(crate) fn draw(file: &str, report: &LoadReport, elapsed: Duration, console: 
         draw_collections(report, console)?;
         return draw_rejects(report, console);
     }
-    let stored: u64 = report
-        .collections
-        .iter()
-        .map(|collection| collection.rows_stored + collection.rows_replaced + collection.rows_repeated)
-        .sum();
     let rate = per_second(stored, elapsed).map(|rate| format!(", {} stored rows/s", grouped(rate)));
     let took = duration(elapsed);
     console.line(format_args!(

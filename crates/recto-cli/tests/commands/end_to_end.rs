@@ -208,6 +208,15 @@ fn bad_rows_go_to_the_reject_file_and_the_others_are_loaded_once() {
     assert_eq!(place.run(&["scan", "flights"]).done().lines().count(), 10);
 }
 
+#[test]
+fn a_load_of_rejected_rows_only_has_no_check_mark() {
+    let place = Place::with_store();
+    place.write("wrong.csv", "carrier,day,flight,note\nUA,2013-01-01,x,b\n");
+    let ran = place.run(&["load", "flights", "wrong.csv"]);
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.out.starts_with("✗ wrong.csv: 1 row"), "{}", ran.out);
+}
+
 /// Loads standard input; returns how the run ended, and the temporary files that it left.
 fn load_stdin(place: &Place, options: &[&str], input: &[u8]) -> (Ran, usize) {
     let temporary = place.path("temporary");
