@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::fixture::Fixture;
 
 /// How long the browser may take for everything.
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_secs(1_800);
 
 /// One list in several buckets.
 const IN_BUCKETS: &str = r#"

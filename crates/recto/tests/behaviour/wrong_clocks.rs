@@ -143,10 +143,13 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             let error = outcome.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
             let text = error.to_string();
-            assert!(
-                text.contains("nothing was written: the clock of this machine is 180."),
-                "{text}"
-            );
+            // How far the clock is ahead is measured, and a slow machine measures a little less.
+            let is_told = |ahead| {
+                text.contains(&format!(
+                    "nothing was written: the clock of this machine is {ahead}."
+                ))
+            };
+            assert!(is_told(179) || is_told(180), "{text}");
             assert!(error.hint().unwrap().contains("NTP"));
         }
         wrong.close().await.unwrap();

@@ -447,9 +447,21 @@ async fn what_has_no_place(shop: &Shop) {
     store.close().await.unwrap();
 }
 
+/// The collection `timeline`. A store is open before the keyspace of its attached tables has answered.
+async fn timeline_of(store: &Recto) -> Collection<DynamicRecord> {
+    let begun = Instant::now();
+    loop {
+        match store.dynamic("timeline") {
+            Ok(timeline) => return timeline,
+            Err(error) => assert!(begun.elapsed() < MADE, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
 async fn nothing_is_written(shop: &Shop) {
     let store = shop.open().await;
-    let timeline = store.dynamic("timeline").unwrap();
+    let timeline = timeline_of(&store).await;
     let record = json!({ "user_id": 1, "post_id": 99 });
     let record = DynamicRecord::from_json_text(timeline.definition(), &record.to_string()).unwrap();
     let is_refused = |error: recto::Error| {
@@ -499,7 +511,7 @@ async fn rows_of(query: &PageQuery<DynamicRecord>) -> usize {
 async fn tables_change(shop: &Shop) {
     let store = shop.open().await;
     shop.send("ALTER TABLE shop.timeline ADD place text").await;
-    let timeline = store.dynamic("timeline").unwrap();
+    let timeline = timeline_of(&store).await;
     store.refresh().await.unwrap();
     assert_eq!(
         rows_of(&timeline.query().filter("user_id = 1")).await,
@@ -538,8 +550,8 @@ async fn tables_change(shop: &Shop) {
 /// Which right is missing on which table.
 async fn rights_are_missing(shop: &Shop) {
     let store = shop.open().await;
+    let timeline = timeline_of(&store).await;
     shop.send("REVOKE SELECT ON KEYSPACE shop FROM reader").await;
-    let timeline = store.dynamic("timeline").unwrap();
     let begun = Instant::now();
     let error = loop {
         match timeline.query().filter("user_id = 1").first(3).await {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use recto::schema::Schema;
-use recto::{Error, ErrorKind};
+use recto::{CassandraAddress, Error, ErrorKind};
 
 use super::data::{MIXED, PLAIN, SCHEMA, SHAPES, Tables, key_values};
 use super::history::{History, Key, Outcome};
@@ -24,6 +24,8 @@ const KEY: Key = Key {
     tenant: 0,
     slot: 0,
 };
+/// Maximum time of a request that prepares the tables.
+const PREPARED: Duration = Duration::from_secs(60);
 /// A version that no writer gives.
 const LOST: i64 = 1_000_000;
 
@@ -33,8 +35,14 @@ fn without_a_quorum_requests_fail_at_once_and_come_back_with_the_nodes() {
     let cluster = lease.cluster();
     super::runtime().block_on(async {
         let address = address(cluster);
-        let recto = open(&address).await.unwrap();
+        let patient = CassandraAddress {
+            request_timeout: Some(PREPARED),
+            ..address.clone()
+        };
+        let recto = open(&patient).await.unwrap();
         recto.apply(&Schema::parse(SCHEMA).unwrap()).await.unwrap();
+        recto.close().await.unwrap();
+        let recto = open(&address).await.unwrap();
         let generation = recto.generation();
         let tables = Tables::new(&recto);
         let (history, tally) = (History::default(), Tally::default());
