@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use recto::schema::Schema;
-use recto::session::Records as _;
+use recto::session::{JsonRecord, Records as _};
 use recto::{Environment, LocalSession, OpenOptions, Recto, StoreAddress};
 use recto_server::auth::{TokenFile, parse_grants};
 use recto_server::{Config, ServeError, Server};
@@ -95,14 +95,20 @@ pub(crate) async fn store_at(address: &StoreAddress) -> LocalSession {
             let order = json!({ "tenant": tenant, "id": id, "total": 1.5, "note": format!("of {tenant}") });
             order.as_object().unwrap().clone()
         });
-        session.put("orders", orders.collect(), None).await.unwrap();
+        fill(&session, "orders", orders.collect()).await;
     }
     let secret = json!({ "id": 1, "note": "hidden" });
+    fill(&session, "secrets", vec![secret.as_object().unwrap().clone()]).await;
     session
-        .put("secrets", vec![secret.as_object().unwrap().clone()], None)
-        .await
-        .unwrap();
-    session
+}
+
+/// Puts records. A store with a short time for requests may need several attempts on a busy machine.
+async fn fill(session: &LocalSession, collection: &str, records: Vec<JsonRecord>) {
+    let began = Instant::now();
+    while let Err(error) = session.put(collection, records.clone(), None).await {
+        assert!(began.elapsed() < PATIENCE, "{error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// A server on a free port of loopback, without tokens.
