@@ -264,13 +264,13 @@ fn shuffled<'f>(rows: &[&'f Flight]) -> Vec<&'f Flight> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_loaded_in_order_finds_room() {
+async fn a_load_in_order_finds_room() {
     load_with_room(1, f64::INFINITY).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "slow: four loads at full speed, minutes in all, and a busy machine copies more"]
-async fn what_is_loaded_in_any_order_finds_room() {
+async fn loads_in_any_order_find_room() {
     load_with_room(usize::MAX, 0.6).await;
 }
 
