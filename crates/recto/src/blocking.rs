@@ -1,4 +1,4 @@
-//! Recto for programs without async: [`Wait::wait`] on whatever an async program would await.
+//! Recto for programs without async. They call [`Wait::wait`] where an async program awaits.
 //!
 //! ```
 //! use recto::blocking::Wait as _;
@@ -52,24 +52,24 @@ pub trait Wait<Kind> {
     /// The result of a future, or an iterator over the items of a stream.
     type Waited;
 
-    /// Runs a future to its end. Of a stream, it makes an iterator, which runs it from item to item.
+    /// Runs a future to its end, or makes an iterator of a stream.
     ///
     /// # Errors
-    /// Those of the future or the stream. [`ErrorKind::Unsupported`] inside an async function, whose thread must not
+    /// The error of the future or the stream. [`ErrorKind::Unsupported`] inside an async function, whose thread must not
     /// wait: use `.await` there, or call it within `tokio::task::spawn_blocking`. [`ErrorKind::Io`] if the runtime
     /// cannot start its threads.
     fn wait(self) -> Self::Waited;
 }
 
-/// What a future ends with: a result, or one result for each of several inputs.
+/// The output of a future that can be waited for. It is a result, or a list with one result for each input.
 pub trait Outcome {
-    /// What is left if there is no error.
+    /// The value of a future that succeeds.
     type Value;
 
-    /// The same, as one result.
+    /// Converts the output to one result.
     ///
     /// # Errors
-    /// Those of the future.
+    /// The error of the future.
     fn into_result(self) -> Result<Self::Value>;
 }
 
@@ -151,8 +151,8 @@ fn block_on<F: Future>(future: F) -> Result<F::Output> {
     Ok(runtime.block_on(future))
 }
 
-/// Whether this thread runs async tasks. One of `spawn_blocking` knows a runtime, too, but may wait. Tokio has no
-/// function that tells the two apart, but it panics before it waits on the wrong one.
+/// Returns true on a thread that runs async tasks. A thread of `spawn_blocking` belongs to a runtime, too, but may wait.
+/// Tokio has no function that tells the two apart, but it panics before it waits on the wrong one.
 fn is_async_thread(runtime: &Runtime) -> bool {
     caught(|| runtime.block_on(std::future::ready(()))).is_err()
 }

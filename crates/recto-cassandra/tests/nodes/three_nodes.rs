@@ -435,7 +435,7 @@ impl Bench {
         panic!("what was written later is still there");
     }
 
-    /// What a statement that only `node` is asked to execute answers, to somebody who does not wait for long.
+    /// Sends a statement to `node` alone, and returns its answer.
     async fn sent_to(
         &self,
         node: &Node,

@@ -143,7 +143,7 @@ fn refuses_writes_that_a_wrong_clock_would_order_wrongly() {
             let error = outcome.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable);
             let text = error.to_string();
-            // How far the clock is ahead is measured, and a slow machine measures a little less.
+            // A slow machine measures a slightly smaller difference.
             let is_told = |ahead| {
                 text.contains(&format!(
                     "nothing was written: the clock of this machine is {ahead}."
