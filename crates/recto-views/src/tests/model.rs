@@ -8,7 +8,7 @@ use super::reader::PAGES;
 use super::tiny::{Tiny, TinyRequest};
 use super::world::{Happening, World};
 use crate::building::Progress;
-use crate::row::Micros;
+use crate::row::{Micros, Version};
 use crate::rules::{Rule, Rules};
 use crate::write::Answer;
 
@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) reads: Vec<u8>,
     /// Which entries lie in pieces that are cut.
     pub(crate) cuts: Vec<super::store::TinyKey>,
+    /// An entry of the record that is there from the start, and that no change wrote: its place in the first view, and its version.
+    pub(crate) orphan: Option<(u8, Version)>,
 }
 
 /// A process.
@@ -216,6 +218,9 @@ impl Model for Config {
                     .answers
                     .values()
                     .any(|answer| matches!(answer, Answer::Refused(_)))
+            }),
+            Property::sometimes("orphan removed", |_, world: &World| {
+                world.store.has_removed_orphan()
             }),
             Property::sometimes("moved", |_, world: &World| world.has_moved),
             Property::sometimes("dropped", |_, world: &World| world.progress == Progress::Dropped),

@@ -1,11 +1,13 @@
 //! A verified page, read while its records are written.
 
-use super::model::{Config, I1, Script};
+use stateright::Checker as _;
+
+use super::model::{Config, I1, I2, Script};
 use super::store::{Request, TinyFound, TinyKey, TinyRow};
 use super::tiny::{BY_PLACE, Tiny, delete, expiring, insert, move_to, note, record};
 use super::world::World;
 use crate::judge::{BaseRead, Mend, Seen, Verdict, judge_by, remove_by};
-use crate::row::EntryKey;
+use crate::row::{EntryKey, Version};
 use crate::rules::{Rule, Rules};
 
 pub(crate) const PAGES: &str = "a page shows what stays, and nothing that is not there";
@@ -213,6 +215,41 @@ fn entries_newer_than_their_base() {
     config.scripts.push(Script::default());
     config.reads = vec![2];
     config.holds("entries newer than their base", &["all asked and quiet"]);
+}
+
+/// A record that is not there, with an orphan of this version in its view, and a reader who removes it.
+fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
+    let mut config = reading(requests);
+    config.first = None;
+    config.orphan = Some((2, Version(version)));
+    config.scripts[0].clock = 10;
+    config.reads = vec![2, 2];
+    config
+}
+
+/// `repair` removes such orphans together, without a new version of the record.
+#[test]
+fn old_orphans_are_removed_beside_changes() {
+    let config = Config {
+        losses: 2,
+        ..orphan(8, &[insert(2), move_to(1), move_to(2)])
+    };
+    config.holds("old orphans", &["all asked and quiet", "orphan removed"]);
+    let config = Config {
+        losses: 1,
+        ..orphan(8, &[insert(1), delete(), insert(2)])
+    };
+    config.holds(
+        "old orphans and deletes",
+        &["all asked and quiet", "orphan removed"],
+    );
+}
+
+/// A younger orphan needs the new version: a clock that is behind inserts its record below the deletion.
+#[test]
+fn a_young_orphan_can_hide_a_record() {
+    let checker = orphan(12, &[insert(2)]).check();
+    assert!(checker.discovery(I2).is_some());
 }
 
 #[test]

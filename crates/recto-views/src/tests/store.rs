@@ -121,9 +121,32 @@ pub(crate) struct Store {
     done: Option<Version>,
     views: BTreeMap<(TinyKey, u8), Slot>,
     pub(crate) cuts: Vec<Cut>,
+    /// The entry that no change wrote, and its version.
+    orphan: Option<(TinyKey, Version)>,
 }
 
 impl Store {
+    pub(crate) fn plant_orphan(&mut self, place: u8, version: Version) {
+        let key = EntryKey {
+            view: super::tiny::BY_PLACE,
+            key: place,
+        };
+        let put = EntryOperation::Put {
+            stamp: version,
+            cells: None,
+            replaces: true,
+        };
+        self.views.entry((key.clone(), 0)).or_default().apply(&put);
+        self.orphan = Some((key, version));
+    }
+
+    /// Whether the orphan is deleted at its own stamp.
+    pub(crate) fn has_removed_orphan(&self) -> bool {
+        self.orphan
+            .as_ref()
+            .is_some_and(|(key, version)| self.slot(key, 0).deleted >= *version)
+    }
+
     pub(crate) fn read(&self) -> TinyFound {
         self.found(self.base.clone())
     }
@@ -213,7 +236,7 @@ impl Store {
         self.views.entry((key.clone(), bucket)).or_default().apply(&put);
     }
 
-    /// What views show, of these views; to who goes by the oldest copy of a directory, if `oldest`.
+    /// What views show, of these views and without the orphan; to who goes by the oldest copy of a directory, if `oldest`.
     pub(crate) fn shown(
         &self,
         views: &[crate::row::ViewNumber],
@@ -222,7 +245,8 @@ impl Store {
         let seen = |((key, bucket), slot): (&(TinyKey, u8), &Slot)| {
             let (version, cell) = slot.seen()?;
             let is_read = views.contains(&key.view) && *bucket == self.reads(key, oldest);
-            is_read.then(|| (key.clone(), version, cell))
+            let is_orphan = self.orphan.as_ref() == Some(&(key.clone(), version));
+            (is_read && !is_orphan).then(|| (key.clone(), version, cell))
         };
         self.views.iter().filter_map(seen).collect()
     }

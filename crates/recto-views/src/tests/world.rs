@@ -139,6 +139,9 @@ impl World {
             store.plain(&Request::Done(row.version), Rules::default());
             store.base = Some(row);
         }
+        if let Some((place, version)) = config.orphan {
+            store.plant_orphan(place, version);
+        }
         Self {
             store,
             processes: config

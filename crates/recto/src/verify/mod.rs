@@ -22,6 +22,7 @@ mod buckets;
 mod claims;
 mod comparison;
 mod fingerprints;
+mod orphans;
 mod place;
 mod steps;
 mod suspects;

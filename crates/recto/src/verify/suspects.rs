@@ -9,6 +9,7 @@ use recto_views::collection::KeyCells;
 use recto_views::row::CLOCKS_APART_MICROS;
 use recto_views::{Difference, Version, difference};
 
+use super::orphans::remove_orphans;
 use crate::beside::{Beside, RecordKey, RecordRow, Sent, There, send};
 use crate::catalog::Catalog;
 use crate::error::Result;
@@ -59,10 +60,10 @@ pub(super) struct Wrong {
     pub(super) kind: Difference,
     pub(super) record: RecordKey,
     /// The entry that is there, and the record that is.
-    entry: Option<There>,
-    row: Option<RecordRow>,
+    pub(super) entry: Option<There>,
+    pub(super) row: Option<RecordRow>,
     /// When it was begun to read them.
-    looked_nanos: u64,
+    pub(super) looked_nanos: u64,
     pub(super) outcome: Outcome,
 }
 
@@ -86,7 +87,10 @@ const MOVES: &str = "its rows come to lie elsewhere, again and again: repair aga
 /// Returns the suspects that are wrong, in their order, and repairs them if `mends` says so.
 pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: bool) -> Result<Vec<Wrong>> {
     if !beside.is_remote() {
-        return settle_each(beside, suspects, mends, 1).await;
+        let settled = suspects
+            .into_iter()
+            .map(|suspect| settle(beside.clone(), suspect, mends).boxed());
+        return side_by_side(settled, 1).await;
     }
     tokio::time::sleep(LOOK_PAUSE).await;
     let left = in_chunks(suspects, |chunk| doubted(beside, chunk)).await?;
@@ -94,11 +98,26 @@ pub(super) async fn settle_all(beside: &Beside, suspects: Vec<Suspect>, mends: b
         return Ok(Vec::new());
     }
     tokio::time::sleep(LOOK_PAUSE).await;
-    if mends {
-        settle_each(beside, left, true, PARALLEL_REPAIRS).await
-    } else {
-        in_chunks(left, |chunk| wrong_among(beside, chunk)).await
+    if !mends {
+        return in_chunks(left, |chunk| wrong_among(beside, chunk)).await;
     }
+    let mut wrong = Vec::new();
+    for chunk in left.chunks(CHUNK) {
+        wrong.extend(repair(beside.clone(), chunk.to_vec()).await?);
+    }
+    Ok(wrong)
+}
+
+/// Repairs suspects of a remote store: orphans together, where that is safe, and the others side by side.
+async fn repair(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Wrong>> {
+    let environment = &beside.core.shared.environment;
+    let removed = patiently(environment, || remove_orphans(beside.clone(), suspects.clone())).await?;
+    let results = suspects.into_iter().zip(removed);
+    let results = results.map(|(suspect, removed)| match removed {
+        Some(wrong) => std::future::ready(Ok(Some(wrong))).boxed(),
+        None => settle(beside.clone(), suspect, true).boxed(),
+    });
+    side_by_side(results, PARALLEL_REPAIRS).await
 }
 
 /// Does work on suspects, [`CHUNK`] at a time, and joins the results.
@@ -157,7 +176,7 @@ async fn wrong_among(beside: &Beside, suspects: Vec<Suspect>) -> Result<Vec<Wron
 }
 
 /// Reads each record after its entry, never at the same time.
-async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
+pub(super) async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Wrong>> {
     let looked_nanos = beside.core.shared.environment.monotonic_nanos();
     let snapshot = beside.core.shared.store.snapshot()?;
     let records: Vec<&RecordKey> = suspects.iter().filter_map(Suspect::record_key).collect();
@@ -208,17 +227,12 @@ async fn look_again(beside: &Beside, suspects: &[Suspect]) -> Result<Vec<Wrong>>
     Ok(wrong)
 }
 
-/// Looks at each suspect alone, `at_once` of them side by side, and repairs it if `mends` says so.
-async fn settle_each(
-    beside: &Beside,
-    suspects: Vec<Suspect>,
-    mends: bool,
-    at_once: usize,
-) -> Result<Vec<Wrong>> {
-    let settled = suspects
-        .into_iter()
-        .map(|suspect| settle(beside.clone(), suspect, mends).boxed());
-    stream::iter(settled)
+/// Waits for the results of suspects, `at_once` of them side by side. Returns what is wrong, in the same order.
+async fn side_by_side<F>(results: impl Iterator<Item = F>, at_once: usize) -> Result<Vec<Wrong>>
+where
+    F: Future<Output = Result<Option<Wrong>>>,
+{
+    stream::iter(results)
         .buffered(at_once)
         .try_filter_map(|wrong| async { Ok(wrong) })
         .try_collect()
@@ -315,7 +329,7 @@ async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong
     }))
 }
 
-fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> Option<Difference> {
+pub(super) fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> Option<Difference> {
     let now = beside.core.shared.environment.now_micros();
     let (seen, number) = (there.map(|there| &there.seen), beside.view.number());
     let mut row = row.cloned();

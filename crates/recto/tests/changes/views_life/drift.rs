@@ -10,6 +10,7 @@ use recto::store::{
     Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, WriteOptions, WriteOutcome,
 };
 use recto_model::{Cells, Table};
+use serde_json::Value as Json;
 
 use super::{assert_all_is_well, event, fill, person, record, verify, with_views};
 
@@ -18,6 +19,10 @@ const RECORDS: i32 = 300;
 const WRITERS: i32 = 3;
 /// How long each waits after a change.
 const WRITER_PAUSE: Duration = Duration::from_millis(2);
+/// Added to the number of a record for one that is not there.
+const FIRST_ABSENT: i32 = 100_000;
+/// Old entries that no record has, of each kind.
+const OLD_ORPHANS: usize = 40;
 /// By so much clocks may be apart.
 const HOUR_MICROS: i64 = 3_600_000_000;
 /// Little enough for a dozen passes.
@@ -32,7 +37,20 @@ struct Rows {
 }
 
 impl Rows {
+    /// The rows of the records of [`fill`]: others are changed meanwhile.
     async fn read(recto: &Recto, view: &str) -> Self {
+        let mut rows = Self::read_all(recto, view).await;
+        // The last cell of the key is the record's number.
+        let last = rows.table.key_len() - 1;
+        let ours = rows.cells.into_iter().zip(rows.stamps).filter(|(row, _)| {
+            row.get(last)
+                .is_some_and(|cell| *cell < RECORDS.to_be_bytes()[..])
+        });
+        (rows.cells, rows.stamps) = ours.unzip();
+        rows
+    }
+
+    async fn read_all(recto: &Recto, view: &str) -> Self {
         let views = recto.views().await.unwrap();
         let name = &views.iter().find(|one| one.view == view).unwrap().table;
         let tables = recto.store().list_tables().await.unwrap();
@@ -47,17 +65,8 @@ impl Rows {
                 .scan(&table, &range, None, 10_000, &options)
                 .await
                 .unwrap();
-            // The last cell of the key is the record's number: others are changed meanwhile.
-            let last = table.key_len() - 1;
-            let is_ours = |row: &Cells| {
-                row.get(last)
-                    .is_some_and(|cell| *cell < RECORDS.to_be_bytes()[..])
-            };
-            let read_rows = read.rows.iter().map(|row| row.to_cells()).zip(read.stamps);
-            for (row, stamp) in read_rows.filter(|(row, _)| is_ours(row)) {
-                rows.push(row);
-                stamps.push(stamp);
-            }
+            rows.extend(read.rows.iter().map(|row| row.to_cells()));
+            stamps.extend(read.stamps);
         }
         Self {
             recto: recto.clone(),
@@ -98,10 +107,28 @@ impl Rows {
         assert!(matches!(outcome.await.unwrap(), WriteOutcome::Done));
     }
 
+    /// The number of the record whose entry a row is.
+    fn id(&self, number: usize) -> i32 {
+        let cell = self.cells[number].get(self.table.key_len() - 1).unwrap();
+        i32::from_be_bytes(cell.try_into().unwrap())
+    }
+
+    /// The key cell that makes a row the entry of a record that is not there.
+    fn absent(&self, number: usize) -> (usize, Vec<u8>) {
+        let id = self.id(number) + FIRST_ABSENT;
+        (self.table.key_len() - 1, id.to_be_bytes().to_vec())
+    }
+
+    /// The record of that entry.
+    fn absent_record(&self, number: usize) -> Json {
+        let mut record = person(self.id(number));
+        record["id"] = (self.id(number) + FIRST_ABSENT).into();
+        record
+    }
+
     /// The key of the record whose entry a row is, for people.
     fn key_text(&self, number: usize) -> String {
-        let cell = self.cells[number].get(self.table.key_len() - 1).unwrap();
-        let id = i32::from_be_bytes(cell.try_into().unwrap());
+        let id = self.id(number);
         match &event(id)["day"] {
             day if self.table.name().starts_with("events") => format!("({day}, {id})"),
             _ => format!("({id})"),
@@ -334,6 +361,47 @@ pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
         error.to_string(),
         "there is no collection peple (did you mean people?)"
     );
+}
+
+/// Orphans that are older than clocks may be apart are removed together, and their records keep their versions. A record that
+/// is inserted later has its entry.
+pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(recto: Recto) {
+    recto.apply(&with_views()).await.unwrap();
+    fill(&recto, RECORDS).await;
+    let people = recto.dynamic("people").unwrap();
+    let rows = Rows::read(&recto, "by_city").await;
+    let old = rows.stamps.iter().min().unwrap() - 2 * HOUR_MICROS;
+    let regular = |number: usize| rows.regular(number, Some(b"x"), true);
+    for number in 0..OLD_ORPHANS {
+        let elsewhere = (0, b"elsewhere".to_vec());
+        rows.write(number, Some(elsewhere), old, Some(regular(number)))
+            .await;
+        rows.write(number, Some(rows.absent(number)), old, Some(regular(number)))
+            .await;
+    }
+    let version = async |number: i32| people.get_versioned(number).await.unwrap().unwrap().version;
+    let mut before = Vec::new();
+    for number in 0..RECORDS {
+        before.push(version(number).await);
+    }
+    let request = VerifyRequest {
+        repair: true,
+        ..VerifyRequest::default()
+    };
+    let report = verify(&recto, &request).await;
+    let all = 2 * OLD_ORPHANS as u64;
+    assert_eq!(of(&report, "by_city").mended, all, "{report:?}");
+    assert_all_is_well(&recto).await;
+    for (number, before) in (0..RECORDS).zip(before) {
+        assert_eq!(version(number).await, before, "record {number}");
+    }
+    for number in 0..OLD_ORPHANS {
+        let record = rows.absent_record(number);
+        people.put(&self::record(&people, &record)).await.unwrap();
+    }
+    assert_all_is_well(&recto).await;
+    let found = Rows::read_all(&recto, "by_city").await;
+    assert_eq!(found.cells.len(), rows.cells.len() + OLD_ORPHANS);
 }
 
 /// What is too new to be replaced, or may be, stays until it is older: `verify` says so of the one, `repair` of both.

@@ -84,6 +84,7 @@ behaviours! {
     added::a_view_is_dropped_by_name,
     added::a_table_that_is_gone_is_filled_anew,
     added::a_field_that_is_added_is_in_full_views,
+    drift::old_orphans_are_removed_and_records_keep_their_versions,
     drift::what_drifted_is_found_and_mended,
     resumed::who_goes_on_finds_what_is_before_and_after,
     resumed::who_repairs_goes_on_with_what_is_left,
@@ -109,6 +110,12 @@ mod memory_by_writer {
     async fn what_is_missing_is_found_beside_who_inserts() {
         let recto = crate::common::stores::in_memory(false).await;
         super::drift::what_is_missing_is_found_beside_who_inserts(recto).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn old_orphans_are_removed_and_records_keep_their_versions() {
+        let recto = crate::common::stores::in_memory(false).await;
+        super::drift::old_orphans_are_removed_and_records_keep_their_versions(recto).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -154,6 +161,15 @@ mod cassandra {
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
             drift::what_drifted_is_found_and_mended(recto).await;
+        });
+    }
+
+    #[test]
+    fn old_orphans_are_removed_and_records_keep_their_versions() {
+        let _scope = Scope::new(&TESTS);
+        run(async {
+            let recto = Fresh::new(Kind::Cassandra).open().await;
+            drift::old_orphans_are_removed_and_records_keep_their_versions(recto).await;
         });
     }
 

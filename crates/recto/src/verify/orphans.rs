@@ -1,0 +1,110 @@
+//! Removes orphans of a remote store in groups: entries of records that stand elsewhere, or not at all.
+
+use std::collections::HashMap;
+
+use recto_views::collection::KeyCells;
+use recto_views::row::CLOCKS_APART_MICROS;
+use recto_views::{Difference, Version};
+
+use super::suspects::{Outcome, Suspect, Wrong, differs, look_again};
+use crate::beside::{Beside, RecordKey, Sent, There, send};
+use crate::error::Result;
+
+/// Removes orphans, together, where a deletion at the stamp of the entry cannot hide a later change of its record. Returns one
+/// result for each suspect: the removed orphan, or `None` if the suspect has to be repaired alone.
+///
+/// A later change has a greater version than the deletion if the record already has one, or if the entry is older than clocks
+/// may be apart. Otherwise, the version of the record has to be raised first.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub(super) async fn remove_orphans(beside: Beside, suspects: Vec<Suspect>) -> Result<Vec<Option<Wrong>>> {
+    let beside = &beside;
+    let entries: Vec<Suspect> = suspects
+        .iter()
+        .filter(|suspect| matches!(suspect, Suspect::Entry(_)))
+        .cloned()
+        .collect();
+    let found = look_again(beside, &entries).await?;
+    let orphans = found.into_iter().filter(|wrong| wrong.kind == Difference::Orphan);
+    let (sure, unsure) = orphans.partition(|orphan| has_newer_record(beside, orphan));
+    let mut orphans: Vec<Wrong> = sure;
+    orphans.extend(still_orphans(beside, unsure).await?);
+    let mut removed = remove(beside, orphans).await?;
+    let result = |suspect: &Suspect| match suspect {
+        Suspect::Entry(key) => removed.remove(key),
+        Suspect::Record(_) => None,
+    };
+    Ok(suspects.iter().map(result).collect())
+}
+
+/// Whether the record that was read is newer than its orphan. A read at quorum then decides, as it does for pages (`judge`).
+fn has_newer_record(beside: &Beside, orphan: &Wrong) -> bool {
+    let stamp = stamp(orphan);
+    !beside.has_versions() || orphan.row.as_ref().is_some_and(|row| row.version >= stamp)
+}
+
+/// Returns which of the older orphans are orphans by a serial read of their records, too: a read at quorum may miss a change
+/// that is decided.
+async fn still_orphans(beside: &Beside, mut orphans: Vec<Wrong>) -> Result<Vec<Wrong>> {
+    let latest = beside.core.shared.environment.now_micros() - CLOCKS_APART_MICROS;
+    orphans.retain(|orphan| stamp(orphan).0 <= latest);
+    let keys: Vec<RecordKey> = orphans.iter().map(|orphan| orphan.record.clone()).collect();
+    let snapshot = beside.core.shared.store.snapshot()?;
+    let rows = beside
+        .read_decided(&*snapshot, &keys.iter().collect::<Vec<_>>())
+        .await?;
+    for (orphan, row) in orphans.iter_mut().zip(rows) {
+        orphan.row = row;
+    }
+    orphans.retain(|orphan| {
+        differs(beside, orphan.entry.as_ref(), orphan.row.as_ref()) == Some(Difference::Orphan)
+    });
+    Ok(orphans)
+}
+
+/// Deletes orphans at their stamps. Returns those that are gone, by the keys of their entries.
+async fn remove(beside: &Beside, orphans: Vec<Wrong>) -> Result<HashMap<KeyCells, Wrong>> {
+    let shared = &beside.core.shared;
+    let removals: Vec<_> = orphans
+        .iter()
+        .map(|orphan| beside.remove(entry_key(orphan)?, told_stamp(orphan)?.0))
+        .collect();
+    let looked_nanos = orphans.iter().map(|orphan| orphan.looked_nanos).min();
+    let writes = removals.iter().flatten().cloned().collect();
+    if send(shared, writes, false, looked_nanos).await? == Sent::Moved {
+        return Ok(HashMap::new());
+    }
+    let sent = orphans
+        .into_iter()
+        .zip(removals)
+        .filter(|(_, removal)| removal.is_some());
+    let sent: Vec<Wrong> = sent.map(|(orphan, _)| orphan).collect();
+    let keys: Vec<&KeyCells> = sent.iter().filter_map(entry_key).collect();
+    let left = beside.read_entries(&*shared.store.snapshot()?, &keys).await?;
+    let gone = sent.into_iter().zip(left).filter(|(_, left)| left.is_none());
+    let by_key = gone.filter_map(|(orphan, _)| {
+        let key = entry_key(&orphan)?.clone();
+        let outcome = Outcome::Mended;
+        Some((key, Wrong { outcome, ..orphan }))
+    });
+    Ok(by_key.collect())
+}
+
+fn entry_key(orphan: &Wrong) -> Option<&KeyCells> {
+    Some(&orphan.entry.as_ref()?.seen.key.key)
+}
+
+/// The stamp of an orphan; 0 if the store does not tell it.
+fn stamp(orphan: &Wrong) -> Version {
+    Version(
+        orphan
+            .entry
+            .as_ref()
+            .map_or(0, |there: &There| there.written.stamp),
+    )
+}
+
+fn told_stamp(orphan: &Wrong) -> Option<Version> {
+    Some(stamp(orphan)).filter(|stamp| stamp.0 != 0)
+}
