@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 
 use recto::ErrorKind;
+use recto::problem::ProblemType;
 
 use crate::console::{Console, Tone};
 use crate::text::{printable, printable_lines, width};
@@ -28,6 +29,15 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// The end of a command that fails with such a problem.
+    fn of(problem: ProblemType) -> Self {
+        let failures = [Exit::Refused, Exit::NotFound, Exit::Unknown];
+        let exit = failures
+            .into_iter()
+            .find(|exit| exit.code() == problem.exit_code());
+        exit.unwrap_or(Exit::Failed)
+    }
+
     /// The exit code.
     pub(crate) fn code(self) -> u8 {
         match self {
@@ -189,24 +199,7 @@ fn caret(text: &str, column: usize, console: &Console) -> String {
 
 impl From<recto::Error> for Failure {
     fn from(error: recto::Error) -> Self {
-        let exit = match error.kind() {
-            ErrorKind::InvalidQuery
-            | ErrorKind::NoPlan
-            | ErrorKind::InvalidCursor
-            | ErrorKind::InvalidRecord
-            | ErrorKind::InvalidSchema
-            | ErrorKind::Unsupported
-            | ErrorKind::NotOffered
-            | ErrorKind::InvalidArgument
-            | ErrorKind::Conflict
-            | ErrorKind::Exists
-            | ErrorKind::Changed
-            | ErrorKind::LimitExceeded
-            | ErrorKind::TooManyInFlight => Exit::Refused,
-            ErrorKind::NotFound => Exit::NotFound,
-            ErrorKind::OutcomeUnknown => Exit::Unknown,
-            _ => Exit::Failed,
-        };
+        let exit = Exit::of(ProblemType::of(error.kind()));
         let message = error.message().to_owned();
         let mut causes: Vec<String> = Vec::new();
         let mut source = error.source();

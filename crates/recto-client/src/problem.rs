@@ -1,11 +1,9 @@
 //! Problems (RFC 9457) as errors: the same kind, field, column and hint as where the store is.
 
 use hyper::StatusCode;
+use recto::problem::{ProblemType, TYPE_PREFIX};
 use recto::{Error, ErrorKind, ErrorPart};
 use serde::Deserialize;
-
-/// What a problem's `type` begins with.
-const TYPE_PREFIX: &str = "urn:recto:problem:";
 
 /// What a body has several of.
 const LISTS: [&str; 3] = ["changes", "messages", "receipts"];
@@ -44,7 +42,7 @@ impl Problem {
 
     fn into_error(self, status: StatusCode) -> Error {
         let name = self.name.strip_prefix(TYPE_PREFIX).unwrap_or_default();
-        let kind = kind(name).unwrap_or_else(|| kind_of_status(status));
+        let kind = ProblemType::named(name).map_or_else(|| kind_of_status(status), ProblemType::kind);
         let mut error = Error::new(kind, self.detail).with_unpinned(self.unpinned);
         let part = self.part.as_deref().and_then(ErrorPart::named);
         if let Some(part) = part {
@@ -86,33 +84,6 @@ fn place(field: &str) -> (Option<usize>, Option<&str>) {
         Some((number, rest)) => (number.parse().ok(), rest.strip_prefix('.')),
         None => (None, Some(field)),
     }
-}
-
-fn kind(name: &str) -> Option<ErrorKind> {
-    Some(match name {
-        "invalid-query" | "invalid-parameter" => ErrorKind::InvalidQuery,
-        "no-view" => ErrorKind::NoPlan,
-        "invalid-page-token" => ErrorKind::InvalidCursor,
-        "invalid-record" => ErrorKind::InvalidRecord,
-        "invalid-argument" | "invalid-body" => ErrorKind::InvalidArgument,
-        "schema-mismatch" => ErrorKind::SchemaMismatch,
-        "unsupported" => ErrorKind::Unsupported,
-        "not-offered" => ErrorKind::NotOffered,
-        "not-found" => ErrorKind::NotFound,
-        "forbidden" | "read-only" => ErrorKind::Forbidden,
-        "unavailable" | "under-way" => ErrorKind::Unavailable,
-        "unreadable-file" => ErrorKind::Io,
-        "timeout" | "request-timeout" => ErrorKind::Timeout,
-        "outcome-unknown" => ErrorKind::OutcomeUnknown,
-        "record-exists" | "not-unique" | "queue-conflict" | "backup-exists" => ErrorKind::Conflict,
-        "already-exists" => ErrorKind::Exists,
-        "record-changed" | "queue-changed" => ErrorKind::Changed,
-        "limit-exceeded" | "full" => ErrorKind::LimitExceeded,
-        "too-many-in-flight" => ErrorKind::TooManyInFlight,
-        "corrupt" => ErrorKind::Corrupt,
-        "store" => ErrorKind::Store,
-        _ => return None,
-    })
 }
 
 fn kind_of_status(status: StatusCode) -> ErrorKind {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use recto::session::{REDRIVE_TIME, VerifiedView, VerifyReport};
 use recto::{Environment, Result as Outcome};
 use serde_json::Value as Json;
@@ -16,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::config::{Config, DEFAULT_LOAD_BYTES, DEFAULT_STALL_TIME_MS};
 use crate::problem::Problem;
 use crate::rights::Operation;
+use recto::problem::ProblemType;
 
 /// What is needed to look after the store, and who does so.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Upkeep {
         let name = operation.name();
         if let Some((_, other)) = running.iter().find(|(other, _)| *other == operation) {
             let detail = format!("a {name} is under way, asked for by {other}");
-            let problem = Problem::new(StatusCode::CONFLICT, "under-way", "It is under way", detail);
+            let problem = Problem::new(ProblemType::UnderWay, detail);
             return Err(problem.with_hint("ask again when it has ended: there is one of a kind at a time"));
         }
         crate::log::info!(operation = name, bearer = &**who, "begun");

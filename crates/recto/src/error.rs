@@ -8,88 +8,8 @@ use recto_plan::error::{QueryError, QueryErrorKind};
 pub use recto_plan::refusal::Suggestion;
 use recto_store::{StoreError, StoreErrorKind};
 
-/// What kind of failure it was; what a caller can decide by.
-///
-/// ```
-/// # use recto::{OpenOptions, Record, Recto};
-/// # #[derive(Debug, Clone, PartialEq, Record)]
-/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
-/// # struct Event { day: String, id: i64, kind: String }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> recto::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
-/// # store.apply(&recto::schema_of([Event::collection()])).await?;
-/// # let events = store.collection::<Event>()?;
-/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
-/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
-/// use recto::ErrorKind;
-///
-/// let error = events.query().filter(r#"kind = "alarm""#).await.unwrap_err();
-/// match error.kind() {
-///     ErrorKind::NoPlan => println!("an arrangement is missing: {}", error.hint().unwrap_or_default()),
-///     _ if error.is_retryable() => println!("again, a little later"),
-///     _ => return Err(error),
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The filter, the sort or the page asked for is not right.
-    InvalidQuery,
-    /// No view serves the query; the hint holds the one that would.
-    NoPlan,
-    /// The cursor cannot be opened: altered, expired, of another query or another key.
-    InvalidCursor,
-    /// A record, key or value is not right.
-    InvalidRecord,
-    /// The schema text is not right.
-    InvalidSchema,
-    /// The store holds another schema, or none.
-    SchemaMismatch,
-    /// What was asked is part of the language and not yet supported by this release.
-    Unsupported,
-    /// The collection is written in another way (`writes`), which does not have this; nothing was written.
-    NotOffered,
-    /// An option, address or file given is not right.
-    InvalidArgument,
-    /// There is no such collection, record or file.
-    NotFound,
-    /// The store cannot be reached, or is taken by another process.
-    Unavailable,
-    /// The time given was not enough.
-    Timeout,
-    /// A write may or may not have been applied, now or later. Repeating it settles it.
-    OutcomeUnknown,
-    /// Credentials are missing, wrong, or may not do this.
-    Unauthorized,
-    /// The session's row filter does not allow it.
-    Forbidden,
-    /// A stored record has a value that the record type cannot represent: the name of a variant that an enum does not
-    /// have, a null where the field is no `Option`, JSON of another shape. The record is not damaged; the error names its
-    /// [key](Error::key) and the [field](Error::field).
-    Unreadable,
-    /// What the store holds is damaged, or of a version this release cannot read.
-    Corrupt,
-    /// Another record is there with the key of one that was put, in a collection whose records are
-    /// never changed; or another has the values of [fields](Error::field) that are unique. Nothing was written.
-    Conflict,
-    /// An insert found a record with its key, of this [version](Error::version); nothing was written.
-    Exists,
-    /// A record is not of the version that was asked for, but of [another](Error::version), or is not there;
-    /// nothing was written.
-    Changed,
-    /// A limit was exceeded; nothing was written.
-    LimitExceeded,
-    /// As many messages of a queue are in flight as its options allow; nothing was received.
-    TooManyInFlight,
-    /// Reading or writing a file failed.
-    Io,
-    /// The store failed in another way.
-    Store,
-}
+pub use crate::error_kind::ErrorKind;
+use crate::problem::ProblemType;
 
 /// Which part of what was asked an error is about, where it is about one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -296,13 +216,7 @@ impl Error {
     /// not enough, too many messages were in flight, or a write's outcome is unknown, which repeating the write settles. Everything else fails
     /// again until something is changed.
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self.inner.kind,
-            ErrorKind::Unavailable
-                | ErrorKind::Timeout
-                | ErrorKind::OutcomeUnknown
-                | ErrorKind::TooManyInFlight
-        )
+        ProblemType::of(self.kind()).can_retry()
     }
 
     /// What went wrong, without the hint.

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::Response;
 use recto::schema::Schema;
 use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress, ViewProgress};
@@ -37,6 +37,7 @@ use super::{answer, body};
 use crate::access::Operation;
 use crate::problem::Problem;
 use crate::work::Running;
+use recto::problem::ProblemType;
 
 pub(super) use compare::{repair, verify};
 pub(crate) use load::PARAMETERS as LOAD_PARAMETERS;
@@ -272,9 +273,7 @@ fn is_taken(path: &Path) -> bool {
 
 fn backup_exists(name: &str) -> Problem {
     Problem::new(
-        StatusCode::CONFLICT,
-        "backup-exists",
-        "There is such a backup",
+        ProblemType::BackupExists,
         format!("there is a backup {name} already"),
     )
     .with_field("name")
@@ -283,7 +282,7 @@ fn backup_exists(name: &str) -> Problem {
 
 fn no_backup_folder() -> Problem {
     let detail = "this server has no folder for backups";
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+    Problem::new(ProblemType::Forbidden, detail)
         .with_hint("its operator names one: recto serve --backup-folder FOLDER, or backup_folder in its file")
 }
 

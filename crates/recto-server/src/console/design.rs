@@ -20,6 +20,7 @@ use super::text::{counted, grouped, is_plain, lines};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// What the form names its text by.
 const QUERIES: &str = "queries";
@@ -126,22 +127,13 @@ async fn designed(app: &App, collection: Collection, text: String) -> Result<Des
 }
 
 fn busy() -> Problem {
-    let problem = Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "busy",
-        "Views are designed for somebody else now",
-        "one design is made at a time",
-    );
+    let problem = Problem::new(ProblemType::Busy, "one design is made at a time")
+        .with_title("Views are designed for somebody else now");
     problem.with_hint("ask again in some seconds")
 }
 
 fn problem(error: DesignError) -> Problem {
-    let problem = Problem::new(
-        StatusCode::BAD_REQUEST,
-        "invalid-queries",
-        "There are no views for these queries",
-        error.to_string(),
-    );
+    let problem = Problem::new(ProblemType::InvalidQueries, error.to_string());
     match error.hint {
         Some(hint) => problem.with_hint(hint),
         None => problem,

@@ -21,6 +21,7 @@ use super::value::{self, Control, type_label};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// What forms name values by, and the boxes that make an empty text a null.
 const VALUE_PREFIX: &str = "value.";
@@ -75,9 +76,7 @@ pub(super) async fn new(
     let problem = if let Some(missing) = missing {
         Some(
             Problem::new(
-                StatusCode::BAD_REQUEST,
-                "invalid-record",
-                "The record is not right",
+                ProblemType::InvalidRecord,
                 format!("{missing} is part of the key and cannot be null"),
             )
             .with_field(missing.as_str()),
@@ -101,14 +100,13 @@ pub(super) async fn new(
 
 fn taken(subject: &Subject) -> Problem {
     let problem = Problem::new(
-        StatusCode::CONFLICT,
-        "conflict",
-        "The key is taken",
+        ProblemType::Conflict,
         format!(
             "there is a record with this key in {} already",
             subject.collection.name
         ),
-    );
+    )
+    .with_title("The key is taken");
     problem.with_hint("change a field of the key; nothing was written")
 }
 
@@ -161,9 +159,7 @@ async fn editable(app: &App, access: &Access, name: &str, query: Option<String>)
     let subject = Subject::of(app, access, name, query, Operation::Write).await?;
     if subject.collection.writes == WriteMode::Append {
         return Err(Problem::new(
-            StatusCode::CONFLICT,
-            "append-only",
-            "Records of this collection are never changed",
+            ProblemType::AppendOnly,
             format!("records of {name} are added and deleted, not edited (writes = \"append\")"),
         )
         .with_hint("add another record, or delete this one"));
@@ -181,12 +177,9 @@ fn deleted_meanwhile(subject: &Subject, sent: &Parameters) -> Response {
     let record = typed_record(subject, sent, &of_key.collect());
     let mut form = Form::sent(subject, &record, sent, true);
     form.is_gone = true;
-    let problem = Problem::new(
-        StatusCode::CONFLICT,
-        "conflict",
-        "The record was deleted meanwhile",
-        "somebody deleted it after this form was opened; nothing was written, and what you typed still stands in the form",
-    );
+    let detail = "somebody deleted it after this form was opened; nothing was \
+                  written, and what you typed still stands in the form";
+    let problem = Problem::new(ProblemType::Conflict, detail).with_title("The record was deleted meanwhile");
     form.answer(Some(
         &problem.with_hint("add it with what you typed, or leave it deleted"),
     ))
@@ -324,12 +317,10 @@ impl<'a> Form<'a> {
     fn conflict(mut self, held: &'a Versioned<JsonRecord>) -> Response {
         self.seen = seen(held);
         self.theirs = Some(&held.record);
-        let problem = Problem::new(
-            StatusCode::CONFLICT,
-            "conflict",
-            "The record was changed meanwhile",
-            "somebody saved it after this form was opened; nothing was written, and what you typed still stands in the form",
-        );
+        let detail = "somebody saved it after this form was opened; nothing was \
+                  written, and what you typed still stands in the form";
+        let problem =
+            Problem::new(ProblemType::Conflict, detail).with_title("The record was changed meanwhile");
         self.answer(Some(&problem.with_hint(
             "of each field that differs choose which value stays; chosen are yours where you typed one, and what is stored \
              where you did not",

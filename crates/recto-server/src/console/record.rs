@@ -20,6 +20,7 @@ use super::value::{full, short, type_label};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// `GET /collections/{collection}/record`.
 pub(super) async fn get(
@@ -114,13 +115,9 @@ pub(super) async fn delete(
 
 fn changed_meanwhile() -> Problem {
     let detail = "somebody saved it after it was shown to you; nothing was deleted";
-    Problem::new(
-        StatusCode::CONFLICT,
-        "conflict",
-        "The record was changed meanwhile",
-        detail,
-    )
-    .with_hint("below it stands as it is now: delete that, or keep it")
+    Problem::new(ProblemType::Conflict, detail)
+        .with_title("The record was changed meanwhile")
+        .with_hint("below it stands as it is now: delete that, or keep it")
 }
 
 /// Asks whether to delete what is shown.

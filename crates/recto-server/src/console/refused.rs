@@ -2,7 +2,6 @@
 
 use std::error::Error as _;
 
-use axum::http::StatusCode;
 use maud::{Markup, html};
 use recto::schema::{Collection, Schema};
 use recto::{Error, ErrorKind, ErrorPart, LocalSession, Session};
@@ -11,6 +10,7 @@ use super::layout::problem_with;
 use super::page_url::PageUrl;
 use crate::access::{Access, Operation};
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// The most other collections that are asked whether they serve a query. Each costs a plan and no read.
 const MAX_COLLECTIONS_ASKED: usize = 50;
@@ -148,13 +148,9 @@ fn no_start(error: Error) -> Problem {
     };
     let reason = error.source().map(ToString::to_string);
     let detail = format!("{field}: {}", reason.as_deref().unwrap_or(error.message()));
-    Problem::new(
-        StatusCode::BAD_REQUEST,
-        "invalid-query",
-        "There is no such value to jump to",
-        detail,
-    )
-    .with_field(field)
+    Problem::new(ProblemType::InvalidQuery, detail)
+        .with_title("There is no such value to jump to")
+        .with_field(field)
 }
 
 /// Where the word, string or sign that begins at `start` ends.

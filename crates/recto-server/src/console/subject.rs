@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use recto::schema::Collection;
 use recto::session::{JsonRecord, Versioned};
 use recto::{Error, ErrorKind, Session};
@@ -12,6 +11,7 @@ use super::table::key_of;
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// A record's collection and key, what the access may do, and the page one came from.
 pub(super) struct Subject {
@@ -76,9 +76,7 @@ impl Subject {
         match self.found().await? {
             Some(found) => Ok(found),
             None => Err(Problem::new(
-                StatusCode::NOT_FOUND,
-                "not-found",
-                "Not found",
+                ProblemType::NotFound,
                 format!("there is no record ({}) in {name}", self.key.join(", ")),
             )
             .with_hint("it may have been deleted since the page was made")),

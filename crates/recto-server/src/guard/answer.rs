@@ -20,6 +20,7 @@ use super::{Admitted, Guard, Turned, client, is_file, is_own};
 use crate::operation::{Context, Counted, Parent, REQUEST_ID, RequestLabels, Who};
 use crate::problem::{Problem, ProblemKind};
 use crate::routes;
+use recto::problem::ProblemType;
 
 const NANOS_PER_SECOND: f64 = 1e9;
 const NANOS_PER_MICRO: u64 = 1_000;
@@ -263,24 +264,14 @@ fn method_name(method: &Method) -> &'static str {
 /// The answer to a request whose time is over.
 fn late(context: &Context, waits_for_body: bool, limit: Duration) -> Problem {
     let limit = limit.as_millis();
-    let problem = |status, kind, title, detail: String| Problem::new(status, kind, title, detail);
     if context.has_written() {
-        return problem(
-            StatusCode::GATEWAY_TIMEOUT,
-            "outcome-unknown",
-            "The write may or may not have been applied",
-            format!("there was no answer within {limit} ms"),
-        )
-        .with_hint("repeating it settles it");
+        let detail = format!("there was no answer within {limit} ms");
+        return Problem::new(ProblemType::OutcomeUnknown, detail).with_hint("repeating it settles it");
     }
     if waits_for_body {
         let detail = format!("the body did not come to its end within {limit} ms; nothing was changed");
         return Problem::late_body(detail);
     }
-    problem(
-        StatusCode::GATEWAY_TIMEOUT,
-        "timeout",
-        "The time was not enough",
-        format!("there was no answer within {limit} ms; nothing was changed"),
-    )
+    let detail = format!("there was no answer within {limit} ms; nothing was changed");
+    Problem::new(ProblemType::Timeout, detail)
 }

@@ -5,10 +5,11 @@
 
 use std::net::IpAddr;
 
-use axum::http::{Request, StatusCode, header};
+use axum::http::{Request, header};
 
 use crate::config::Config;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// Names of this machine for itself.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -54,9 +55,7 @@ impl Hosts {
             return Ok(());
         }
         Err(Problem::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "misdirected",
-            "Not for this server",
+            ProblemType::Misdirected,
             "the request is for a host that is not one of this server's",
         )
         .with_hint("ask for localhost, or name the host with --hosts"))

@@ -41,6 +41,7 @@ use crate::problem::Problem;
 use crate::rights::{Access, Operation, Validity, changes_store};
 use crate::routes;
 use crate::stopping::Stopping;
+use recto::problem::ProblemType;
 
 use body::Awaited;
 use client::{Credentials, credentials};
@@ -286,13 +287,8 @@ impl Guard {
                 "Bearer realm=\"Recto\", error=\"invalid_token\", error_description=\"expired\"",
             ),
         };
-        let problem = Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "unauthorized",
-            "A token is needed",
-            detail,
-        )
-        .with_hint("send `Authorization: Bearer TOKEN`; `recto token create` makes tokens");
+        let problem = Problem::new(ProblemType::Unauthorized, detail)
+            .with_hint("send `Authorization: Bearer TOKEN`; `recto token create` makes tokens");
         let basic = HeaderValue::from_static("Basic realm=\"Recto\", charset=\"UTF-8\"");
         let turned = Turned::new(Refusal::Unauthorized, problem)
             .with_header(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
@@ -306,9 +302,7 @@ impl Guard {
             return Ok(());
         };
         let problem = Problem::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "rate-limited",
-            "Too many requests",
+            ProblemType::RateLimited,
             "there were more requests than this client may make in this time",
         );
         Err(Turned::new(Refusal::Rate, problem).with_header(header::RETRY_AFTER, wait_seconds))
@@ -353,7 +347,7 @@ impl Guard {
         };
         if !access.reads_everything() {
             let detail = "metrics are for tokens that read every collection without a row filter";
-            let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail);
+            let problem = Problem::new(ProblemType::Forbidden, detail);
             return Ok(problem.into_response());
         }
         let text = [(header::CONTENT_TYPE, crate::operation::METRICS_TYPE)];
@@ -431,9 +425,7 @@ fn unread_coding(headers: &header::HeaderMap) -> Option<Problem> {
 
 fn busy() -> Turned {
     let problem = Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "busy",
-        "The server is busy",
+        ProblemType::Busy,
         "as many requests as may be are being answered already",
     );
     Turned::new(Refusal::Concurrency, problem).with_header(header::RETRY_AFTER, 1)
@@ -441,9 +433,7 @@ fn busy() -> Turned {
 
 fn token_is_busy() -> Turned {
     let problem = Problem::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "rate-limited",
-        "Too many requests",
+        ProblemType::RateLimited,
         "as many requests of this token as may be at the same time are being answered already",
     );
     let problem = problem.with_hint("wait for answers, or read exports to their end");
@@ -456,7 +446,7 @@ fn too_long(what: &str, limit: u64) -> Problem {
         _ => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
     };
     let detail = format!("the request's {what} may have {limit} bytes");
-    let problem = Problem::new(status, "limit-exceeded", "A limit was exceeded", detail);
+    let problem = Problem::new(ProblemType::LimitExceeded, detail).with_status(status);
     if what == "URL" {
         return problem.with_hint(
             "what is too long for a URL goes into a body: POST …/records:query, records:explain and records:export \
@@ -468,11 +458,5 @@ fn too_long(what: &str, limit: u64) -> Problem {
 
 fn body_too_large(limit: u64) -> Problem {
     let detail = format!("the request's body may have {limit} bytes");
-    Problem::new(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "limit-exceeded",
-        "A limit was exceeded",
-        detail,
-    )
-    .with_hint("send it in several requests")
+    Problem::new(ProblemType::LimitExceeded, detail).with_hint("send it in several requests")
 }

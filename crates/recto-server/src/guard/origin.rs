@@ -6,10 +6,11 @@
 //! neither, and are not sent by others' pages. A bearer token is never added by a browser on its own:
 //! such requests are not looked at.
 
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{Method, Request, header};
 
 use super::hosts::without_port;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// Refuses a request that changes something and comes from another site.
 pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Problem> {
@@ -32,9 +33,7 @@ pub(crate) fn check<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Pro
         return Ok(());
     }
     Err(Problem::new(
-        StatusCode::FORBIDDEN,
-        "cross-site",
-        "From another site",
+        ProblemType::CrossSite,
         "a page of another site made this request, which would change something",
     )
     .with_hint("programs send a bearer token, or neither Origin nor Sec-Fetch-Site"))

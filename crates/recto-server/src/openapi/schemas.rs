@@ -1,5 +1,6 @@
 //! The bodies: records, lists, batches, explanations.
 
+use recto::problem::ProblemType;
 use recto::schema::{Collection, Schema, WriteMode};
 use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
 use serde_json::{Map, Value as Json, json};
@@ -7,7 +8,6 @@ use serde_json::{Map, Value as Json, json};
 use super::parameters;
 use super::types::{self, Side, nullable, object, tuple};
 use crate::api::{EXPORT_PARAMETERS, PAGE_PARAMETERS};
-use crate::problem::PROBLEM_TYPES;
 
 /// A reference to a schema of the document.
 pub(super) fn reference(name: &str) -> Json {
@@ -282,10 +282,21 @@ fn pending() -> Json {
 
 fn problem() -> Json {
     let text = |about: &str| json!({ "type": "string", "description": about });
-    let kinds: Vec<&str> = PROBLEM_TYPES.iter().map(|(kind, _)| *kind).collect();
+    let row = |kind: &ProblemType| {
+        let statuses: Vec<String> = kind.statuses().iter().map(u16::to_string).collect();
+        format!(
+            "| `{}` | {} | {} | {} |",
+            kind.name(),
+            statuses.join(", "),
+            kind.meaning(),
+            kind.remedy()
+        )
+    };
+    let rows: Vec<String> = ProblemType::ALL.iter().map(row).collect();
     let kinds = format!(
-        "Type of the problem, for programs. The names after the prefix are {}. A later release may add names.",
-        kinds.join(", ")
+        "Type of the problem, for programs. A later release may add types.\n\n| name after the prefix | status | error | \
+         remedy |\n|---|---|---|---|\n{}",
+        rows.join("\n")
     );
     let properties = json!({
         "type": { "type": "string", "pattern": "^urn:recto:problem:[a-z-]+$", "description": kinds },

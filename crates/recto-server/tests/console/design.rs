@@ -45,7 +45,7 @@ async fn what_is_not_right_is_said_and_stays_to_be_mended() {
     ] {
         let refused = client.post(DESIGN, &typed(text)).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{text}");
-        assert!(refused.html.contains("There are no views for these queries"));
+        assert!(refused.html.contains("No views serve the queries"));
         assert!(
             refused.html.contains(text.lines().next().unwrap()),
             "it stays: {text}"

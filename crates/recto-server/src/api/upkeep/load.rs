@@ -1,7 +1,7 @@
 //! A file that is sent, and loaded.
 
 use axum::extract::Request;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{Uri, header};
 use axum::response::Response;
 use recto::session::{CsvOptions, LoadProgress, LoadReport, LoadRequest, LoadedCollection};
 use recto::{Error, ErrorKind, ErrorPart};
@@ -13,6 +13,7 @@ use crate::access::Operation;
 use crate::api::caller::Caller;
 use crate::api::parameters::Parameters;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 /// The parameters of a load.
 pub(crate) const PARAMETERS: [&str; 11] = {
@@ -107,12 +108,7 @@ fn is_of_file(error: &Error) -> bool {
 }
 
 fn unreadable(error: &Error) -> Problem {
-    let problem = Problem::new(
-        StatusCode::BAD_REQUEST,
-        "unreadable-file",
-        "The file cannot be read",
-        error.message(),
-    );
+    let problem = Problem::new(ProblemType::UnreadableFile, error.message());
     match error.hint() {
         Some(hint) => problem.with_hint(hint),
         None => problem,

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::StatusCode;
 use http_body_util::BodyExt as _;
 use recto::session::LoadRequest;
 use recto::{Error, ErrorKind};
 
 use crate::problem::Problem;
 use crate::work::Upkeep;
+use recto::problem::ProblemType;
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -241,7 +241,7 @@ async fn blocking<T: Send + 'static>(
 
 fn no_load_folder() -> Problem {
     let detail = "this server has no folder to keep files in while they are loaded";
-    Problem::new(StatusCode::FORBIDDEN, "forbidden", "Not allowed", detail)
+    Problem::new(ProblemType::Forbidden, detail)
         .with_hint("its operator names one: recto serve --load-folder FOLDER, or load_folder in its file")
 }
 

@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use maud::html;
 use recto::session::{MovedMessages, QueueStatus};
@@ -17,6 +16,7 @@ use super::queue::{MORE, REDRIVEN};
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 const TO: &str = "to";
 const MAX_MESSAGES: &str = "max_messages";
@@ -62,14 +62,9 @@ async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<Moved
         .filter(|typed| !typed.is_empty());
     let most = most.map(str::parse).transpose().map_err(|_| {
         let detail = "max_messages is a whole number, or empty for all";
-        Problem::new(
-            StatusCode::BAD_REQUEST,
-            "invalid-number",
-            "The number is not right",
-            detail,
-        )
-        .with_hint("nothing was moved")
-        .with_field(MAX_MESSAGES)
+        Problem::new(ProblemType::InvalidNumber, detail)
+            .with_hint("nothing was moved")
+            .with_field(MAX_MESSAGES)
     })?;
     let moved = asked.queues()?.redrive(&asked.name, Some(to), most, time).await;
     moved.map_err(|error| Problem::of_queue(error, "messages"))

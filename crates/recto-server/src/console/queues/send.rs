@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 use recto::session::OutgoingMessage;
@@ -17,6 +16,7 @@ use super::asked::Asked;
 use crate::access::{Access, Operation};
 use crate::app::App;
 use crate::problem::Problem;
+use recto::problem::ProblemType;
 
 const BODY: &str = "body";
 const BODY_BASE64: &str = "body_base64";
@@ -70,14 +70,9 @@ pub(super) async fn send(
 }
 
 fn not_right(detail: impl Into<String>, field: &str) -> Problem {
-    Problem::new(
-        StatusCode::BAD_REQUEST,
-        "invalid-message",
-        "The message is not right",
-        detail.into(),
-    )
-    .with_hint("nothing was sent")
-    .with_field(field)
+    Problem::new(ProblemType::InvalidMessage, detail.into())
+        .with_hint("nothing was sent")
+        .with_field(field)
 }
 
 /// The form, empty or as it was typed.
