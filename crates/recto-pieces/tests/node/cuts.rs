@@ -11,6 +11,9 @@ use crate::process::{Process, Setting, TIME, patch, put, short_protocol};
 
 /// How long all that is to be cut may take, and to be cleared.
 const SETTLED: Duration = Duration::from_secs(600);
+/// Pause of a writer after a put, to which [`SLOWNESS`] times the duration of the put is added.
+const PUT_PAUSE: Duration = Duration::from_millis(40);
+const SLOWNESS: u32 = 4;
 
 fn setting(direction: Direction, stream: &str, samples: u32) -> Setting {
     Setting {
@@ -58,8 +61,10 @@ async fn what_runs_with_arrival_is_cut_ahead() {
             let process = Process::start(&setting(direction, "ahead", 8), 0).await;
             let _working = process.works();
             for at in 0..400 {
+                let begun = Instant::now();
                 process.put(at, &[b'x'; 300]).await.unwrap();
-                tokio::time::sleep(Duration::from_millis(40)).await;
+                // Cuts take longer on a busy machine, too.
+                tokio::time::sleep(PUT_PAUSE + SLOWNESS * begun.elapsed()).await;
             }
             let pieces = process.directory().await[0].pieces.len();
             assert!(pieces >= 3, "{pieces} pieces");

@@ -20,7 +20,7 @@ use crate::world::{Broken, run};
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// Number of seeds in the push set.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 20;
 /// Number of seeds in the slow set.
 const SLOW_SEEDS: u64 = 100;
 /// With how many of them it is noticed at the latest that something is left out.

@@ -17,6 +17,8 @@ const MAX_ADDRESSES_OF_PAGE = { records: 60, default: 6 };
 const MAX_ADDRESSES = 200;
 /** How long a click may take to have its effect. */
 const MAX_CLICK_MS = 10_000;
+/** How often a kind is tried where the page replaces the element first: figures are renewed every two seconds. */
+const MAX_TRIES = 5;
 
 /** Runs in each page: names the kinds of its links and buttons. */
 function inPage() {
@@ -177,15 +179,31 @@ class Crawl {
     }
   }
 
+  /** Goes to where a kind was found, and clicks it. Returns whether that leads to another page. */
+  async reach(kind) {
+    const { arrive, address, clicks } = this.found.get(kind);
+    if (arrive) await arrive(this.page, base);
+    else await this.page.goto(address, { waitUntil: "domcontentloaded" });
+    for (const before of clicks) await this.click(before);
+    return this.click(kind);
+  }
+
+  async reachPatiently(kind) {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.reach(kind);
+      } catch (error) {
+        if (attempt === MAX_TRIES || !/not attached to the DOM/.test(error.message)) throw error;
+      }
+    }
+  }
+
   /** Clicks a kind where it was found, and notes where that leads. */
   async check(kind) {
     const { arrive, address, clicks } = this.found.get(kind);
     this.complained.length = 0;
     try {
-      if (arrive) await arrive(this.page, base);
-      else await this.page.goto(address, { waitUntil: "domcontentloaded" });
-      for (const before of clicks) await this.click(before);
-      if (!(await this.click(kind))) return;
+      if (!(await this.reachPatiently(kind))) return;
       assert.deepEqual(this.complained, [], "the page has no error");
     } catch (error) {
       this.failures.push(`${kind}, on ${address ?? arrive.name}: ${error.message}`);

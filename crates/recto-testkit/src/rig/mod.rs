@@ -89,7 +89,7 @@ const CQL_PORT: u16 = 9042;
 /// Clusters of tests' own begin here; the shared one is at block 0, that is 127.0.0.*, if that is free.
 const FIRST_OWN_BLOCK: u8 = 1;
 /// How long running nodes may take to see each other up.
-pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
+pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(300);
 const GUARD_TIMEOUT: Duration = Duration::from_secs(10);
 const WATCH_SCRIPT: &str = include_str!("watch.sh");
 /// Cassandra's own limit is 48.

@@ -19,7 +19,7 @@ use world::{Broken, run};
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// Number of seeds in the push set.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 30;
 /// Number of seeds in the slow set.
 const SLOW_SEEDS: u64 = 250;
 /// With how many of them it is noticed at the latest that a promise is broken.

@@ -35,7 +35,7 @@ use world::World;
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// Number of seeds in the push set.
-const SEEDS: u64 = 100;
+const SEEDS: u64 = 50;
 /// Number of seeds in the slow set.
 const SLOW_SEEDS: u64 = 500;
 /// With how many of them it is noticed at the latest that a promise is broken.

@@ -12,7 +12,7 @@ use super::ring::Bed;
 use super::said::{Clocks, Said};
 
 /// How long it may take until all messages are done with.
-const DRAINED: Duration = Duration::from_secs(120);
+const DRAINED: Duration = Duration::from_secs(300);
 const WAIT: Duration = Duration::from_millis(200);
 const VISIBILITY: Duration = Duration::from_secs(600);
 /// Too few to say anything.
