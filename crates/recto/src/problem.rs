@@ -1,6 +1,6 @@
 //! Types of problems: how errors are answered over HTTP (RFC 9457), and the exit codes that the command line gives for them.
 //!
-//! The server, its OpenAPI document, the client, the command line and the book take their lists from this one.
+//! The server, the description of the HTTP API, the client, the command line and the book take their lists from this one.
 
 use crate::error_kind::ErrorKind;
 
