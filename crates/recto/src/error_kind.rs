@@ -61,16 +61,16 @@ pub enum ErrorKind {
     Forbidden,
     /// A stored record has a value that the record type cannot represent: the name of a variant that an enum does not
     /// have, a null where the field is no `Option`, JSON of another shape. The record is not damaged; the error names its
-    /// [key](Error::key) and the [field](Error::field).
+    /// [key](crate::Error::key) and the [field](crate::Error::field).
     Unreadable,
     /// What the store holds is damaged, or of a version this release cannot read.
     Corrupt,
     /// Another record is there with the key of one that was put, in a collection whose records are
-    /// never changed; or another has the values of [fields](Error::field) that are unique. Nothing was written.
+    /// never changed; or another has the values of [fields](crate::Error::field) that are unique. Nothing was written.
     Conflict,
-    /// An insert found a record with its key, of this [version](Error::version); nothing was written.
+    /// An insert found a record with its key, of this [version](crate::Error::version); nothing was written.
     Exists,
-    /// A record is not of the version that was asked for, but of [another](Error::version), or is not there;
+    /// A record is not of the version that was asked for, but of [another](crate::Error::version), or is not there;
     /// nothing was written.
     Changed,
     /// A limit was exceeded; nothing was written.
