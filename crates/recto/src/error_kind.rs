@@ -1,6 +1,6 @@
 //! The kinds of errors.
 
-/// What kind of failure it was; what a caller can decide by.
+/// The kind of a failure, by which a caller decides how to go on.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     InvalidQuery,
     /// No view serves the query; the hint holds the one that would.
     NoPlan,
-    /// The cursor cannot be opened: altered, expired, of another query or another key.
+    /// The cursor cannot be opened: altered, expired, or made for another query or with another key.
     InvalidCursor,
     /// A record, key or value is not right.
     InvalidRecord,
@@ -41,7 +41,7 @@ pub enum ErrorKind {
     InvalidSchema,
     /// The store holds another schema, or none.
     SchemaMismatch,
-    /// What was asked is part of the language and not yet supported by this release.
+    /// The request is part of the language and not yet supported by this release.
     Unsupported,
     /// The collection is written in another way (`writes`), which does not have this; nothing was written.
     NotOffered,
@@ -63,7 +63,7 @@ pub enum ErrorKind {
     /// have, a null where the field is no `Option`, JSON of another shape. The record is not damaged; the error names its
     /// [key](crate::Error::key) and the [field](crate::Error::field).
     Unreadable,
-    /// What the store holds is damaged, or of a version this release cannot read.
+    /// Stored data is damaged, or has a version that this release cannot read.
     Corrupt,
     /// Another record is there with the key of one that was put, in a collection whose records are
     /// never changed; or another has the values of [fields](crate::Error::field) that are unique. Nothing was written.

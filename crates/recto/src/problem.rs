@@ -62,7 +62,7 @@ macro_rules! problem_types {
     };
 }
 
-// Each type states the usual status first.
+// The first status of a type is the usual one.
 problem_types! {
     /// A record with this key exists already.
     AlreadyExists {
@@ -564,7 +564,7 @@ impl ProblemType {
         self.description().exit_code
     }
 
-    /// Whether the same request, sent again a little later, can succeed.
+    /// Returns whether the same request, sent again a little later, can succeed.
     pub const fn can_retry(self) -> bool {
         self.description().can_retry
     }

@@ -47,7 +47,7 @@ pub(crate) struct Config {
     pub(crate) reads: Vec<u8>,
     /// Which entries lie in pieces that are cut.
     pub(crate) cuts: Vec<super::store::TinyKey>,
-    /// An entry of the record that is there from the start, and that no change wrote: its place in the first view, and its version.
+    /// Place and version of an entry that exists from the start, although no change wrote it.
     pub(crate) orphan: Option<(u8, Version)>,
 }
 

@@ -140,7 +140,7 @@ impl Store {
         self.orphan = Some((key, version));
     }
 
-    /// Whether the orphan is deleted at its own stamp.
+    /// Returns true if the orphan is deleted at its own stamp.
     pub(crate) fn has_removed_orphan(&self) -> bool {
         self.orphan
             .as_ref()
@@ -236,7 +236,7 @@ impl Store {
         self.views.entry((key.clone(), bucket)).or_default().apply(&put);
     }
 
-    /// What views show, of these views and without the orphan; to who goes by the oldest copy of a directory, if `oldest`.
+    /// Returns the entries of these views without the orphan. With `oldest`, a reader has the oldest copy of the directory.
     pub(crate) fn shown(
         &self,
         views: &[crate::row::ViewNumber],

@@ -38,7 +38,7 @@ pub(super) async fn remove_orphans(beside: Beside, suspects: Vec<Suspect>) -> Re
     Ok(suspects.iter().map(result).collect())
 }
 
-/// Whether the record that was read is newer than its orphan. A read at quorum then decides, as it does for pages (`judge`).
+/// Returns whether the record is newer than its orphan. A read at quorum then decides, as it does for pages (`judge`).
 fn has_newer_record(beside: &Beside, orphan: &Wrong) -> bool {
     let stamp = stamp(orphan);
     !beside.has_versions() || orphan.row.as_ref().is_some_and(|row| row.version >= stamp)

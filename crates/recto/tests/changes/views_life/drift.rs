@@ -19,7 +19,7 @@ const RECORDS: i32 = 300;
 const WRITERS: i32 = 3;
 /// How long each waits after a change.
 const WRITER_PAUSE: Duration = Duration::from_millis(2);
-/// Added to the number of a record for one that is not there.
+/// Difference between the numbers of a record and of an absent one.
 const FIRST_ABSENT: i32 = 100_000;
 /// Old entries that no record has, of each kind.
 const OLD_ORPHANS: usize = 40;
