@@ -1,11 +1,11 @@
 //! What is stored of queues, and receipts: what is read is written as the same bytes, and can be worked on.
 
-use recto_queue::stored::{
+use recto_protocol::queues::stored::{
     decode_head, decode_log, decode_log_header, decode_log_row, decode_registry, decode_registry_row,
     decode_ring, decode_state, encode_head, encode_log_header, encode_log_row, encode_registry,
     encode_registry_row, encode_ring, encode_state,
 };
-use recto_queue::{
+use recto_protocol::queues::{
     BodyTable, ClaimId, Clock, HeadContext, HeadWish, Leases, Log, Phase, Place, Protocol, QueueId,
     QueueName, QueueOptions, Reach, Receipt, Register, RegistryContext, RegistryWish, RingContext, RingWish,
     Segment, State, StateContext, StateWish, StoredError, Tenure,

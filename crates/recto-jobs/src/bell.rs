@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use recto_model::Slice;
-use recto_queue::{Address, Micros};
+use recto_protocol::queues::{Address, Micros};
 use recto_store::{Atomicity, Operation, PartitionWrite, Stamp};
 use tokio::sync::Notify;
 

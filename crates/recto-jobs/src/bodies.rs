@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recto_queue::MessageId;
+use recto_protocol::queues::MessageId;
 
 use crate::error::{QueueError, QueueErrorKind};
 use crate::message::NewMessage;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use recto_queue::{Live, QueueName, Segment, Seq, Shard as ShardNumber};
+use recto_protocol::queues::{Live, QueueName, Segment, Seq, Shard as ShardNumber};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::queues::Queue;

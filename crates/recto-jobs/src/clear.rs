@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
-use recto_queue::{ClearAction, ClearEvent, Clearing, LogWish, Purging, Released, StateAnswer, Tenure};
+use recto_protocol::queues::{
+    ClearAction, ClearEvent, Clearing, LogWish, Purging, Released, StateAnswer, Tenure,
+};
 
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};
 use crate::shard::Shard;

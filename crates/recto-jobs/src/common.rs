@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use recto_queue::QueueId;
+use recto_protocol::queues::QueueId;
 use tokio::sync::Notify;
 
 use crate::affinity::Affinity;

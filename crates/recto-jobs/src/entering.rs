@@ -3,7 +3,9 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_queue::{Chunk, Live, LogAnswer, LogWish, Register as _, Segment, ShardAction, ShardEvent};
+use recto_protocol::queues::{
+    Chunk, Live, LogAnswer, LogWish, Register as _, Segment, ShardAction, ShardEvent,
+};
 
 use crate::bodies::Body;
 use crate::error::{QueueError, QueueErrorKind, Result};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use recto_queue::StoredError;
+use recto_protocol::queues::StoredError;
 use recto_store::{StoreError, StoreErrorKind};
 
 /// What a request to a queue ends with.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use recto_queue::{HeadWish, Live, LogAnswer, LogWish, Micros, Segment, StateWish, expired_by, is_expired};
+use recto_protocol::queues::{
+    HeadWish, Live, LogAnswer, LogWish, Micros, Segment, StateWish, expired_by, is_expired,
+};
 
 use crate::error::{QueueErrorKind, Result};
 use crate::segment::LiveSegment;

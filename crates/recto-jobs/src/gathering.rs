@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use recto_queue::limits::FAR_MICROS;
-use recto_queue::{Address, Live, Micros, Moved, Reach, Segment, Seq, Standing};
+use recto_protocol::queues::limits::FAR_MICROS;
+use recto_protocol::queues::{Address, Live, Micros, Moved, Reach, Segment, Seq, Standing};
 
 use crate::burying::is_out_of_reach;
 use crate::error::Result;

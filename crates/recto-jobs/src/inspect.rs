@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures::future::join_all;
-use recto_queue::limits::MAX_CLAIMED_BYTES;
-use recto_queue::{
+use recto_protocol::queues::limits::MAX_CLAIMED_BYTES;
+use recto_protocol::queues::{
     Chunk, Entry, Head, Live, MessageId, Micros, Pending, Segment, Seq, Shard as ShardNumber, Standing,
     StateAnswer, StateWish,
 };

@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_queue::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES};
-use recto_queue::{ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, Segment, StateAnswer, StateWish};
+use recto_protocol::queues::limits::{MAX_BODY_BYTES, MAX_CLAIMED_BYTES};
+use recto_protocol::queues::{
+    ClaimId, Delivery, Entry, Live, Micros, Order, Receipt, Segment, StateAnswer, StateWish,
+};
 use tokio::runtime::Handle;
 
 use crate::bell::Since;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recto_queue::{Delivery, Live, StateAnswer, StateWish};
+use recto_protocol::queues::{Delivery, Live, StateAnswer, StateWish};
 
 use crate::error::Result;
 use crate::moving::BODY_LOST;

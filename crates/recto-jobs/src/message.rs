@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use recto_queue::limits::{MAX_DELAY_SECONDS, MESSAGE_OVERHEAD_BYTES};
-use recto_queue::{MessageId, Micros, Receipt};
+use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MESSAGE_OVERHEAD_BYTES};
+use recto_protocol::queues::{MessageId, Micros, Receipt};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::options::ShardOptions;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use recto_queue::{
+use recto_protocol::queues::{
     Chunk, ClaimId, Entry, Live, MoveAction, MoveEvent, Moved, Moving, Origin, Reach, Segment, Seq,
     StateAnswer,
 };

@@ -3,8 +3,8 @@
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use recto_queue::options::Deduplication;
-use recto_queue::{Place, QueueOptions, Tenure, Version};
+use recto_protocol::queues::options::Deduplication;
+use recto_protocol::queues::{Place, QueueOptions, Tenure, Version};
 
 /// What holds for the shards of a queue: of the options of its queue what the engine goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

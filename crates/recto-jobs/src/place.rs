@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use recto_model::{Environment, Table};
-use recto_queue::{Address, BodyTable, Clock, Micros, Phase, Place, Protocol, Ring, StoreOptions, Tenure};
+use recto_protocol::queues::{
+    Address, BodyTable, Clock, Micros, Phase, Place, Protocol, Ring, StoreOptions, Tenure,
+};
 use recto_store::{
     Atomicity, Limits, PartitionWrite, ReadOptions, Store, StoreError, StoreErrorKind, TableOutcome,
     TableState, WriteOptions, WriteOutcome,
@@ -213,7 +215,7 @@ impl QueueStore {
     /// With segments of so few messages.
     #[cfg(feature = "testing")]
     #[must_use]
-    pub fn with_segments_of(mut self, messages: recto_queue::Seq) -> Self {
+    pub fn with_segments_of(mut self, messages: recto_protocol::queues::Seq) -> Self {
         self.protocol = self.protocol.with_segments_of(messages);
         self
     }

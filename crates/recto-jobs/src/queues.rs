@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use recto_model::Environment;
-use recto_queue::{
+use recto_protocol::queues::{
     Address, Place, PlaceRow, QueueChange, QueueId, QueueName, QueueOptions, Register as _, Registry,
     RegistryAnswer, RegistryWish, StoreChange, StoreOptions, Version,
 };
@@ -385,7 +385,7 @@ impl Queues {
         registry: &Registry,
         place: Place,
         row: &PlaceRow,
-        queue: &recto_queue::Queue,
+        queue: &recto_protocol::queues::Queue,
     ) -> Queue {
         let known = self.known(registry, place, row, queue);
         self.keep(queue.id, &known.shards);
@@ -398,7 +398,7 @@ impl Queues {
         registry: &Registry,
         place: Place,
         row: &PlaceRow,
-        queue: &recto_queue::Queue,
+        queue: &recto_protocol::queues::Queue,
     ) -> Queue {
         let shards = self.0.queues.shards(place, row.tenure, queue.options.shards);
         let dead_letters = queue.options.dead_letters.as_ref();
@@ -456,7 +456,7 @@ impl Queues {
     }
 }
 
-pub(crate) fn refused(error: recto_queue::OptionError) -> QueueError {
+pub(crate) fn refused(error: recto_protocol::queues::OptionError) -> QueueError {
     QueueError::new(QueueErrorKind::InvalidArgument, error.to_string())
         .with_hint(error.hint())
         .with_field(error.field())

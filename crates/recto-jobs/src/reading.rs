@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recto_model::Table;
-use recto_queue::{BodyTable, Chunk, Entry, Live, Segment};
+use recto_protocol::queues::{BodyTable, Chunk, Entry, Live, Segment};
 use recto_store::PointRead;
 
 use crate::bodies::{Content, Unread};

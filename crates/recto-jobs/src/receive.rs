@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use recto_queue::Micros;
-use recto_queue::limits::MAX_VISIBILITY_SECONDS;
+use recto_protocol::queues::Micros;
+use recto_protocol::queues::limits::MAX_VISIBILITY_SECONDS;
 use tokio::sync::oneshot;
 
 use crate::common::Room;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
-use recto_queue::{Live, Moved};
+use recto_protocol::queues::{Live, Moved};
 
 use crate::burying::NOT_GIVEN_BACK;
 use crate::error::{QueueError, QueueErrorKind, RESTORE_ALL, Result};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
-use recto_queue::{
+use recto_protocol::queues::{
     Action, Address, BodyTable, Chunk, Event, Head, HeadContext, Leases, Log, LogContext, Order, Recent,
     Register, RegisterNumber, Round, Segment, Seq, State, StateContext, Version, expired_by, stored,
 };
@@ -23,7 +23,7 @@ use crate::tables::{
 use crate::waits::Waits;
 
 /// Rows of a log that are read at once: more than one has.
-const MAX_LOG_ROWS: u32 = recto_queue::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
+const MAX_LOG_ROWS: u32 = recto_protocol::queues::limits::MAX_SEGMENT_MESSAGES as u32 + 1;
 
 /// How often a log is read that does not hold.
 const MAX_LOG_READS: u32 = 3;
@@ -339,7 +339,7 @@ async fn read_row<R>(
     queues: &QueueStore,
     table: &Arc<Table>,
     partition: Cells,
-    decode: fn(Version, &[u8]) -> std::result::Result<R, recto_queue::StoredError>,
+    decode: fn(Version, &[u8]) -> std::result::Result<R, recto_protocol::queues::StoredError>,
 ) -> Result<Option<R>> {
     let read = PointRead {
         table: Arc::clone(table),

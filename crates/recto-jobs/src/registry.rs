@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use recto_model::{Bound, RowRef, Slice};
-use recto_queue::{Action, Event, Place, Register, Registry, RegistryContext, Round, stored};
+use recto_protocol::queues::{Action, Event, Place, Register, Registry, RegistryContext, Round, stored};
 use recto_store::{Cas, Operation, RowAddress};
 
 use crate::error::{QueueErrorKind, Result};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_queue::{
+use recto_protocol::queues::{
     Head, Live, Log, Origin, ReleaseAction, ReleaseEvent, Released, Releasing, State, StateAnswer, StateWish,
 };
 
@@ -62,7 +62,7 @@ impl Shard {
     }
 
     /// What the head says of a segment, read as every conditional write that was decided left it.
-    pub(crate) async fn find(&self, number: recto_queue::Segment) -> Result<Option<Live>> {
+    pub(crate) async fn find(&self, number: recto_protocol::queues::Segment) -> Result<Option<Live>> {
         let head = self.head.read().await?;
         Ok(head.live().get(&number).copied())
     }

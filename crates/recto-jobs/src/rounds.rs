@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use recto_queue::{Action, Decision, Event, Protocol, Register, Round, Ticket, Version};
+use recto_protocol::queues::{Action, Decision, Event, Protocol, Register, Round, Ticket, Version};
 use recto_store::{Cas, CasOutcome, PartitionWrite, StoreError, StoreErrorKind, TransactionOutcome};
 use tokio::sync::oneshot;
 

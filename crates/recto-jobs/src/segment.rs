@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use recto_queue::{
+use recto_protocol::queues::{
     Entry, Head, Log, Micros, OpenGroups, Order, Pending, Receipt, Recent, Register as _, RegisterNumber,
     Segment, Seq, Standing, State, Target, Version,
 };

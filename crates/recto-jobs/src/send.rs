@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use recto_queue::{
+use recto_protocol::queues::{
     BodyTable, Chunk, Entry, Fingerprint, HeadAnswer, MessageId, Micros, Placed, Reach, SendAction,
     SendAnswer, SendEvent, Sending, ShardEvent, reach,
 };

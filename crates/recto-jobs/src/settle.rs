@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use recto_queue::limits::MAX_DELAY_SECONDS;
-use recto_queue::{Clock, Live, Micros, Moved, Receipt, Segment, StateAnswer, StateWish};
+use recto_protocol::queues::limits::MAX_DELAY_SECONDS;
+use recto_protocol::queues::{Clock, Live, Micros, Moved, Receipt, Segment, StateAnswer, StateWish};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::message::Settled;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recto_queue::{Address, Head, Leases, Live, Segment, Seq, Tenure};
+use recto_protocol::queues::{Address, Head, Leases, Live, Segment, Seq, Tenure};
 
 use crate::affinity::Losses;
 use crate::bell::Quiet;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recto_queue::{Address, Fingerprint, Place, Receipt, Shard as ShardNumber, Tenure};
+use recto_protocol::queues::{Address, Fingerprint, Place, Receipt, Shard as ShardNumber, Tenure};
 
 use crate::affinity::{Choice, Losses};
 use crate::common::Common;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table, Type};
-use recto_queue::{Address, BodyTable, Chunk, Place, RegisterNumber, Segment, Seq};
+use recto_protocol::queues::{Address, BodyTable, Chunk, Place, RegisterNumber, Segment, Seq};
 use recto_store::{Mutation, Operation, PartitionWrite, Stamp};
 
 const REGISTRY: &str = "recto_queue";

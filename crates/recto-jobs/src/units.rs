@@ -1,6 +1,6 @@
 //! Work units: parts of a queue's work that end at once, whatever is left of them.
 
-use recto_queue::{
+use recto_protocol::queues::{
     Place, PlaceRow, QueueId, QueueName, Registry, RegistryAnswer, RegistryWish, RingAnswer, RingWish, Unit,
 };
 

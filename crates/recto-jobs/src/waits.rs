@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use recto_queue::{Head, Micros, Segment};
+use recto_protocol::queues::{Head, Micros, Segment};
 
 /// Segments of a shard that are known to be so. Few bytes of each: it is known of all that are live, whatever else is forgotten.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recto_buckets::{Clock, Directory, DirectoryCopy};
+use recto_protocol::buckets::{Clock, Directory, DirectoryCopy};
 use recto_store::Stamp;
 
 use crate::directory::Seek;
@@ -257,7 +257,7 @@ impl Partition {
 
 #[cfg(test)]
 mod tests {
-    use recto_buckets::{Protocol, Sampling};
+    use recto_protocol::buckets::{Protocol, Sampling};
 
     use super::*;
 
@@ -282,7 +282,7 @@ mod tests {
         let first = directory.pieces[0].clone();
         directory
             .pieces
-            .extend((1..pieces).map(|number| recto_buckets::Piece {
+            .extend((1..pieces).map(|number| recto_protocol::buckets::Piece {
                 start: vec![number; edge_bytes],
                 ..first.clone()
             }));

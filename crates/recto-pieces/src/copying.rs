@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Copying, Key, Sampling, Shard, Span};
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
+use recto_protocol::buckets::{Bucket, Copying, Key, Sampling, Shard, Span};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use recto_buckets::Bucket;
+use recto_protocol::buckets::Bucket;
 
 use crate::limits::MAX_NOTED_BUCKETS;
 use crate::place::PlaceId;

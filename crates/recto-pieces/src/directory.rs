@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::limits::MAX_WINDOW_PIECES;
-use recto_buckets::stored::{piece_columns, read_directory, static_columns};
-use recto_buckets::{Decision, Directory, Key, Piece, PieceColumns, StaticColumns, StoredDirectory, Version};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
+use recto_protocol::buckets::stored::{piece_columns, read_directory, static_columns};
+use recto_protocol::buckets::{
+    Decision, Directory, Key, Piece, PieceColumns, StaticColumns, StoredDirectory, Version,
+};
 use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, ReadOptions, RowAddress, Snapshot, WriteOptions,
 };

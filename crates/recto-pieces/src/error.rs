@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use recto_buckets::StoredError;
 use recto_model::key::KeyError;
+use recto_protocol::buckets::StoredError;
 use recto_store::{StoreError, StoreErrorKind};
 
 use crate::place::Place;

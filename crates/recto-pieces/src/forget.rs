@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use recto_buckets::limits::MAX_WINDOW_PIECES;
 use recto_model::{Cells, Slice, Table};
+use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
 use recto_store::{
     Cas, CasCondition, CasOutcome, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, RowsRead,
     TokenRange, WriteOptions,

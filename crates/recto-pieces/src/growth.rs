@@ -1,8 +1,8 @@
 //! By its samples, whether a bucket is to be cut, and where.
 
-use recto_buckets::growing::FULL;
-use recto_buckets::limits::{MAX_CUT_EDGES, MAX_EDGE_BYTES};
-use recto_buckets::{
+use recto_protocol::buckets::growing::FULL;
+use recto_protocol::buckets::limits::{MAX_CUT_EDGES, MAX_EDGE_BYTES};
+use recto_protocol::buckets::{
     Arrival, Bucket, Cut, Directory, Due, Figures, Growth, Key, Protocol, Sample, Sampling, Span, Stays,
     position_ahead,
 };

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use recto_buckets::sampling::hash;
-use recto_buckets::{Bucket, Sampling};
 use recto_model::RowRef;
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::{Bucket, Sampling};
 use recto_store::{Operation, PointRead, ReadOptions, RowsRead};
 
 use crate::error::Result;

@@ -1,8 +1,8 @@
 //! Buckets as who looks after a store sees them: where each begins, how much it holds, and how far a cut of it is.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
 use recto_model::Cells;
+use recto_protocol::buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
 use recto_store::PartitionCount;
 
 pub use crate::directory::Seek;
@@ -123,7 +123,7 @@ pub(crate) struct Chosen {
     pub(crate) pieces: Vec<(Span, Piece)>,
     pub(crate) before: Option<Key>,
     pub(crate) behind: Option<Key>,
-    floor: Option<recto_buckets::Floor>,
+    floor: Option<recto_protocol::buckets::Floor>,
 }
 
 impl Chosen {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Span};
+use recto_protocol::buckets::{Bucket, Span};
 use recto_store::ReadOptions;
 
 use crate::limits::{LOAD_FACTOR, MAX_LOAD_WAIT, MAX_LOADED_BUCKETS};

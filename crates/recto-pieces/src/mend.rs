@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Directory, Key};
+use recto_protocol::buckets::{Bucket, Directory, Key};
 
 use crate::directory::Seek;
 use crate::error::{PiecesError, PiecesErrorKind, Result};
@@ -136,7 +136,8 @@ struct Counted {
 }
 
 fn left_in(window: &Directory) -> usize {
-    let is_left = |piece: &&recto_buckets::Piece| piece.roles.is_at_rest() && !piece.roles.old.is_empty();
+    let is_left =
+        |piece: &&recto_protocol::buckets::Piece| piece.roles.is_at_rest() && !piece.roles.old.is_empty();
     window.pieces.iter().filter(is_left).count()
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recto_buckets::limits::LONG_LIFE_MS;
-use recto_buckets::{Bucket, Directory, Key};
+use recto_protocol::buckets::limits::LONG_LIFE_MS;
+use recto_protocol::buckets::{Bucket, Directory, Key};
 use tokio::sync::Notify;
 
 use crate::limits::{MAX_CLEARINGS, MAX_NOTICES, MAX_TAKEN};
@@ -97,7 +97,8 @@ impl Notices {
         if is_hot && !directory.is_being_cut() {
             self.add(place, Notice::Calm, &[]);
         }
-        let first = |is: fn(&recto_buckets::Piece) -> bool| directory.pieces.iter().find(|piece| is(piece));
+        let first =
+            |is: fn(&recto_protocol::buckets::Piece) -> bool| directory.pieces.iter().find(|piece| is(piece));
         if let Some(piece) = first(|piece| !piece.roles.is_at_rest()) {
             self.add(place, Notice::HalfDone, &piece.start);
         }

@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Clock, Key, Protocol, Shard};
 use recto_model::{Cells, Environment, Table};
+use recto_protocol::buckets::{Bucket, Clock, Key, Protocol, Shard};
 use recto_store::{
     Atomicity, ConsistencyLevel, PartitionWrite, ReadOptions, Stamp, Store, StoreError, TableOutcome,
     WriteOptions, WriteOutcome,

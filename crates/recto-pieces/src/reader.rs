@@ -1,11 +1,11 @@
-//! Rows of a slice of a partition, from as many buckets as it lies in: what `recto_buckets::Reading` says is done here.
+//! Rows of a slice of a partition, from as many buckets as it lies in: what `recto_protocol::buckets::Reading` says is done here.
 
 use std::sync::Arc;
 
 use futures::future::{join, join_all};
-use recto_buckets::{Directory, DirectoryCopy, ReadAction, ReadEvent, Reading, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{RowSet, Slice};
+use recto_protocol::buckets::{Directory, DirectoryCopy, ReadAction, ReadEvent, Reading, Span};
 use recto_store::{BucketsRead, ReadOptions, RowsRead, Snapshot, StoreError};
 
 use crate::copies::Taken;
@@ -21,7 +21,7 @@ use crate::tables::PiecedTable;
 /// It is what it would be had it been read behind it, if the directory says the same: no bucket is read again once it is not read any
 /// more, so that these were read all the time. By which time copies of others are over is looked at as ever.
 struct Ahead {
-    slices: Vec<recto_buckets::Slice>,
+    slices: Vec<recto_protocol::buckets::Slice>,
     read: RowsRead,
 }
 
@@ -168,7 +168,7 @@ impl Way<'_> {
     /// those before had none. Without that they are asked once: then there is the directory.
     async fn slices(
         &self,
-        slices: &[recto_buckets::Slice],
+        slices: &[recto_protocol::buckets::Slice],
         copy: Option<&DirectoryCopy>,
         before: &RowsRead,
         begun: (RowsRead, usize),
@@ -249,7 +249,7 @@ impl Way<'_> {
 /// begins near the end of a bucket the next one is asked beside it.
 fn side_by_side(
     pieced: &PiecedTable,
-    slices: &[recto_buckets::Slice],
+    slices: &[recto_protocol::buckets::Slice],
     copy: Option<&DirectoryCopy>,
     missing: u64,
 ) -> usize {

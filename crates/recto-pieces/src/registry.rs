@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::join;
-use recto_buckets::limits::MAX_WINDOW_PIECES;
-use recto_buckets::{
-    Bucket, Clock, Directory, DirectoryCopy, Floor, Kept, Key, Operation as Kind, Piece, Roles,
-};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
+use recto_protocol::buckets::{
+    Bucket, Clock, Directory, DirectoryCopy, Floor, Kept, Key, Operation as Kind, Piece, Roles,
+};
 use recto_store::{Atomicity, Operation, PartitionWrite, ReadOptions, RowsRead, Stamp, WriteOptions};
 
 use crate::copies::Taken;

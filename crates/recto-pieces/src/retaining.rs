@@ -1,4 +1,4 @@
-//! What is not kept any more goes, where there are no transactions: what `recto_buckets::Retaining` says is done here, whole partitions at
+//! What is not kept any more goes, where there are no transactions: what `recto_protocol::buckets::Retaining` says is done here, whole partitions at
 //! a time.
 //!
 //! A floor is raised only to where a bucket ends. So one ends, cut ahead like any other, with each eighth of what is kept, wherever rows
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{
+use recto_model::Slice;
+use recto_model::table::ReadDirection;
+use recto_protocol::buckets::{
     Bucket, Cut, Decision, Directory, Figures, Floor, Kept, Key, Piece, RetainAction, RetainEvent, Retaining,
     Span, Stays,
 };
-use recto_model::Slice;
-use recto_model::table::ReadDirection;
 use recto_store::{Operation, PartitionWrite, Stamp};
 
 use crate::copying::{clustering_of, slice_of};

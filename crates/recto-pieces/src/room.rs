@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::limits::MAX_EDGE_BYTES;
-use recto_buckets::{Bucket, Cut, Directory, Key, Sampling, Span, Stays};
+use recto_protocol::buckets::limits::MAX_EDGE_BYTES;
+use recto_protocol::buckets::{Bucket, Cut, Directory, Key, Sampling, Span, Stays};
 
 use crate::error::Result;
 use crate::growth::span_of;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use recto_buckets::limits::MAX_EDGE_BYTES;
-use recto_buckets::sampling::hash;
-use recto_buckets::{Bucket, Key, Piece, Sample, Sampling, Span};
 use recto_model::{Bound, RowRef, Slice};
+use recto_protocol::buckets::limits::MAX_EDGE_BYTES;
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::{Bucket, Key, Piece, Sample, Sampling, Span};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions, Stamp};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};

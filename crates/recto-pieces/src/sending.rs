@@ -1,4 +1,4 @@
-//! Rows on their way into their buckets: what `recto_buckets::Writing` says is done here, for several rows at once.
+//! Rows on their way into their buckets: what `recto_protocol::buckets::Writing` says is done here, for several rows at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{FuturesUnordered, StreamExt};
-use recto_buckets::{Bucket, Key, Shard, Unrouted, WriteAction, WriteEvent, Writing};
+use recto_protocol::buckets::{Bucket, Key, Shard, Unrouted, WriteAction, WriteEvent, Writing};
 use recto_store::{Atomicity, Operation, PartitionWrite, Stamp, WriteOptions};
 
 use crate::copies::Taken;

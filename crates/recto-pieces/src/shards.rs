@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::join_all;
-use recto_buckets::limits::LONG_LIFE_MS;
-use recto_buckets::{Bucket, Key, Shard};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, RowSet, Slice};
+use recto_protocol::buckets::limits::LONG_LIFE_MS;
+use recto_protocol::buckets::{Bucket, Key, Shard};
 use recto_store::{ReadOptions, RowsRead, Snapshot, StoreError, StoreErrorKind};
 
 use crate::copying::clustering_of;

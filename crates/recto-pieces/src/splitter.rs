@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
-use recto_buckets::limits::{MAX_CUT_EDGES, MAX_WINDOW_PIECES};
-use recto_buckets::{
+use recto_protocol::buckets::limits::{MAX_CUT_EDGES, MAX_WINDOW_PIECES};
+use recto_protocol::buckets::{
     Bucket, ClearAction, ClearEvent, Clearing, Copying, Cut, Decision, Directory, Key, Room, SplitAction,
     SplitEvent, Splitting, Version,
 };

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use futures::future::join;
-use recto_buckets::limits::MAX_WINDOW_PIECES;
-use recto_buckets::{Figures, Key, Piece, Several, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
+use recto_protocol::buckets::{Figures, Key, Piece, Several, Span};
 use recto_store::{Mutation, Operation, PartitionWrite, ReadOptions};
 
 use crate::directory::{Seek, Window};
@@ -135,7 +135,7 @@ impl PieceStore {
         start: Key,
         most: usize,
         options: &ReadOptions,
-    ) -> Result<recto_buckets::Directory> {
+    ) -> Result<recto_protocol::buckets::Directory> {
         if let Some(times) = &place.pieced.times {
             let deadline = self.deadline(options.timeout);
             let read = self
@@ -153,7 +153,7 @@ impl PieceStore {
             match read.await? {
                 Window::Read(window) => return Ok(window),
                 Window::None => {
-                    return Ok(recto_buckets::Directory::absent(
+                    return Ok(recto_protocol::buckets::Directory::absent(
                         place.pieced.sampling,
                         self.protocol,
                     ));

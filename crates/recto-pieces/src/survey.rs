@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::future::join;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Directory, Drawn, Figures, Floor, Key, Piece, Several, Span, corrected};
+use recto_protocol::buckets::{Directory, Drawn, Figures, Floor, Key, Piece, Several, Span, corrected};
 
 use crate::directory::Seek;
 use crate::error::Result;

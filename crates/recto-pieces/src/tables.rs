@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
-use recto_buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span, Version};
 use recto_model::table::{ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::width::Width;
 use recto_model::{Bound, Cells, Column, RowRef, Slice, Table, Type, key};
+use recto_protocol::buckets::sizing::{MAX_SAMPLED_EACH, ROW_BYTES, RowSizing, Sizing, counted_bytes};
+use recto_protocol::buckets::{Bucket, Floor, Key, Sampling, Shard, Shards, Span, Version};
 use recto_store::{
     CasCondition, ColumnSet, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, Stamp,
 };
@@ -468,7 +468,12 @@ impl PiecedTable {
     }
 
     /// What of a logical slice lies in a piece of it, in all shards of its bucket (the partition is without them), with the slice's own edges where it begins and ends there.
-    pub(crate) fn slice_of(&self, whole: &Slice, piece: &recto_buckets::Slice, limit: u32) -> Result<Slice> {
+    pub(crate) fn slice_of(
+        &self,
+        whole: &Slice,
+        piece: &recto_protocol::buckets::Slice,
+        limit: u32,
+    ) -> Result<Slice> {
         let from = match self.edge(&whole.from)? {
             Some(edge) if edge == piece.span.start => whole.from.clone(),
             _ => self.bound(&piece.span.start)?,

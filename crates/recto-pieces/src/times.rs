@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Floor, Kept, Key, Span};
 use recto_model::table::Direction;
 use recto_model::width::Width;
 use recto_model::{Table, Type, instants, key};
+use recto_protocol::buckets::{Bucket, Floor, Kept, Key, Span};
 
 use crate::error::{PiecesError, PiecesErrorKind, Result};
 use crate::tables::direction_of;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Floor, Key, Operation as Kind, Sampling, Shard};
 use recto_model::Cells;
+use recto_protocol::buckets::{Bucket, Floor, Key, Operation as Kind, Sampling, Shard};
 use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, Stamp, WriteOptions};
 
 use crate::copies::Taken;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use recto_model::schema::Holds;
 use recto_model::{Cells, RowRef, Table};
 use recto_pieces::BucketedStore;
+use recto_protocol::views::collection::{KeyCells, ViewTable};
+use recto_protocol::views::row::Micros;
+use recto_protocol::views::{
+    Change, Entry, EntryOutcome, Mend, Request, Row, Seen, Version, ViewNumber, fill_until,
+};
 use recto_store::{
     Atomicity, ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, StoreErrorKind,
     WriteOptions, WriteOutcome,
 };
-use recto_views::collection::{KeyCells, ViewTable};
-use recto_views::row::Micros;
-use recto_views::{Change, Entry, EntryOutcome, Mend, Request, Row, Seen, Version, ViewNumber, fill_until};
 
 use crate::core::CollectionCore;
 use crate::entries::EntryWrites;
@@ -139,7 +141,7 @@ impl Beside {
     }
 
     /// What the two are compared by.
-    pub(crate) fn schema(&self) -> &recto_views::ViewedCollection {
+    pub(crate) fn schema(&self) -> &recto_protocol::views::ViewedCollection {
         &self.viewed.views
     }
 

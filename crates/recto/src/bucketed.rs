@@ -10,11 +10,11 @@ mod tokens;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recto_buckets::Figures;
 use recto_model::Cells;
 use recto_pieces::list::{ListedPiece, Seek, Stage, Summary};
 use recto_pieces::{BucketedStore, Mended};
 use recto_plan::Arrangement;
+use recto_protocol::buckets::Figures;
 use serde_json::Value as Json;
 
 use crate::core::CollectionCore;

@@ -1,6 +1,6 @@
 //! How large the buckets are that a partition is kept in.
 
-pub use recto_buckets::sizing::{
+pub use recto_protocol::buckets::sizing::{
     DEFAULT_EPSILON, MAX_EPSILON, MAX_SAMPLES, MAX_TARGET_BYTES, MIN_CHANCE, MIN_EPSILON, MIN_TARGET_BYTES,
     RowsPerBucket, Sizing, SizingError, counted_bytes,
 };

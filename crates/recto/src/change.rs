@@ -12,7 +12,7 @@ use recto_model::native::FieldType;
 use recto_model::record::{RecordError, TypedField};
 use recto_model::schema::WriteMode;
 use recto_model::{Cells, cell};
-use recto_views::{Change as Becomes, FieldCells, Request, Version};
+use recto_protocol::views::{Change as Becomes, FieldCells, Request, Version};
 
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use recto_model::Cells;
+use recto_protocol::views::collection::{KeyCells, ViewTable};
+use recto_protocol::views::{Entry, EntryOperation, Version, operations};
 use recto_store::{Limits, Mutation, Operation, PartitionWrite, Stamp};
-use recto_views::collection::{KeyCells, ViewTable};
-use recto_views::{Entry, EntryOperation, Version, operations};
 
 /// How entries are written to a store.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use recto_model::Environment;
-use recto_views::building::CATALOG_MICROS;
+use recto_protocol::views::building::CATALOG_MICROS;
 
 use crate::catalog::tables::Problem;
 use crate::catalog::{Catalog, Recorded};

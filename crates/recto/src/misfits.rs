@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use recto_model::{Cells, RowRef, Table};
 use recto_plan::Arrangement;
+use recto_protocol::views::{Arranged, Generation, Misfit, ViewNumber, ViewedCollection};
 use recto_store::{ReadOptions, ScanRead};
-use recto_views::{Arranged, Generation, Misfit, ViewNumber, ViewedCollection};
 
 use crate::catalog::apply::Added;
 use crate::core::{CollectionCore, key_text};

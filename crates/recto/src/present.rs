@@ -2,7 +2,7 @@
 
 use recto_model::RowRef;
 use recto_plan::Arrangement;
-use recto_views::{Head, StoredError};
+use recto_protocol::views::{Head, StoredError};
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -12,7 +12,7 @@ use recto_model::record::Record;
 use recto_model::schema::Schema;
 use recto_pieces::{BucketMetrics, BucketedStore};
 use recto_plan::cursor::KeyRing;
-use recto_queue::StoreOptions;
+use recto_protocol::queues::StoreOptions;
 use recto_store::{AttachedStore, ClockStatus, Store, StoreMetrics};
 
 use crate::address::StoreAddress;

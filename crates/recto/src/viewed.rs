@@ -6,13 +6,13 @@ use std::sync::Arc;
 use recto_model::schema::{Collection, Holds, WriteMode};
 use recto_model::{Cells, RowRef, Table};
 use recto_plan::Arrangement;
-use recto_store::PartitionWrite;
-use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
-use recto_views::collection::KeyCells;
-use recto_views::{
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::{
     BaseRead, BaseTable, Generation, Mend, Row, RowClaims, Token, Tokens, Verdict, Version, ViewNumber,
     ViewedCollection, judge, remove,
 };
+use recto_store::PartitionWrite;
+use recto_store::check::{CELL_OVERHEAD_BYTES, MUTATION_OVERHEAD_BYTES};
 
 use crate::catalog::Recorded;
 use crate::entries::EntryWrites;

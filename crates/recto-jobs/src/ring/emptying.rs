@@ -1,6 +1,8 @@
 //! A table that nothing refers to is emptied; one of which nobody knows whether it was, is dropped.
 
-use recto_queue::{BodyTable, Emptied, Emptying, KeepAction, KeepEvent, Owner, Ring, RingAnswer, RingWish};
+use recto_protocol::queues::{
+    BodyTable, Emptied, Emptying, KeepAction, KeepEvent, Owner, Ring, RingAnswer, RingWish,
+};
 use recto_store::TableOutcome;
 
 use crate::error::Result;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
-use recto_queue::{
+use recto_protocol::queues::{
     Address, BodyTable, Fencing, KeepAction, KeepEvent, Life, LogAnswer, LogWish, Register as _, Registry,
     Ring, RingWish,
 };
@@ -57,7 +57,7 @@ impl Keeper {
 /// Asks a head; what it said, and what is known of it since.
 pub(crate) async fn ask_head(
     shard: &Arc<Shard>,
-    wish: recto_queue::HeadWish,
+    wish: recto_protocol::queues::HeadWish,
     queues: &QueueStore,
 ) -> Result<KeepEvent> {
     let answer = shard.head.ask_one(wish, queues.request_timeout).await?;

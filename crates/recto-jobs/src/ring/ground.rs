@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use recto_queue::{Action, Event, Protocol, Register as _, Ring, RingContext, Round, StoreOptions, stored};
+use recto_protocol::queues::{
+    Action, Event, Protocol, Register as _, Ring, RingContext, Round, StoreOptions, stored,
+};
 use recto_store::{Cas, RowAddress};
 
 use crate::error::Result;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use recto_queue::{
+use recto_protocol::queues::{
     Address, BodyTable, Ending, Life, Live, Micros, Phase, Registry, Ring, RingAnswer, RingWish, Segment,
     StoreOptions, UnitAction, UnitEvent,
 };

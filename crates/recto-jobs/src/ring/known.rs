@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-use recto_queue::{BodyTable, QueueId, Register as _, Ring, Version};
+use recto_protocol::queues::{BodyTable, QueueId, Register as _, Ring, Version};
 
 /// The newest ring that anybody here has read: as much of it as who opens segments has to know.
 #[derive(Debug)]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recto_queue::{Address, BodyTable, Chunk, Entry, KeepAction, KeepEvent, Live, Rehoming, Segment};
+use recto_protocol::queues::{
+    Address, BodyTable, Chunk, Entry, KeepAction, KeepEvent, Live, Rehoming, Segment,
+};
 
 use crate::error::{QueueError, QueueErrorKind, Result};
 use crate::place::Written;

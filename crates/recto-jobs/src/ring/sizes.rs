@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use recto_queue::{Address, Live, Segment, Seq, stored};
+use recto_protocol::queues::{Address, Live, Segment, Seq, stored};
 
 use crate::error::Result;
 use crate::place::QueueStore;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use recto_queue::{Address, BodyTable, Live, Registry, Segment};
+use recto_protocol::queues::{Address, BodyTable, Live, Registry, Segment};
 
 use crate::error::Result;
 use crate::place::QueueStore;

@@ -1,6 +1,6 @@
 //! How the ring stands, for people.
 
-use recto_queue::{BodyTable, Micros, Phase, QueueId, Registry, StoreOptions};
+use recto_protocol::queues::{BodyTable, Micros, Phase, QueueId, Registry, StoreOptions};
 
 use crate::error::Result;
 use crate::queues::Queues;

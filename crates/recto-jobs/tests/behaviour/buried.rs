@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recto_jobs::{ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, NewMessage, Queue, Queues};
-use recto_queue::QueueOptions;
-use recto_queue::options::DeadLetters;
+use recto_protocol::queues::QueueOptions;
+use recto_protocol::queues::options::DeadLetters;
 
 use crate::queues::{made, with_dead_letters};
 use crate::stores::Bed;

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use recto_jobs::{ERROR_ATTRIBUTE, NewMessage, QueueErrorKind};
-use recto_queue::QueueOptions;
+use recto_protocol::queues::QueueOptions;
 
 use crate::queues::{assert_refused, made};
 use crate::stores::Bed;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, Settled, ShardOptions, Shards};
-use recto_queue::QueueOptions;
+use recto_protocol::queues::QueueOptions;
 
 use crate::queues::{made, with_dead_letters};
 use crate::stores::Bed;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use recto_jobs::{ATTEMPTS_ATTRIBUTE, Message, NewMessage, QueueErrorKind, Queues, Shards};
-use recto_queue::limits::MAX_SCATTERED_SEGMENTS;
-use recto_queue::{Protocol, QueueOptions};
+use recto_protocol::queues::limits::MAX_SCATTERED_SEGMENTS;
+use recto_protocol::queues::{Protocol, QueueOptions};
 
 use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;

@@ -1,7 +1,7 @@
 //! What there is, seen without receiving it.
 
 use recto_jobs::{ERROR_ATTRIBUTE, NewMessage, PeekedStanding, QueueErrorKind, Settled, Stats};
-use recto_queue::{QueueName, QueueOptions, options::DeadLetters};
+use recto_protocol::queues::{QueueName, QueueOptions, options::DeadLetters};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, bodies, receive, send};

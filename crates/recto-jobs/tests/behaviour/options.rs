@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, Queue, QueueErrorKind, Queues, ShardOptions, Totals};
-use recto_queue::QueueOptions;
+use recto_protocol::queues::QueueOptions;
 
 use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;

@@ -1,8 +1,8 @@
 //! Queues are made, changed and deleted.
 
 use recto_jobs::{Created, ERROR_ATTRIBUTE, NewMessage, Queue, QueueError, QueueErrorKind, Queues, Sent};
-use recto_queue::options::DeadLetters;
-use recto_queue::{QueueName, QueueOptions};
+use recto_protocol::queues::options::DeadLetters;
+use recto_protocol::queues::{QueueName, QueueOptions};
 
 use crate::stores::Bed;
 use crate::{LONG, NOW, bodies, receive, send};

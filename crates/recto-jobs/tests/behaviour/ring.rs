@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, QueueErrorKind, Queues, RingView};
-use recto_queue::{Phase, QueueName, QueueOptions, StoreOptions};
+use recto_protocol::queues::{Phase, QueueName, QueueOptions, StoreOptions};
 
 use crate::queues::{assert_refused, made};
 use crate::stores::Bed;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use recto_jobs::{NewMessage, Settled};
-use recto_queue::{ClaimId, Receipt, Segment};
+use recto_protocol::queues::{ClaimId, Receipt, Segment};
 
 use crate::stores::Bed;
 use crate::{LATER, LONG, NOW, VISIBILITY, bodies, receive, send};
@@ -46,8 +46,8 @@ pub(crate) async fn a_receipt_of_what_never_was_is_stale(bed: Bed) {
         assert_eq!(shard.nack(&shown, NOW, "").await.unwrap(), [Settled::Stale]);
         assert_eq!(shard.extend(&shown, LONG).await.unwrap(), [Settled::Stale]);
     }
-    let address = recto_queue::Address {
-        place: recto_queue::Place(1),
+    let address = recto_protocol::queues::Address {
+        place: recto_protocol::queues::Place(1),
         ..receipt.address
     };
     let foreign = Receipt { address, ..receipt };

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use recto_jobs::{Created, Message, NewMessage, QueueErrorKind, Queues, Settled, Shards};
-use recto_queue::{Address, QueueOptions, Shard};
+use recto_protocol::queues::{Address, QueueOptions, Shard};
 
 use crate::queues::{assert_refused, made, with_dead_letters};
 use crate::stores::Bed;
@@ -44,7 +44,7 @@ fn different<T: Ord>(all: impl IntoIterator<Item = T>) -> BTreeSet<T> {
     all.into_iter().collect()
 }
 
-fn receipts(messages: &[Message]) -> Vec<recto_queue::Receipt> {
+fn receipts(messages: &[Message]) -> Vec<recto_protocol::queues::Receipt> {
     messages.iter().map(|message| message.receipt).collect()
 }
 

@@ -8,8 +8,8 @@ use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_jobs::{DeadLetters, Destination, QueueStore, Queues, ShardOptions, Shards};
 use recto_model::environment::Source;
 use recto_model::{Cells, Environment, RowRef, Table};
-use recto_queue::limits::REST_MICROS;
-use recto_queue::{Place, Protocol, Seq, Tenure};
+use recto_protocol::queues::limits::REST_MICROS;
+use recto_protocol::queues::{Place, Protocol, Seq, Tenure};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::{
     Atomicity, Cas, CasCondition, CasOutcome, Limits, Mutation, Operation, PartitionWrite, ReadOptions,

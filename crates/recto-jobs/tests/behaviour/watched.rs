@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use recto_model::{Slice, Table};
-use recto_queue::Address;
+use recto_protocol::queues::Address;
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_store::{
     Atomicity, Cas, CasOutcome, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Store,

@@ -1,7 +1,7 @@
 //! Whether tables of bodies that were in use are free later, or in their next life, or were replaced.
 
 use recto_jobs::{RingView, TableView};
-use recto_queue::{Life, Phase};
+use recto_protocol::queues::{Life, Phase};
 
 /// All tables of the ring as it was before have moved on, and there are as many as there are to be.
 pub(crate) fn all_moved_on(before: &RingView, ring: &RingView) -> bool {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_jobs::{Created, NewMessage, Queues, Settled, Shards};
 use recto_model::Environment;
-use recto_queue::QueueOptions;
+use recto_protocol::queues::QueueOptions;
 
 use crate::children;
 

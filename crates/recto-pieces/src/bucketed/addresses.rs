@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Key};
 use recto_model::{Cells, Table};
+use recto_protocol::buckets::{Bucket, Key};
 use recto_store::{Cas, Mutation, Operation, PartitionWrite, RowAddress, StoreError};
 
 use super::tables::Bucketed;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use recto_buckets::Bucket;
 use recto_model::Environment;
+use recto_protocol::buckets::Bucket;
 use recto_store::{
     Atomicity, Cas, CasOutcome, PartitionWrite, StoreError, TransactionOutcome, WriteOptions, WriteOutcome,
 };

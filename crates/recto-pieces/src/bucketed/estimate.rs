@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Piece, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice};
+use recto_protocol::buckets::{Piece, Span};
 use recto_store::{ReadOptions, RowEstimate, RowsRead, StoreError, StoreErrorKind};
 
 use super::snapshot::BucketedSnapshot;
@@ -36,7 +36,7 @@ enum Found {
 
 /// What of a slice lies in one bucket.
 struct Part {
-    slice: recto_buckets::Slice,
+    slice: recto_protocol::buckets::Slice,
     rows: u64,
 }
 
@@ -100,7 +100,7 @@ impl Estimating<'_> {
         if let Some(key) = self.sampled(&look, left)? {
             return Ok(Some(key));
         }
-        let part = recto_buckets::Slice {
+        let part = recto_protocol::buckets::Slice {
             bucket: look.piece.roles.read,
             span: look.span,
         };
@@ -158,7 +158,7 @@ impl Estimating<'_> {
             .await?;
         let mut parts = Vec::with_capacity(pieces.len());
         for ((span, piece, is_whole), figures) in pieces.into_iter().zip(figures) {
-            let slice = recto_buckets::Slice {
+            let slice = recto_protocol::buckets::Slice {
                 bucket: piece.roles.read,
                 span,
             };
@@ -231,7 +231,7 @@ impl Estimating<'_> {
     }
 
     /// Reads rows of a part until one has so many before it.
-    async fn walk(&self, part: &recto_buckets::Slice, rank: u64) -> Result<Walked, StoreError> {
+    async fn walk(&self, part: &recto_protocol::buckets::Slice, rank: u64) -> Result<Walked, StoreError> {
         let mut slice = self
             .bucketed
             .pieced

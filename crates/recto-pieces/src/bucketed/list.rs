@@ -4,8 +4,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
-use recto_buckets::Key;
 use recto_model::{Cells, Table};
+use recto_protocol::buckets::Key;
 use recto_store::{ReadOptions, ScanPosition, Store, StoreError, TokenRange};
 
 use super::tables::Bucketed;

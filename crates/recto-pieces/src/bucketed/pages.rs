@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Directory, Key, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{RowSet, Slice};
+use recto_protocol::buckets::{Bucket, Directory, Key, Span};
 use recto_store::{BucketsRead, PointRead, ReadOptions, RowsRead, StoreError};
 
 use super::tables::Bucketed;

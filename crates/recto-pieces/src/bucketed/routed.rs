@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use recto_buckets::Bucket;
+use recto_protocol::buckets::Bucket;
 use recto_store::{Cas, CasCondition, Mutation, Operation, PartitionWrite, RowAddress};
 
 use super::addresses::{AddressBuckets, Addresses, Buckets, Call};

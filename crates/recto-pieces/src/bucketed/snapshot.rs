@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Shard};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowSet, Slice, Table};
+use recto_protocol::buckets::{Bucket, Shard};
 use recto_store::read::MAX_GETS;
 use recto_store::{
     PartitionCount, PointRead, ReadOptions, RowEstimate, RowsRead, ScanPosition, ScanRead, Snapshot,
@@ -274,7 +274,7 @@ impl BucketedStore {
         let pieces = known.spans().filter_map(|(of, piece)| {
             let common = of.common(&span)?;
             let bucket = piece.roles.read;
-            Some(recto_buckets::Slice { bucket, span: common })
+            Some(recto_protocol::buckets::Slice { bucket, span: common })
         });
         let mut pieces: Vec<_> = pieces.collect();
         if is_backward {

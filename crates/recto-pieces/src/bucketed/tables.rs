@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use recto_buckets::Shards;
-use recto_buckets::sizing::{DEFAULT_EPSILON, RowSizing, Sizing};
 use recto_model::table::{BucketBound, Buckets, ColumnKind, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Table, Type};
+use recto_protocol::buckets::Shards;
+use recto_protocol::buckets::sizing::{DEFAULT_EPSILON, RowSizing, Sizing};
 use recto_store::{Limits, RowsRead, StoreError, StoreErrorKind};
 
 use crate::limits::{MAX_KNOWN_TABLES, MAX_SAMPLED_ROW_BYTES};
@@ -189,7 +189,7 @@ pub(crate) fn logical_of(table: &Table) -> Option<Table> {
     }
     let shown = table.columns().iter().filter(|column| !is_hidden(column));
     let options = TableOptions {
-        buckets: Some(BucketBound::Bytes(recto_buckets::sizing::MAX_TARGET_BYTES).into()),
+        buckets: Some(BucketBound::Bytes(recto_protocol::buckets::sizing::MAX_TARGET_BYTES).into()),
         counts_partitions: false,
         ..table.options()
     };

@@ -1,6 +1,6 @@
 //! Writes of tables that are kept in buckets, with those of others that go with them.
 
-use recto_buckets::Unrouted;
+use recto_protocol::buckets::Unrouted;
 use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, Stamp, StoreError, StoreErrorKind, WriteOptions,
     WriteOutcome,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::limits::MAX_NUMBER;
-use recto_buckets::{Bucket, Decision, Directory, HeldBucket, Key, Shard, Span};
 use recto_model::Cells;
+use recto_protocol::buckets::limits::MAX_NUMBER;
+use recto_protocol::buckets::{Bucket, Decision, Directory, HeldBucket, Key, Shard, Span};
 use recto_store::TokenRange;
 
 use super::fault::{Fault, FaultKind, FaultOutcome};
@@ -357,7 +357,7 @@ impl Stored {
 }
 
 impl Engine {
-    fn protocol(&self) -> recto_buckets::Protocol {
+    fn protocol(&self) -> recto_protocol::buckets::Protocol {
         match self {
             Self::Pieces(pieces) => pieces.protocol,
             Self::Transacted(engine) => engine.protocol(),

@@ -1,7 +1,7 @@
 //! What is wrong with buckets.
 
-use recto_buckets::Bucket;
 use recto_model::Cells;
+use recto_protocol::buckets::Bucket;
 
 /// What kind of fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Directory, Floor, Key, Shard};
+use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Shard};
 
 use super::Engine;
 use super::fault::FaultKind;

@@ -3,10 +3,10 @@
 //! What ordinary writes leave is right, even where it is not exact: who writes a smaller row over a larger one does not know of its
 //! sample, and who patches a row counts what was patched.
 
-use recto_buckets::limits::MAX_EDGE_BYTES;
-use recto_buckets::sampling::hash;
-use recto_buckets::{Bucket, Directory, Piece};
 use recto_model::RowRef;
+use recto_protocol::buckets::limits::MAX_EDGE_BYTES;
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::{Bucket, Directory, Piece};
 
 use super::fault::FaultKind;
 use crate::holding::bytes_of;

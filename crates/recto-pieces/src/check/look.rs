@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use recto_buckets::{Bucket, Directory, Key, Shard};
 use recto_model::Cells;
+use recto_protocol::buckets::{Bucket, Directory, Key, Shard};
 use recto_store::{PointRead, ReadOptions, RowsRead, Snapshot, Store, StoreError};
 
 use super::Engine;

@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use recto_buckets::sampling::hash;
-use recto_buckets::{Bucket, Key, Shard};
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::{Bucket, Key, Shard};
 use recto_store::{Atomicity, Mutation, Operation, PartitionWrite, PointRead, Stamp, Store, WriteOptions};
 
 use super::fault::{Fault, FaultKind, FaultOutcome};

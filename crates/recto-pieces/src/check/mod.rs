@@ -36,8 +36,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Key, Shard};
 use recto_model::{Cells, Table};
+use recto_protocol::buckets::{Bucket, Key, Shard};
 use recto_store::{ReadOptions, Snapshot, Store, StoreError};
 
 use self::directories::Ruin;

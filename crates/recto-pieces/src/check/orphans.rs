@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Span};
 use recto_model::Bound;
+use recto_protocol::buckets::{Bucket, Span};
 use recto_store::TokenRange;
 
 use super::judge::counts;

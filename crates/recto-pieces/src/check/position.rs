@@ -1,7 +1,7 @@
 //! How far a check is, as bytes for whoever goes on with it: `docs/format.md`, "Buckets".
 
-use recto_buckets::Key;
 use recto_model::Cells;
+use recto_protocol::buckets::Key;
 use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 
 use crate::bytes::{read_bytes, read_cells, take, write_bytes, write_cells};

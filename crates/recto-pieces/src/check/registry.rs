@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Shard, Span};
 use recto_model::{RowRef, Slice};
+use recto_protocol::buckets::{Bucket, Shard, Span};
 use recto_store::{Stamp, TokenRange};
 
 use super::directories::of_partition;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Directory, HeldBucket, Key, PieceRemains, Remains};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, RowRef, Slice};
+use recto_protocol::buckets::{Bucket, Directory, HeldBucket, Key, PieceRemains, Remains};
 use recto_store::{Cas, CasCondition, Mutation, Operation, ReadOptions, RowAddress, Store};
 
 use super::{Engine, look};

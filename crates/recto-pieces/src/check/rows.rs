@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::{Bucket, Figures, Key, Shard, Span};
 use recto_model::{Bound, Cells};
+use recto_protocol::buckets::{Bucket, Figures, Key, Shard, Span};
 use recto_store::{ReadOptions, ScanRead, TokenRange};
 
 use super::fault::{Fault, FaultKind, FaultOutcome};

@@ -1,7 +1,7 @@
 //! Cuts by the engine, from a sample to the clearing.
 
-use recto_buckets::{Bucket, Cut, Roles, SplitAction, SplitEvent, Splitting, Stays};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Cut, Roles, SplitAction, SplitEvent, Splitting, Stays};
 use recto_store::PointRead;
 
 use super::*;
@@ -133,7 +133,7 @@ async fn what_became_smaller_is_not_cut() {
         stream.put(at, "a", "small").await.expect("it is written");
     }
     let samples = async || {
-        let (pieces, all) = (&stream.pieces, recto_buckets::Span::all());
+        let (pieces, all) = (&stream.pieces, recto_protocol::buckets::Span::all());
         let samples = pieces.samples(&stream.partition.place, Bucket(0), &all, pieces.deadline(TIME));
         samples.await.expect("they are read").len()
     };
@@ -257,10 +257,10 @@ async fn rows_are_copied_whole_at_their_stamps_for_as_long_as_they_live() {
         .await
         .expect("it is written");
     let before = stream.read(&stream.slice(ReadDirection::Forward, 10)).await;
-    let copying = recto_buckets::Copying {
+    let copying = recto_protocol::buckets::Copying {
         from: Bucket(0),
         to: Bucket(1),
-        span: recto_buckets::Span::all(),
+        span: recto_protocol::buckets::Span::all(),
     };
     tokio::time::sleep(Duration::from_secs(30)).await;
     let place = &stream.partition.place;
@@ -286,7 +286,7 @@ async fn rows_are_copied_whole_at_their_stamps_for_as_long_as_they_live() {
     // A later deletion of one that was copied takes it, and an earlier copy does not bring it back.
     stream
         .pieces
-        .delete(place, Bucket(1), &recto_buckets::Span::all())
+        .delete(place, Bucket(1), &recto_protocol::buckets::Span::all())
         .await
         .expect("they are deleted");
     stream

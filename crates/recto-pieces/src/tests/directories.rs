@@ -1,7 +1,7 @@
 //! Directories in their table.
 
-use recto_buckets::{Bucket, Decision, Directory, Figures, Piece, Roles, Sampling};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Decision, Directory, Figures, Piece, Roles, Sampling};
 use recto_store::{Cas, CasOutcome, WriteOptions};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! How many rows a partition has of very many pieces: by sums and a few looks.
 
-use recto_buckets::{Bucket, Directory, Figures, Piece, Roles, Span};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Directory, Figures, Piece, Roles, Span};
 
 use super::*;
 use crate::limits::{MAX_BLOCK_PIECES, MAX_CERTAIN_PIECES, MAX_DRAWN_PIECES};

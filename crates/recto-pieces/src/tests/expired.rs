@@ -1,7 +1,7 @@
 //! Rows are copied whatever has expired of them, and whatever columns others gave them.
 
-use recto_buckets::{Bucket, Copying, Span};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Copying, Span};
 use recto_store::{Operation, PartitionWrite, WriteOptions, WriteOutcome};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Buckets as they are listed, and mended by hand, where there are no transactions.
 
-use recto_buckets::{Bucket, Roles};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Roles};
 
 use super::cuts::half_done;
 use super::*;

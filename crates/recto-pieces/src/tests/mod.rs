@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use recto_buckets::Shards;
-use recto_buckets::sizing::Sizing;
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type};
+use recto_protocol::buckets::Shards;
+use recto_protocol::buckets::sizing::Sizing;
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::{Limits, ReadOptions, RowsRead, Stamp, Store};
 

@@ -1,7 +1,7 @@
 //! Room is made for rows before they come; and who loads more than there is room for waits.
 
-use recto_buckets::{Bucket, Roles};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Roles};
 use recto_store::{Atomicity, WriteOptions};
 
 use super::*;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use recto_buckets::{Bucket, Directory, Figures, Floor, Kept, Piece, Roles};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Directory, Figures, Floor, Kept, Piece, Roles};
 use recto_store::{BucketsRead, Operation, PartitionWrite, StoreError, WriteOptions, WriteOutcome};
 
 use super::*;
@@ -42,7 +42,10 @@ impl Stream {
             .pieces
             .change_directory(&self.partition.place, before, (put, &[]), TIME)
             .await;
-        assert_eq!(decided.expect("it is sent"), recto_buckets::Decision::Applied);
+        assert_eq!(
+            decided.expect("it is sent"),
+            recto_protocol::buckets::Decision::Applied
+        );
     }
 
     /// All that a bucket has, whatever is shown of it.
@@ -407,7 +410,7 @@ async fn samples_are_written_before_rows_and_marked_when_they_go() {
     }
     let deadline = stream.pieces.deadline(TIME);
     let place = &stream.partition.place;
-    let span = recto_buckets::Span::all();
+    let span = recto_protocol::buckets::Span::all();
     let samples = stream
         .pieces
         .samples(place, Bucket(0), &span, deadline)
@@ -422,7 +425,7 @@ async fn samples_are_written_before_rows_and_marked_when_they_go() {
         stream
             .pieced
             .sampling
-            .is_sampled(recto_buckets::sampling::hash(&key), bytes(*at))
+            .is_sampled(recto_protocol::buckets::sampling::hash(&key), bytes(*at))
     };
     let expected: Vec<_> = (0..60).filter(sampled).collect();
     let found: Vec<_> = samples

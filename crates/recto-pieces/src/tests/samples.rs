@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use recto_buckets::sampling::hash;
-use recto_buckets::{Bucket, Span};
 use recto_model::table::Direction;
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::{Bucket, Span};
 use recto_store::wrapper::StoreWrapper;
 use recto_store::{Atomicity, PartitionWrite, StoreError, WriteOptions, WriteOutcome};
 

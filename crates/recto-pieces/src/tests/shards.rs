@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use recto_buckets::{Bucket, Shard, Shards};
 use recto_model::table::Direction;
+use recto_protocol::buckets::{Bucket, Shard, Shards};
 use recto_store::PointRead;
 
 use super::*;

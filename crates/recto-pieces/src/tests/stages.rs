@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use futures::future::join;
-use recto_buckets::Roles;
 use recto_model::table::Direction;
+use recto_protocol::buckets::Roles;
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_store::{Atomicity, PartitionWrite, Snapshot, StoreError, WriteOptions, WriteOutcome};
 
@@ -105,7 +105,7 @@ async fn stages<T>(work: impl Future<Output = T>) -> (T, u128) {
 }
 
 fn of(bucket: u64) -> Roles {
-    Roles::of(recto_buckets::Bucket(bucket))
+    Roles::of(recto_protocol::buckets::Bucket(bucket))
 }
 
 impl Stream {

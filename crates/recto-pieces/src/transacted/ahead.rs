@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use recto_buckets::{Bucket, Directory, Key, Piece, Span};
 use recto_model::Slice;
 use recto_model::table::ReadDirection;
+use recto_protocol::buckets::{Bucket, Directory, Key, Piece, Span};
 use recto_store::{PartitionCount, PartitionWrite, ReadOptions, Stamp};
 
 use super::Transacted;

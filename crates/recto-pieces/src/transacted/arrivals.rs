@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use recto_buckets::Key;
+use recto_protocol::buckets::Key;
 use recto_store::PartitionCount;
 
 use super::room::UNCOUNTED;

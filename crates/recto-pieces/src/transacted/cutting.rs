@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use recto_buckets::{Bucket, Key};
 use recto_model::Cells;
+use recto_protocol::buckets::{Bucket, Key};
 use recto_store::read::MAX_COUNTED_PARTITIONS;
 use recto_store::{PartitionCount, ReadOptions};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use recto_buckets::limits::MAX_WINDOW_PIECES;
 use recto_model::{Cells, Slice};
+use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
 use recto_store::{ReadOptions, TokenRange, TransactionOutcome, WriteOptions};
 
 use super::Transacted;

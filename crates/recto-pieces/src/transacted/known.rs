@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use recto_buckets::Bucket;
+use recto_protocol::buckets::Bucket;
 
 use super::arrivals::Fill;
 use super::whole::Whole;

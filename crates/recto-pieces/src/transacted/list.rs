@@ -1,7 +1,7 @@
 //! Buckets as who looks after a store sees them, with what each holds as the store counts it.
 
-use recto_buckets::{Figures, Piece, Span};
 use recto_model::Cells;
+use recto_protocol::buckets::{Figures, Piece, Span};
 use recto_store::read::MAX_COUNTED_PARTITIONS;
 use recto_store::{ReadOptions, Snapshot};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Directory, Key, Protocol, Span};
 use recto_model::Cells;
+use recto_protocol::buckets::{Bucket, Directory, Key, Protocol, Span};
 use recto_store::{Cas, Operation, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot, Stamp};
 
 use super::Transacted;

@@ -48,8 +48,8 @@ mod whole;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Directory, Key, Protocol};
 use recto_model::{Environment, Table};
+use recto_protocol::buckets::{Directory, Key, Protocol};
 use recto_store::{Limits, ReadOptions, Snapshot, Store, StoreErrorKind, TableOutcome, TableState};
 use tokio::sync::OnceCell;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_buckets::{Directory, Span};
 use recto_model::table::ReadDirection;
+use recto_protocol::buckets::{Directory, Span};
 use recto_store::{ReadOptions, Snapshot};
 
 use super::Transacted;

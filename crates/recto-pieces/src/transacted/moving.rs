@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use recto_buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Cells, RowRef, Slice, Table};
+use recto_protocol::buckets::{Bucket, Directory, Figures, Key, Piece, Roles, Span};
 use recto_store::read::ROW_OVERHEAD_BYTES;
 use recto_store::{
     Cas, Mutation, Operation, PartitionCount, PartitionWrite, ReadOptions, Snapshot, Stamp, Store,

@@ -1,6 +1,6 @@
 //! Where a bucket is cut before rows come that it has no room for, so that each goes where it will stay.
 
-use recto_buckets::Key;
+use recto_protocol::buckets::Key;
 
 use super::arrivals::End;
 use crate::tables::BucketSize;

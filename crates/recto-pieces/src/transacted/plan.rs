@@ -1,6 +1,6 @@
 //! What of a bucket goes elsewhere when it is cut.
 
-use recto_buckets::Key;
+use recto_protocol::buckets::Key;
 use recto_store::PartitionCount;
 use recto_store::read::ROW_OVERHEAD_BYTES;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Directory, Floor, Kept, Key, Piece, Span};
+use recto_protocol::buckets::{Bucket, Directory, Floor, Kept, Key, Piece, Span};
 use recto_store::{Operation, PartitionWrite};
 
 use super::whole::Whole;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Key, Span};
 use recto_model::table::ReadDirection;
 use recto_model::{Bound, Slice};
+use recto_protocol::buckets::{Bucket, Key, Span};
 use recto_store::read::ROW_OVERHEAD_BYTES;
 use recto_store::{PartitionCount, ReadOptions};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Unrouted, Version};
 use recto_model::Cells;
+use recto_protocol::buckets::{Bucket, Unrouted, Version};
 
 use super::Transacted;
 use super::arrivals::Arrived;

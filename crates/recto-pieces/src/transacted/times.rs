@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use recto_buckets::{Bucket, Key};
+use recto_protocol::buckets::{Bucket, Key};
 
 use super::arrivals::End;
 use super::{Guard, Transacted};

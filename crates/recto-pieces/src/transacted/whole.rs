@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use recto_buckets::limits::MAX_WINDOW_PIECES;
-use recto_buckets::{Bucket, Directory, Floor, Key, Piece, Span, Unrouted, Version};
+use recto_protocol::buckets::limits::MAX_WINDOW_PIECES;
+use recto_protocol::buckets::{Bucket, Directory, Floor, Key, Piece, Span, Unrouted, Version};
 
 use crate::directory::Seek;
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use recto_buckets::sizing::Sizing;
-use recto_buckets::{Protocol, Shards};
 use recto_model::Cells;
 use recto_model::table::Direction;
+use recto_protocol::buckets::sizing::Sizing;
+use recto_protocol::buckets::{Protocol, Shards};
 use recto_store::{Mutation, Operation, PartitionWrite, Stamp, WriteOptions, WriteOutcome};
 
 use crate::calls::Call;

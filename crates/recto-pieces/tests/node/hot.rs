@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use recto_buckets::sampling::hash;
-use recto_buckets::sizing::{Sizing, counted_bytes};
-use recto_buckets::{Directory, Shards};
 use recto_model::table::{Direction, ReadDirection};
 use recto_pieces::{Change, PiecesErrorKind};
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::sizing::{Sizing, counted_bytes};
+use recto_protocol::buckets::{Directory, Shards};
 use tokio::task::JoinHandle;
 
 use crate::history::{History, Number, Page};

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream::{self, StreamExt};
-use recto_buckets::sizing::Sizing;
 use recto_model::table::{BucketBound, ColumnKind, Direction, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Environment, Slice, Table, Type};
 use recto_pieces::{BucketedStore, Partition, PieceStore, PiecedTable};
+use recto_protocol::buckets::sizing::Sizing;
 use recto_store::{
     Atomicity, Mutation, Operation, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions, WriteOutcome,
 };
@@ -231,7 +231,7 @@ impl Loaded {
         &self,
         pieced: &PiecedTable,
         partition: &Partition,
-        (span, bucket): (&recto_buckets::Span, u64),
+        (span, bucket): (&recto_protocol::buckets::Span, u64),
     ) -> u64 {
         let options = ReadOptions {
             max_bytes: u64::MAX,

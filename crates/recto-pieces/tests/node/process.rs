@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use recto_buckets::sizing::Sizing;
-use recto_buckets::{Directory, Protocol, Shards};
 use recto_model::environment::Source;
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
 use recto_pieces::{Change, Partition, PieceStore, PiecedTable, RowChange};
+use recto_protocol::buckets::sizing::Sizing;
+use recto_protocol::buckets::{Directory, Protocol, Shards};
 use recto_store::{ReadOptions, RowsRead, Stamp, Store};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use recto_buckets::Shards;
-use recto_buckets::sizing::Sizing;
 use recto_model::table::{Direction, ReadDirection};
 use recto_pieces::Change;
+use recto_protocol::buckets::Shards;
+use recto_protocol::buckets::sizing::Sizing;
 
 use crate::process::{Process, Setting, patch, put, said, short_protocol};
 

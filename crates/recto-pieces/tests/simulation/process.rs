@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use recto_buckets::sizing::Sizing;
-use recto_buckets::{Bucket, Directory, Shards};
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Bound, Cells, Column, Environment, Slice, Table, Type, key};
 use recto_pieces::{Change, Partition, PieceStore, PiecedTable, PiecesErrorKind, RowChange};
+use recto_protocol::buckets::sizing::Sizing;
+use recto_protocol::buckets::{Bucket, Directory, Shards};
 use recto_store::{ReadOptions, Stamp, Store};
 use tokio::task::JoinHandle;
 

@@ -4,10 +4,10 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use recto_buckets::sampling::hash;
-use recto_buckets::sizing::counted_bytes;
 use recto_model::Environment;
 use recto_model::Slice;
+use recto_protocol::buckets::sampling::hash;
+use recto_protocol::buckets::sizing::counted_bytes;
 use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};

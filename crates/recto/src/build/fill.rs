@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_protocol::views::ViewNumber;
 use recto_store::{ReadOptions, ScanRead};
-use recto_views::ViewNumber;
 use tokio::sync::Mutex;
 
 use super::Build;

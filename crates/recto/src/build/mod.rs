@@ -1,6 +1,6 @@
 //! Bringing views to their end: those that are new are filled and become ready, those that nobody declares any more go.
 //!
-//! What is to be done next [`recto_views::next_step`] says, by what the catalog has. Whoever is interrupted and begins again
+//! What is to be done next [`recto_protocol::views::next_step`] says, by what the catalog has. Whoever is interrupted and begins again
 //! goes on.
 //!
 //! | module | holds |
@@ -16,8 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::schema::Collection;
-use recto_views::building::RETIRING_MICROS;
-use recto_views::{BuildStep, Built, Generation, Progress as Known, ViewNumber, ViewState, next_step};
+use recto_protocol::views::building::RETIRING_MICROS;
+use recto_protocol::views::{
+    BuildStep, Built, Generation, Progress as Known, ViewNumber, ViewState, next_step,
+};
 
 use crate::catalog::Recorded;
 use crate::catalog::change::{TableChange, change_table};

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use recto_model::{Cells, RowRef};
+use recto_protocol::views::ViewNumber;
 use recto_store::ReadOptions;
-use recto_views::ViewNumber;
 
 use super::{Build, not_allowed};
 use crate::catalog::Recorded;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use recto_model::Table;
 use recto_model::schema::{Change, ChangeKind, Collection, MAX_UNIQUE, MAX_VIEWS, Schema, StoreQueues, View};
+use recto_protocol::views::ViewState;
 use recto_store::Store;
 use recto_store::tables::added_columns;
-use recto_views::ViewState;
 
-use recto_queue::StoreChange;
+use recto_protocol::queues::StoreChange;
 
 use super::change::{TableChange, change_table};
 use super::queues::{FoundQueues, change_of, is_of_queues};

@@ -5,7 +5,7 @@
 
 use recto_model::Table;
 use recto_model::schema::{Change, ChangeKind, Schema, StoreQueues};
-use recto_queue::{StoreChange, StoreOptions};
+use recto_protocol::queues::{StoreChange, StoreOptions};
 
 use super::Catalog;
 use crate::error::Result;

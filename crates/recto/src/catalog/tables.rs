@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use recto_model::Table;
 use recto_model::schema::{AttachedTable, Change, ChangeKind, Collection, Schema};
+use recto_protocol::views::claims::OWNER_COLUMN;
 use recto_store::{ReadOptions, Store, StoreError, TableState};
-use recto_views::claims::OWNER_COLUMN;
 
 use super::queues::FoundQueues;
 use super::views::KeptUnique;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use recto_buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
 use recto_model::collation::IS_BUILT_IN;
 use recto_model::schema::{Arrangement, Bucket, BucketStrategy, Collection, Position, Schema, View, Width};
+use recto_protocol::buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
 /// `apply` refuse it by name.

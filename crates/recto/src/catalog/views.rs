@@ -4,7 +4,7 @@ use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
 use recto_model::schema::{Arrangement, Collection, Schema, View};
 use recto_model::table::TableError;
 use recto_model::{Table, Type};
-use recto_views::{ClaimsTable, ViewNumber, ViewState};
+use recto_protocol::views::{ClaimsTable, ViewNumber, ViewState};
 
 use super::tables::FoundTables;
 use crate::session::MisfitCounts;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use recto_model::schema::{Collection, WriteMode};
 use recto_model::{Cells, RowRef};
+use recto_protocol::views::{BaseTable, Micros, Version};
 use recto_store::ScanRead;
-use recto_views::{BaseTable, Micros, Version};
 
 use crate::beside::RecordRow;
 use crate::core::CollectionCore;
@@ -75,7 +75,7 @@ impl Records {
 }
 
 #[cold]
-fn damaged(error: recto_views::StoredError) -> Error {
+fn damaged(error: recto_protocol::views::StoredError) -> Error {
     Error::new(ErrorKind::Corrupt, error.to_string())
         .with_hint(error.hint())
         .with_source(error)

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::TryStreamExt;
 use futures::future::try_join;
 use recto_model::schema::WriteMode;
+use recto_protocol::views::Micros;
 use recto_store::ReadOptions;
-use recto_views::Micros;
 
 use super::record::{Record, Records};
 use super::{STEP_BYTES, STEP_ROWS};
@@ -139,7 +139,7 @@ fn digest(record: &Record, changes: bool) -> u128 {
 #[cfg(test)]
 mod tests {
     use recto_model::Cells;
-    use recto_views::Version;
+    use recto_protocol::views::Version;
 
     use super::*;
 

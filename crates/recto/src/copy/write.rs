@@ -15,9 +15,11 @@ use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::Cells;
 use recto_model::schema::WriteMode;
+use recto_protocol::views::change::TransactionOf;
+use recto_protocol::views::{
+    Arranged, Change, FieldCells, Refusal, Request, Version, ViewedCollection, transaction,
+};
 use recto_store::{Cas, PartitionWrite, Stamp, TransactionOutcome, WriteOptions};
-use recto_views::change::TransactionOf;
-use recto_views::{Arranged, Change, FieldCells, Refusal, Request, Version, ViewedCollection, transaction};
 
 use super::record::{Record, Records};
 use crate::beside::{Beside, Sent, send_if};

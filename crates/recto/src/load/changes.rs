@@ -6,8 +6,8 @@
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_protocol::views::{Change, Micros, Refusal, Refused, Request, Version};
 use recto_store::Stamp;
-use recto_views::{Change, Micros, Refusal, Refused, Request, Version};
 
 use super::convert::Reason;
 use super::part::WholePart;

@@ -146,7 +146,7 @@ pub(super) struct State {
 pub(super) fn tables_of(collections: &[Arc<CollectionCore>]) -> Vec<Vec<String>> {
     let tables = |core: &Arc<CollectionCore>| {
         let views = core.viewed.iter().flat_map(|viewed| viewed.views.views());
-        let views = views.map(recto_views::ViewTable::table);
+        let views = views.map(recto_protocol::views::ViewTable::table);
         let tables = std::iter::once(&core.written).chain(views);
         tables.map(|table| table.name().to_owned()).collect()
     };

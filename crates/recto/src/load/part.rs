@@ -11,10 +11,10 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::schema::WriteMode;
+use recto_protocol::views::Arranged;
 use recto_store::{
     Atomicity, PartitionWrite, PointRead, ReadOptions, RowsMet, Snapshot, TransactionOutcome, WriteOptions,
 };
-use recto_views::Arranged;
 
 use super::buffer::{Buffer, Chunk, Loaded};
 use super::pipeline::blocking;

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use recto_model::{Cells, RowRef};
+use recto_protocol::views::change::RowOf;
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::{
+    Arranged, Change, Entry, Misfit, Request, Version, ViewedCollection, transaction,
+};
 use recto_store::{Cas, Limits, PartitionWrite, Stamp};
-use recto_views::change::RowOf;
-use recto_views::collection::KeyCells;
-use recto_views::{Arranged, Change, Entry, Misfit, Request, Version, ViewedCollection, transaction};
 
 use super::buffer::{Buffer, Chunk, Loaded, RefusedRow, stamp};
 use super::checkpoint::Tally;

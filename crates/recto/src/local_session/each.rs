@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recto_model::schema::Collection as Definition;
 use recto_model::{Cells, json};
-use recto_views::{Refusal, Version};
+use recto_protocol::views::{Refusal, Version};
 
 use super::LocalSession;
 use super::records::{Collections, of_change, of_key};

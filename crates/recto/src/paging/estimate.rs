@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use recto_buckets::Figures;
 use recto_model::RowSet;
 use recto_plan::{Plan, Position, Shape, Side, Travel};
+use recto_protocol::buckets::Figures;
 use recto_store::{ReadOptions, Snapshot};
 use serde::{Deserialize, Serialize};
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, RowSet};
 use recto_plan::{Arrangement, Query};
+use recto_protocol::views::{BaseRead, Verdict};
 use recto_store::{ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot};
-use recto_views::{BaseRead, Verdict};
 
 use super::budget::Meter;
 use super::rest::in_time;

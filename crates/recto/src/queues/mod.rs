@@ -72,13 +72,15 @@ pub use recto_jobs::{
     ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, MAX_BATCH, MAX_WAIT, Message, NewMessage, Peeked, PeekedStanding,
     Position, Sent, Settled, Stats, Totals,
 };
-pub use recto_queue::limits::{
+pub use recto_protocol::queues::limits::{
     MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT, MAX_MARGIN_SECONDS, MAX_OPTION_TABLES,
     MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS, MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS,
     MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES,
 };
-pub use recto_queue::options::{DeadLetters, Deduplication};
-pub use recto_queue::{MessageId, QueueChange, QueueName, QueueOptions, Receipt, StoreChange, StoreOptions};
+pub use recto_protocol::queues::options::{DeadLetters, Deduplication};
+pub use recto_protocol::queues::{
+    MessageId, QueueChange, QueueName, QueueOptions, Receipt, StoreChange, StoreOptions,
+};
 
 use crate::error::Result;
 use crate::shared::Shared;

@@ -1,7 +1,7 @@
 //! The ring of tables in which bodies lie, on a store where deleting costs.
 
 use recto_jobs::{RingView, TableView};
-use recto_queue::{Phase, StoreOptions};
+use recto_protocol::queues::{Phase, StoreOptions};
 
 /// How the tables of bodies stood when they were looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]

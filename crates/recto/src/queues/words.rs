@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto_jobs::Position;
-use recto_queue::{MessageId, Receipt, Segment, Shard};
+use recto_protocol::queues::{MessageId, Receipt, Segment, Shard};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -77,7 +77,7 @@ fn parsed(shard: &str, segment: &str, seq: &str) -> Option<Position> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use recto_queue::{Address, ClaimId, Place, Tenure};
+    use recto_protocol::queues::{Address, ClaimId, Place, Tenure};
 
     use super::*;
 

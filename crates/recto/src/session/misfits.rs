@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use recto_views::MisfitCause;
-use recto_views::collection::MAX_VIEW_KEY_BYTES;
+use recto_protocol::views::MisfitCause;
+use recto_protocol::views::collection::MAX_VIEW_KEY_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::text::{counted, grouped};

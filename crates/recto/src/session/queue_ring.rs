@@ -1,7 +1,7 @@
 //! The ring of tables in which bodies lie, in the words of the HTTP API.
 
 use recto_model::schema::StoreQueues;
-use recto_queue::{StoreChange, StoreOptions};
+use recto_protocol::queues::{StoreChange, StoreOptions};
 use serde::{Deserialize, Serialize};
 
 /// What all queues of a store go by, or are to go by: what is not said stays as it is.

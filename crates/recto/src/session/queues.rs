@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage, Totals};
-use recto_queue::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
-use recto_queue::options::{DeadLetters, Deduplication};
-use recto_queue::{QueueChange, QueueName, QueueOptions};
+use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
+use recto_protocol::queues::options::{DeadLetters, Deduplication};
+use recto_protocol::queues::{QueueChange, QueueName, QueueOptions};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::queue_ring::{QueueRing, RingSettings};

@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::{Cells, RowRef, Table};
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::{ClaimsTable, EntryKey, Token, ViewNumber};
 use recto_store::{PointRead, RowsRead};
-use recto_views::collection::KeyCells;
-use recto_views::{ClaimsTable, EntryKey, Token, ViewNumber};
 
 use super::{MISFIT, Steps, Verification};
 use crate::core::CollectionCore;

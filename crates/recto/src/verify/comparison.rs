@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures::stream::TryStreamExt;
 use recto_model::Table;
+use recto_protocol::views::{Difference, EntryOutcome, Misfit};
 use recto_store::{ReadOptions, ScanRead, Snapshot};
-use recto_views::{Difference, EntryOutcome, Misfit};
 use tokio::sync::{Mutex, mpsc};
 
 use super::MISFIT;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use recto_model::Cells;
-use recto_views::Version;
-use recto_views::collection::KeyCells;
+use recto_protocol::views::Version;
+use recto_protocol::views::collection::KeyCells;
 
 /// How many bytes one takes in memory, with the room that the map keeps free, and that of before while it grows.
 const FINGERPRINT_BYTES: u64 = 72;

@@ -31,7 +31,7 @@ mod together;
 use std::sync::Arc;
 
 use recto_model::schema::AttachedTable;
-use recto_views::{ViewNumber, ViewState};
+use recto_protocol::views::{ViewNumber, ViewState};
 
 use crate::catalog::views::KeptViews;
 use crate::core::{CollectionCore, no_collection};

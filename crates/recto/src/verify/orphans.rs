@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use recto_views::collection::KeyCells;
-use recto_views::row::CLOCKS_APART_MICROS;
-use recto_views::{Difference, Version};
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::row::CLOCKS_APART_MICROS;
+use recto_protocol::views::{Difference, Version};
 
 use super::suspects::{Outcome, Suspect, Wrong, differs, look_again};
 use crate::beside::{Beside, RecordKey, Sent, There, send};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::row::CLOCKS_APART_MICROS;
+use recto_protocol::views::{Difference, Version, difference};
 use recto_store::PartitionWrite;
-use recto_views::collection::KeyCells;
-use recto_views::row::CLOCKS_APART_MICROS;
-use recto_views::{Difference, Version, difference};
 
 use super::orphans::remove_orphans;
 use crate::beside::{Beside, RecordKey, RecordRow, Sent, There, send};

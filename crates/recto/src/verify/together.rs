@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use recto_views::ViewNumber;
+use recto_protocol::views::ViewNumber;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::{JoinError, JoinSet};
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use recto_model::Cells;
-use recto_store::{
-    Cas, CasCondition, CasOutcome, Mutation, Operation, RowAddress, StoreError, StoreErrorKind,
-};
-use recto_views::change::RowOf;
-use recto_views::collection::KeyCells;
-use recto_views::{
+use recto_protocol::views::change::RowOf;
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::{
     Arranged, Claim, ClaimDecision, ClaimsTable, EntryKey, Event, Micros, TakingStep, Token, ViewNumber,
     ViewedCollection, Write,
+};
+use recto_store::{
+    Cas, CasCondition, CasOutcome, Mutation, Operation, RowAddress, StoreError, StoreErrorKind,
 };
 
 use super::common::Known;
@@ -203,7 +203,7 @@ fn put(known: &Known, claiming: &Claiming, there: Option<&Claim<KeyCells>>, now:
         cells: ClaimsTable::cells(&claiming.own.owner, Some(claiming.own.token)),
         replace: true,
     };
-    let ttl_seconds = recto_views::row::ttl_until(claiming.until, now);
+    let ttl_seconds = recto_protocol::views::row::ttl_until(claiming.until, now);
     conditional(known, &claiming.key, &expected, put, ttl_seconds)
 }
 

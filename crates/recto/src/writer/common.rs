@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use recto_model::Environment;
+use recto_protocol::views::{BaseTable, Generation, Micros, ViewedCollection};
 use recto_store::{PartitionWrite, Store, WriteOptions, WriteOutcome};
-use recto_views::{BaseTable, Generation, Micros, ViewedCollection};
 use tokio::sync::Semaphore;
 
 use super::signal::Signal;

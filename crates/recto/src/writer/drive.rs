@@ -6,13 +6,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join};
 use recto_model::Cells;
-use recto_store::Cas;
-use recto_views::change::RowOf;
-use recto_views::write::Conditional;
-use recto_views::{
+use recto_protocol::views::change::RowOf;
+use recto_protocol::views::write::Conditional;
+use recto_protocol::views::{
     Action, Answer, Claim, Decision, EntryKey, Event, FieldCells, Here, KeyCells, Micros, Refusal, Refused,
     Request, TakingStep, Token, Version, ViewedCollection, Write,
 };
+use recto_store::Cas;
 use tokio::sync::oneshot;
 
 use super::claims::Claiming;

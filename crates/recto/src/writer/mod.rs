@@ -1,6 +1,6 @@
 //! How records are changed on stores without transactions: this process as one of those who write.
 //!
-//! What is to be done, and in which order, says `recto-views`; here it is done. Why stands in `docs/design/views.md`.
+//! What is to be done, and in which order, says `recto_protocol::views`; here it is done. Why stands in `docs/design/views.md`.
 //!
 //! | module | holds |
 //! |---|---|
@@ -34,11 +34,11 @@ use std::time::Duration;
 
 use recto_model::schema::WriteMode;
 use recto_model::{Cells, Environment};
-use recto_store::{ConsistencyLevel, PartitionWrite, Store};
-use recto_views::{
+use recto_protocol::views::{
     EntryKey, FieldCells, Generation, Incarnation, KeyCells, Micros, Request, Token, Writer as Registered,
     barrier,
 };
+use recto_store::{ConsistencyLevel, PartitionWrite, Store};
 use tokio::sync::{Mutex, oneshot};
 use tokio::time::timeout;
 

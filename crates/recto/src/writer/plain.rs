@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto_views::Generation;
+use recto_protocol::views::Generation;
 
 use super::common::Common;
 use super::process::Process;

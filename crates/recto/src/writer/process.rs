@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use recto_protocol::views::member::RENEWAL_MICROS;
+use recto_protocol::views::{
+    Generation, Incarnation, IntentPlace, Joining, Member, Micros, Naming, Segments, Writer,
+};
 use recto_store::{CasOutcome, ConsistencyLevel, StoreError, StoreErrorKind, WriteOptions};
-use recto_views::member::RENEWAL_MICROS;
-use recto_views::{Generation, Incarnation, IntentPlace, Joining, Member, Micros, Naming, Segments, Writer};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use futures::future::{join, join_all};
 use futures::stream::{self, StreamExt};
 use recto_model::{Cells, Column, Table, cell};
-use recto_store::{Cas, CasOutcome, PointRead, StoreErrorKind, WriteOptions, WriteOutcome};
-use recto_views::stored::decode_tokens;
-use recto_views::write::NotWritten;
-use recto_views::{
+use recto_protocol::views::stored::decode_tokens;
+use recto_protocol::views::write::NotWritten;
+use recto_protocol::views::{
     ClaimsTable, Decision, Entries, Event, Found, Generation, Intent, IntentPlace, KeyCells, Token, Version,
 };
+use recto_store::{Cas, CasOutcome, PointRead, StoreErrorKind, WriteOptions, WriteOutcome};
 
 use super::common::{Common, Known};
 use super::no_lease;

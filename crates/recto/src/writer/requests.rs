@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use recto_model::Cells;
+use recto_protocol::views::stored::encode_tokens;
+use recto_protocol::views::write::Conditional;
+use recto_protocol::views::{
+    BaseTable, Entries, KeyCells, StoredError, Version, ViewNumber, ViewedCollection,
+};
 use recto_store::{
     Cas, CasCondition, Limits, Mutation, Operation, PartitionWrite, RowAddress, Stamp, Store, StoreError,
 };
-use recto_views::stored::encode_tokens;
-use recto_views::write::Conditional;
-use recto_views::{BaseTable, Entries, KeyCells, StoredError, Version, ViewNumber, ViewedCollection};
 
 use super::common::Known;
 use crate::entries::EntryWrites;

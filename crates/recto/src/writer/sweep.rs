@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use recto_store::{Cas, CasOutcome, ConsistencyLevel, WriteOptions};
-use recto_views::{
+use recto_protocol::views::{
     DeadSegment, Incarnation, Intent, Micros, Registration, Watch, Write, Writer, dead_segment,
 };
+use recto_store::{Cas, CasOutcome, ConsistencyLevel, WriteOptions};
 
 use super::common::Common;
 use super::drive::{Drive, End};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto_model::{Bound, Cells, Environment, Slice, Table};
+use recto_protocol::views::writers::WRITER_PARTITIONS;
+use recto_protocol::views::{Incarnation, Intent, IntentPlace, Writer};
 use recto_store::{
     Cas, CasCondition, ConsistencyLevel, Mutation, Operation, PartitionWrite, ReadOptions, RowAddress, Stamp,
     Store, TableState,
 };
-use recto_views::writers::WRITER_PARTITIONS;
-use recto_views::{Incarnation, Intent, IntentPlace, Writer};
 
 use crate::catalog::change::{TableChange, change_table};
 use crate::error::{Error, ErrorKind, Result};
@@ -213,7 +213,7 @@ fn clustering(cell: &[u8]) -> Cells {
 }
 
 /// What is stored is damaged, or of a newer release.
-pub(super) fn stored(error: recto_views::StoredError) -> Error {
+pub(super) fn stored(error: recto_protocol::views::StoredError) -> Error {
     Error::new(ErrorKind::Corrupt, error.to_string())
         .with_hint(error.hint())
         .with_source(error)

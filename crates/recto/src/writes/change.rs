@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use recto_model::{Cells, RowSet, Table};
+use recto_protocol::views::change::{RowOf, TransactionOf};
+use recto_protocol::views::collection::MAX_VIEW_KEY_BYTES;
+use recto_protocol::views::{
+    Arranged, BaseTable, FieldCells, Misfit, MisfitCause, Refusal, Refused, Request, Version,
+    ViewedCollection, transaction,
+};
 use recto_store::{
     Cas, CasCondition, Mutation, Operation, PartitionWrite, PointRead, RowAddress, Stamp, TransactionOutcome,
     WriteOptions,
-};
-use recto_views::change::{RowOf, TransactionOf};
-use recto_views::collection::MAX_VIEW_KEY_BYTES;
-use recto_views::{
-    Arranged, BaseTable, FieldCells, Misfit, MisfitCause, Refusal, Refused, Request, Version,
-    ViewedCollection, transaction,
 };
 
 use super::claims::{taken, unique_fields};

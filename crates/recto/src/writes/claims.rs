@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use recto_model::{Cells, RowRef};
-use recto_store::{
-    Cas, CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp, TransactionOutcome,
-};
-use recto_views::change::{RowOf, TransactionOf};
-use recto_views::collection::KeyCells;
-use recto_views::{
+use recto_protocol::views::change::{RowOf, TransactionOf};
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::{
     After, Arranged, Change, ClaimsTable, Entries, EntryKey, Refusal, Request, Token, ViewNumber,
     ViewedCollection, untaken,
+};
+use recto_store::{
+    Cas, CasCondition, Mutation, Operation, PartitionWrite, RowAddress, Stamp, TransactionOutcome,
 };
 
 use super::change::{Transacting, get, refused_by};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use recto_model::Cells;
+use recto_protocol::views::{Arranged, Misfit};
 use recto_store::{Cas, CasCondition, PointRead, ReadOptions, RowAddress};
-use recto_views::{Arranged, Misfit};
 
 use super::{Pending, RowChange};
 use crate::catalog;

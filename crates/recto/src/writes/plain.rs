@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use recto_model::{Cells, Table};
+use recto_protocol::views::collection::KeyCells;
+use recto_protocol::views::{Arranged, Entry, EntryKey, FieldCells, Version};
 use recto_store::{Limits, PartitionWrite, Stamp};
-use recto_views::collection::KeyCells;
-use recto_views::{Arranged, Entry, EntryKey, FieldCells, Version};
 
 use super::ground::{Ground, Stored, is_by_key_only};
 use super::{Pending, RowChange};

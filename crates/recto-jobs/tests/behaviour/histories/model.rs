@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recto_queue::Micros;
-use recto_queue::limits::{LEASE_MARGIN_MICROS, WINDOW_MICROS};
+use recto_protocol::queues::Micros;
+use recto_protocol::queues::limits::{LEASE_MARGIN_MICROS, WINDOW_MICROS};
 
 /// A message, as it stands in one queue: moved to another it is another one there.
 pub(crate) type Serial = usize;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use recto_jobs::{Message, NewMessage, Peeked, PeekedStanding, Sent, Settled, Shards};
-use recto_queue::{Micros, Receipt};
+use recto_protocol::queues::{Micros, Receipt};
 
 use super::model::{Model, Said};
 use super::process::{Process, SEGMENT_MESSAGES, World};

@@ -9,7 +9,7 @@ use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_jobs::{Created, QueueStore, Queues, Shards};
 use recto_model::Environment;
 use recto_model::environment::Source;
-use recto_queue::{DeadLetters, Micros, QueueName, QueueOptions, Seq, StoreOptions};
+use recto_protocol::queues::{DeadLetters, Micros, QueueName, QueueOptions, Seq, StoreOptions};
 use recto_store::Store;
 use recto_store::memory::MemoryStore;
 use tempfile::TempDir;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use recto_jobs::{Message, Sent};
-use recto_queue::{Place, Segment, Shard};
+use recto_protocol::queues::{Place, Segment, Shard};
 
 /// Something that happened, counted from 1.
 pub(crate) type Moment = u64;

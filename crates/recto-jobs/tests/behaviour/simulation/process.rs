@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recto_jobs::{Message, NewMessage, QueueErrorKind, QueueStore, Queues, RingView, Settled, Shards};
 use recto_model::Environment;
-use recto_queue::{DeadLetters, Protocol, QueueName, QueueOptions, Seq, StoreOptions};
+use recto_protocol::queues::{DeadLetters, Protocol, QueueName, QueueOptions, Seq, StoreOptions};
 use recto_store::Store;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

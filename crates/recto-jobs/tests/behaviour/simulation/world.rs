@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use recto_model::{Environment, Table};
-use recto_queue::Phase;
+use recto_protocol::queues::Phase;
 use recto_store::faults::{FaultRates, FaultyStore};
 use recto_store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto_store::wrapper::StoreWrapper;

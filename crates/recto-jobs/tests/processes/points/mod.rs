@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use recto_jobs::Queues;
 use recto_model::Environment;
-use recto_queue::StoreOptions;
+use recto_protocol::queues::StoreOptions;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{children, keyspace};

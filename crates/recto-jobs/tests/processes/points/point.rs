@@ -1,7 +1,7 @@
 //! The points at which a process is cut off, each by the calls to the store that lead there.
 
 use recto_model::Slice;
-use recto_queue::{Phase, Version, stored};
+use recto_protocol::queues::{Phase, Version, stored};
 use recto_store::{Cas, Operation, PartitionWrite};
 
 use super::cut::{Point, point};

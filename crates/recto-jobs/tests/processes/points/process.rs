@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recto_jobs::{Created, Message, NewMessage, Queue, QueueStore, Queues, Settled, Shards};
 use recto_model::Environment;
-use recto_queue::{DeadLetters, QueueName, QueueOptions, Seq};
+use recto_protocol::queues::{DeadLetters, QueueName, QueueOptions, Seq};
 use recto_store::Store;
 use tokio::runtime::Builder;
 

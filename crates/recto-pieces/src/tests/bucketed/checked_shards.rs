@@ -1,6 +1,6 @@
 //! What is wrong with shards is found, and mended.
 
-use recto_buckets::{Bucket, Shard};
+use recto_protocol::buckets::{Bucket, Shard};
 use recto_store::Stamp;
 
 use super::checks::Told;
@@ -29,7 +29,7 @@ impl Shown {
     async fn plant_sample(&self, stream: &str, bucket: u64, at: i64, stamp: i64) {
         let place = self.place(stream);
         let key = place.key(&cells(&[Some(&at.to_be_bytes())]));
-        let all = recto_buckets::Sampling { unit: 1, mean: 1 };
+        let all = recto_protocol::buckets::Sampling { unit: 1, mean: 1 };
         let put = Became::Put(300);
         let sample = change(&key.expect("it is one"), put, all, Stamp(stamp), None);
         let write = PartitionWrite {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use recto_buckets::{Bucket, Roles, Shard};
+use recto_protocol::buckets::{Bucket, Roles, Shard};
 use recto_store::{Cas, CasCondition, CasOutcome, RowAddress, RowsRead, Stamp};
 
 use super::*;
@@ -562,14 +562,14 @@ async fn a_cut_that_nobody_goes_on_with_is_told_and_gone_on_with() {
         deletes: [Bucket(next.unsigned_abs())].into(),
         ..Roles::of(Bucket(0))
     };
-    let piece = recto_buckets::Piece {
+    let piece = recto_protocol::buckets::Piece {
         start: starts[2].clone(),
         roles,
         sampling: shown.place("s").pieced.sampling,
         next_sampling: None,
         figures: None,
     };
-    let further = recto_buckets::stored::piece_columns(&piece).further;
+    let further = recto_protocol::buckets::stored::piece_columns(&piece).further;
     // Nobody is there who would go on with it.
     shown.store.shared.stop();
     shown

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use recto_buckets::Bucket;
 use recto_model::width::{Width, WidthUnit};
+use recto_protocol::buckets::Bucket;
 
 use super::*;
 use crate::tables::Tables;

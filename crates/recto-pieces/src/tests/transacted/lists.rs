@@ -1,6 +1,6 @@
 //! Buckets as they are listed, with what the store counts.
 
-use recto_buckets::Figures;
+use recto_protocol::buckets::Figures;
 
 use super::*;
 use crate::list::Stage;

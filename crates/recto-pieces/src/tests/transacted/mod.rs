@@ -14,10 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use recto_buckets::{Bucket, Directory, Span};
 use recto_embedded::{EmbeddedOptions, EmbeddedStore};
 use recto_model::table::{ColumnKind, Direction, ReadDirection, TableOptions, WriteKind};
 use recto_model::{Cells, Column, Environment, Slice, Table, Type};
+use recto_protocol::buckets::{Bucket, Directory, Span};
 use recto_store::memory::MemoryStore;
 use recto_store::{
     Mutation, Operation, PartitionCount, PartitionWrite, ReadOptions, Stamp, Store, WriteOptions,
@@ -254,7 +254,7 @@ impl Stream {
     async fn rows_of(
         &self,
         moment: &Moment,
-        piece: &recto_buckets::Slice,
+        piece: &recto_protocol::buckets::Slice,
         direction: ReadDirection,
     ) -> Vec<(Cells, i64, Option<u32>)> {
         let (from, to) = self.place.pieced.bounds(&piece.span).expect("they are edges");
@@ -341,7 +341,7 @@ impl Stream {
                 .count_partitions(table, &[partition], &ReadOptions::default())
                 .await;
             let count = counts.expect("it is counted")[0];
-            let of = |span| recto_buckets::Slice { bucket, span };
+            let of = |span| recto_protocol::buckets::Slice { bucket, span };
             let shown = self.rows_of(&moment, &of(span), ReadDirection::Forward).await;
             let there = self
                 .rows_of(&moment, &of(Span::all()), ReadDirection::Forward)

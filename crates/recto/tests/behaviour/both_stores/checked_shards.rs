@@ -1,11 +1,11 @@
 //! Rows that lie in other shards than theirs, planted by CQL, are found and taken home.
 
 use recto::{Environment, Recto, StoreAddress, Value};
-use recto_buckets::{Shard, Shards};
 use recto_cassandra::CassandraConfig;
 use recto_cassandra::testing::PlainCql;
 use recto_model::table::Direction;
 use recto_model::{Type, key};
+use recto_protocol::buckets::{Shard, Shards};
 use serde_json::json;
 
 use super::checked_buckets::{hex, verify};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use recto_views::Version;
+use recto_protocol::views::Version;
 use tokio::time::{Instant, sleep};
 
 use super::broken::Broken;

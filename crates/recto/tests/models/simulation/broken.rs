@@ -13,7 +13,7 @@ use recto::store::{
 };
 use recto_model::environment::Source;
 use recto_model::{Cells, RowSet, Slice, Table};
-use recto_views::{Intent, Writer};
+use recto_protocol::views::{Intent, Writer};
 use tokio::time::Instant;
 
 use super::clock::{Clock, Clocks};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recto::store::{ConsistencyLevel, ReadOptions, Store};
 use recto_model::{Cells, Table};
-use recto_views::{Arranged, Intent, KeyCells, Row, Seen, Version, ViewTable, Writer};
+use recto_protocol::views::{Arranged, Intent, KeyCells, Row, Seen, Version, ViewTable, Writer};
 
 use super::handles;
 use super::history::History;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use recto::ErrorKind;
 use recto::session::VerifyRequest;
 use recto::store::Store;
-use recto_views::Version;
+use recto_protocol::views::Version;
 use tokio::time::sleep;
 
 use super::gate::Gate;

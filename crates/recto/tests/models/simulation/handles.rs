@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use recto::store::Store;
 use recto_model::Cells;
-use recto_views::{Arranged, KeyCells, Row};
+use recto_protocol::views::{Arranged, KeyCells, Row};
 
 use super::check::scan;
 use super::history::Said;

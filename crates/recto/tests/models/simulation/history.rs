@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use recto_views::Version;
+use recto_protocol::views::Version;
 
 use super::handles::Handles;
 use super::records::Place;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use recto::store::{ConsistencyLevel, Store};
 use recto::{Environment, ErrorKind, OpenOptions, Recto};
-use recto_views::Version;
+use recto_protocol::views::Version;
 
 use super::clock::{Clock, Clocks, Random};
 use super::gate::Gate;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use recto::schema::Schema;
 use recto::{DynamicRecord, Page, PageQuery, Recto};
-use recto_views::Version;
+use recto_protocol::views::Version;
 use serde_json::Value as Json;
 
 use super::clock::Random;

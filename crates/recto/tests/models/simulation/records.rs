@@ -7,7 +7,7 @@ use recto::schema::{Collection, Schema};
 use recto::store::{ConsistencyLevel, PointRead, ReadOptions, Store};
 use recto::{ApplyOptions, Changed, DynamicRecord, Recto};
 use recto_model::{Cells, Table};
-use recto_views::{
+use recto_protocol::views::{
     BaseTable, ClaimsTable, Found, Generation, KeyCells, Version, ViewNumber, ViewedCollection,
 };
 use serde_json::json;

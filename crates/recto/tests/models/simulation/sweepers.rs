@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recto::store::Store;
-use recto_views::Version;
+use recto_protocol::views::Version;
 use tokio::time::sleep;
 
 use super::history::Said;

@@ -10,9 +10,9 @@ use recto::store::{ReadOptions, RowsRead, Snapshot, Store, StoreError};
 use recto::{DynamicRecord, OpenOptions, Page, PageQuery, Recto};
 use recto_model::schema::Schema;
 use recto_model::{Cells, Slice};
+use recto_protocol::views::{Entry, KeyCells, Version};
 use recto_store::wrapper::{SnapshotWrapper, StoreWrapper};
 use recto_testkit::generate::{self, Rng};
-use recto_views::{Entry, KeyCells, Version};
 use serde_json::{Value as Json, json};
 
 use super::planted::Planted;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use recto::session::{PageReply, PageRequest, Pages};
 use recto::{DynamicRecord, LocalSession};
 use recto_model::Cells;
-use recto_views::Version;
+use recto_protocol::views::Version;
 use serde_json::{Value as Json, json};
 
 use super::planted::Planted;

@@ -10,12 +10,12 @@ use recto::store::{
 use recto::{DynamicRecord, OpenOptions, Recto};
 use recto_model::schema::{Collection, Schema};
 use recto_model::{Cells, cell};
-use recto_store::CasOutcome;
-use recto_store::write::{Cas, CasCondition, RowAddress};
-use recto_views::{
+use recto_protocol::views::{
     Arranged, BaseTable, Entry, EntryOperation, Generation, KeyCells, Micros, Row, Token, Tokens, Version,
     ViewNumber, ViewedCollection, operations,
 };
+use recto_store::CasOutcome;
+use recto_store::write::{Cas, CasCondition, RowAddress};
 use serde_json::Value as Json;
 
 /// What writers know of a record.
@@ -107,11 +107,11 @@ impl Planted {
             record: (!deletes).then(|| record.clone()),
             expires_at,
             must_go: std::collections::BTreeSet::new(),
-            claims: recto_views::RowClaims::NONE,
+            claims: recto_protocol::views::RowClaims::NONE,
         };
         let expected = before
             .as_ref()
-            .map(|one| recto_views::stored::encode_tokens(&one.tokens));
+            .map(|one| recto_protocol::views::stored::encode_tokens(&one.tokens));
         let cas = Cas {
             table: Arc::clone(self.base.table()),
             partition: key.clone(),

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use recto::{ErrorKind, OpenOptions, Recto};
-use recto_views::Version;
+use recto_protocol::views::Version;
 
 use super::history::{History, Said};
 use super::records::{Asked, Becomes, Fields, LEDGERS, Place, RECORDS, Tables};

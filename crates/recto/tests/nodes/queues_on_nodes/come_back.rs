@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recto::queues::QueueOptions;
 use recto_jobs::TableView;
-use recto_queue::{BodyTable, Phase};
+use recto_protocol::queues::{BodyTable, Phase};
 use recto_testkit::rig::Cluster;
 
 use super::naive::{Naive, TABLE, rows};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use recto::StoreAddress;
 use recto_jobs::{RingView, TableView};
-use recto_queue::Phase;
+use recto_protocol::queues::Phase;
 use recto_testkit::generate::Rng;
 
 use super::children::{Children, queues};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use recto::queues::QueueOptions;
 use recto::{CassandraAddress, Environment, Recto};
 use recto_jobs::{Created, Message, NewMessage, Queue, Queues, RingView, Shards};
-use recto_queue::StoreOptions;
+use recto_protocol::queues::StoreOptions;
 
 use super::naive::cql;
 use crate::nodes::open;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recto::queues::{DeadLetters, QueueName, QueueOptions};
 use recto_jobs::{NewMessage, Queue, TableView};
-use recto_queue::{BodyTable, Phase};
+use recto_protocol::queues::{BodyTable, Phase};
 
 use super::naive::{Naive, TABLE, cql};
 use super::ring::{Bed, receive, send, slices_of, work_until_empty};

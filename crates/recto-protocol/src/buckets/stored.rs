@@ -1,0 +1,306 @@
+//! The columns of `recto_buckets`: `docs/format.md`, "Buckets". Most are plain CQL; what is not is written here as bytes.
+//!
+//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same.
+
+use std::collections::BTreeSet;
+
+use crate::buckets::directory::{Damage, Directory, Figures, Floor, Kept, Piece, Roles};
+use crate::buckets::limits::{LONG_LIFE_MS, MAX_FURTHER_BUCKETS, MAX_NUMBER};
+use crate::buckets::names::{Bucket, Key};
+use crate::buckets::sampling::Sampling;
+
+/// The version of the form of a piece's further buckets.
+pub const FURTHER_FORMAT_VERSION: u8 = 1;
+/// The version of the form of a floor.
+pub const FLOOR_FORMAT_VERSION: u8 = 1;
+
+const KEPT_AFTER: u8 = 0;
+const KEPT_BEFORE: u8 = 1;
+
+/// Why stored columns are not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// They are of a version that this release does not know.
+    #[error(
+        "the {what} of a directory of buckets are of version {version}, which this release does not know"
+    )]
+    UnknownVersion {
+        /// What they are.
+        what: &'static str,
+        /// What they say of themselves.
+        version: u8,
+    },
+    /// No release wrote these bytes.
+    #[error("the {what} of a directory of buckets are damaged: {reason}")]
+    Bytes {
+        /// What they should be.
+        what: &'static str,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// They make no directory.
+    #[error("a directory of buckets is damaged: {0}")]
+    Damaged(#[from] Damage),
+}
+
+impl StoredError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::UnknownVersion { .. } => {
+                "it was written by a newer Recto: use that release, or a later one"
+            }
+            Self::Bytes { .. } | Self::Damaged(_) => {
+                "something else than Recto wrote to recto_buckets: `recto repair` makes this directory anew, of what can be read of it and of the buckets that there are"
+            }
+        }
+    }
+}
+
+/// The static columns of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StaticColumns {
+    /// `version`, which conditional writes compare.
+    pub version: i64,
+    /// `next_bucket`.
+    pub next_bucket: i64,
+    /// `life_ms`.
+    pub life_ms: i64,
+    /// `longest_ms`.
+    pub longest_ms: i64,
+    /// `floor`.
+    pub floor: Option<Vec<u8>>,
+}
+
+/// The columns of a piece's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PieceColumns {
+    /// `start`, by which the rows are sorted.
+    pub start: Key,
+    /// `bucket`, which is read.
+    pub bucket: i64,
+    /// `further`: the other buckets; null: none.
+    pub further: Option<Vec<u8>>,
+    /// `unit` and `mean`.
+    pub sampling: [i64; 2],
+    /// `next_unit` and `next_mean`; null: it is not being cut.
+    pub next_sampling: Option<[i64; 2]>,
+    /// `rows`, `rows_variance`, `bytes`, `bytes_variance`; null: not known.
+    pub figures: Option<[i64; 4]>,
+}
+
+/// What is read of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredDirectory {
+    /// The static columns.
+    pub shared: StaticColumns,
+    /// The rows, in the order in which they are stored.
+    pub pieces: Vec<PieceColumns>,
+    /// The key of the row behind those, if there is one.
+    pub end: Option<Key>,
+}
+
+/// The static columns of a directory.
+pub fn static_columns(directory: &Directory) -> StaticColumns {
+    let floor = directory.floor.as_ref().map(|floor| {
+        let kept = match floor.kept {
+            Kept::After => KEPT_AFTER,
+            Kept::Before => KEPT_BEFORE,
+        };
+        [&[FLOOR_FORMAT_VERSION, kept], floor.at.as_slice()].concat()
+    });
+    StaticColumns {
+        version: column(directory.version),
+        next_bucket: column(directory.next_bucket.0),
+        life_ms: column(directory.life_ms),
+        longest_ms: column(directory.longest_ms),
+        floor,
+    }
+}
+
+/// The columns of a piece's row.
+pub fn piece_columns(piece: &Piece) -> PieceColumns {
+    let figures = piece.figures.map(|figures| {
+        let Figures {
+            rows,
+            rows_variance,
+            bytes,
+            bytes_variance,
+        } = figures;
+        [rows, rows_variance, bytes, bytes_variance].map(column)
+    });
+    PieceColumns {
+        start: piece.start.clone(),
+        bucket: column(piece.roles.read.0),
+        further: encode_further(&piece.roles),
+        sampling: sampling_columns(piece.sampling),
+        next_sampling: piece.next_sampling.map(sampling_columns),
+        figures,
+    }
+}
+
+/// The directory of these columns, or the window of it that has the key `from`.
+///
+/// # Errors
+/// They are of another version, or make no directory.
+pub fn read_directory(stored: StoredDirectory, from: &[u8]) -> Result<Directory, StoredError> {
+    let shared = stored.shared;
+    let (life_ms, longest_ms) = (shared.life_ms, shared.longest_ms);
+    if life_ms < 1 || longest_ms < life_ms || longest_ms > column(LONG_LIFE_MS) {
+        return Err(Damage::Life { life_ms, longest_ms }.into());
+    }
+    let pieces: Result<_, StoredError> = stored.pieces.into_iter().map(read_piece).collect();
+    let directory = Directory {
+        version: number("version", shared.version)?,
+        next_bucket: Bucket(number("next bucket", shared.next_bucket)?),
+        life_ms: life_ms.unsigned_abs(),
+        longest_ms: longest_ms.unsigned_abs(),
+        floor: shared.floor.map(decode_floor).transpose()?,
+        pieces: pieces?,
+        end: stored.end,
+    };
+    directory.check(from)?;
+    Ok(directory)
+}
+
+fn read_piece(columns: PieceColumns) -> Result<Piece, StoredError> {
+    let start = columns.start;
+    let sampling = read_sampling(columns.sampling, &start)?;
+    let next_sampling = columns.next_sampling.map(|next| read_sampling(next, &start));
+    let mut roles = decode_further(columns.further.as_deref())?;
+    let bucket = u64::try_from(columns.bucket).ok();
+    roles.read = Bucket(bucket.ok_or(Damage::Number {
+        what: "bucket",
+        value: columns.bucket,
+    })?);
+    let figures = match columns.figures {
+        None => None,
+        Some(figures) if figures.iter().any(|figure| *figure < 0) => {
+            return Err(Damage::Figures(start).into());
+        }
+        Some(figures) => {
+            let [rows, rows_variance, bytes, bytes_variance] = figures.map(i64::unsigned_abs);
+            Some(Figures {
+                rows,
+                rows_variance,
+                bytes,
+                bytes_variance,
+            })
+        }
+    };
+    Ok(Piece {
+        start,
+        roles,
+        sampling,
+        next_sampling: next_sampling.transpose()?,
+        figures,
+    })
+}
+
+fn sampling_columns(sampling: Sampling) -> [i64; 2] {
+    [sampling.unit, sampling.mean].map(column)
+}
+
+fn read_sampling([unit, mean]: [i64; 2], start: &Key) -> Result<Sampling, Damage> {
+    if unit < 1 || mean < 1 {
+        let start = start.clone();
+        return Err(Damage::Sampling { start, unit, mean });
+    }
+    Ok(Sampling {
+        unit: unit.unsigned_abs(),
+        mean: mean.unsigned_abs(),
+    })
+}
+
+fn number(what: &'static str, value: i64) -> Result<u64, Damage> {
+    let number = u64::try_from(value).ok().filter(|number| *number > 0);
+    number.ok_or(Damage::Number { what, value })
+}
+
+/// As a column holds it. Nothing greater is ever counted to.
+fn column(number: u64) -> i64 {
+    number.min(MAX_NUMBER).cast_signed()
+}
+
+fn encode_further(roles: &Roles) -> Option<Vec<u8>> {
+    let kinds = [&roles.writes, &roles.deletes, &roles.old];
+    if kinds.iter().all(|buckets| buckets.is_empty()) {
+        return None;
+    }
+    let mut bytes = vec![FURTHER_FORMAT_VERSION];
+    for buckets in kinds {
+        bytes.push(buckets.len() as u8);
+        bytes.extend(buckets.iter().flat_map(|bucket| bucket.0.to_be_bytes()));
+    }
+    Some(bytes)
+}
+
+fn decode_further(bytes: Option<&[u8]>) -> Result<Roles, StoredError> {
+    const WHAT: &str = "further buckets";
+    let damaged = |reason| StoredError::Bytes { what: WHAT, reason };
+    let mut roles = Roles::default();
+    let Some(bytes) = bytes else { return Ok(roles) };
+    let mut rest = versioned(WHAT, FURTHER_FORMAT_VERSION, bytes)?;
+    for buckets in [&mut roles.writes, &mut roles.deletes, &mut roles.old] {
+        let (count, after) = rest.split_first().ok_or_else(|| damaged("they are not whole"))?;
+        rest = after;
+        let count = usize::from(*count);
+        if count > MAX_FURTHER_BUCKETS {
+            return Err(damaged("they are more than there may be"));
+        }
+        for _ in 0..count {
+            let split = rest.split_first_chunk();
+            let (bucket, after) = split.ok_or_else(|| damaged("they are not whole"))?;
+            rest = after;
+            push_bucket(buckets, Bucket(u64::from_be_bytes(*bucket)))
+                .ok_or_else(|| damaged("they are not in order"))?;
+        }
+    }
+    if !rest.is_empty() {
+        return Err(damaged("something follows them"));
+    }
+    if roles.is_at_rest() && roles.old.is_empty() {
+        return Err(damaged("they are none, which is written as null"));
+    }
+    Ok(roles)
+}
+
+/// None if it does not come behind the others.
+fn push_bucket(buckets: &mut BTreeSet<Bucket>, bucket: Bucket) -> Option<()> {
+    let is_next = buckets.last().is_none_or(|last| *last < bucket);
+    is_next.then(|| {
+        buckets.insert(bucket);
+    })
+}
+
+fn decode_floor(bytes: Vec<u8>) -> Result<Floor, StoredError> {
+    const WHAT: &str = "bytes of the floor";
+    let rest = versioned(WHAT, FLOOR_FORMAT_VERSION, &bytes)?;
+    let damaged = |reason| StoredError::Bytes { what: WHAT, reason };
+    let (kept, at) = rest.split_first().ok_or_else(|| damaged("they are not whole"))?;
+    let kept = match *kept {
+        KEPT_AFTER => Kept::After,
+        KEPT_BEFORE => Kept::Before,
+        _ => return Err(damaged("they say neither after nor before")),
+    };
+    Ok(Floor {
+        at: at.to_vec(),
+        kept,
+    })
+}
+
+/// What follows the version.
+fn versioned<'b>(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<&'b [u8], StoredError> {
+    match bytes.split_first() {
+        Some((version, rest)) if *version == known => Ok(rest),
+        Some((0, _)) | None => {
+            let reason = "there is no such version";
+            Err(StoredError::Bytes { what, reason })
+        }
+        Some((version, _)) => {
+            let version = *version;
+            Err(StoredError::UnknownVersion { what, version })
+        }
+    }
+}

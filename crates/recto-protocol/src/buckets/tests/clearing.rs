@@ -1,0 +1,113 @@
+//! What was left is cleared, however often pieces are cut meanwhile; and there is never more of it than there may be.
+
+use std::collections::BTreeSet;
+
+use super::{directory, piece};
+use crate::buckets::limits::{CLEARING_MS, MAX_CLEARING_LOOKS, MAX_FURTHER_BUCKETS};
+use crate::buckets::{
+    Bucket, ClearAction, ClearEvent, Clearing, Cut, Decision, Directory, Protocol, Sampling, Stays,
+};
+
+/// The last piece is cut ahead at a key, whole.
+fn cut_ahead(directory: &Directory, at: u8) -> Option<Directory> {
+    let protocol = Protocol::default();
+    let cut = Cut {
+        edges: vec![vec![at]],
+        stays: Stays::First,
+        sampling: Sampling { unit: 1, mean: 1 },
+        figures: Vec::new(),
+    };
+    let mut now = directory.cut(&cut, protocol)?;
+    while now.is_being_cut() {
+        now = now.advanced(&now.being_cut(), true, crate::buckets::Room::default(), protocol)?;
+        assert_eq!(now.check(b""), Ok(()));
+    }
+    Some(now)
+}
+
+/// What is left of the last piece.
+fn left(directory: &Directory) -> BTreeSet<Bucket> {
+    directory
+        .pieces
+        .last()
+        .map(|piece| piece.roles.old.clone())
+        .unwrap_or_default()
+}
+
+#[test]
+fn a_piece_that_is_cut_again_and_again_is_not_cut_when_too_much_was_left() {
+    let mut now = directory(1, vec![piece(b"", 0)]);
+    let mut cuts = 0;
+    for at in 1..=200 {
+        match cut_ahead(&now, at) {
+            Some(next) => now = next,
+            None => break,
+        }
+        cuts += 1;
+    }
+    assert_eq!(cuts, MAX_FURTHER_BUCKETS - 1);
+    assert_eq!(now.check(b""), Ok(()));
+}
+
+/// Clears while the last piece is cut again after each wait: what goes in the end, and after how many waits.
+fn clears(now: &mut Directory, at: &mut u8, cuts: usize) -> (Option<Directory>, u32) {
+    let mut machine = Clearing::new(Protocol::default());
+    let (mut event, mut waits) = (ClearEvent::Begin, 0);
+    loop {
+        event = match machine.step(event) {
+            ClearAction::Read => ClearEvent::Read(now.clone()),
+            ClearAction::Wait { ms } => {
+                assert_eq!(ms, CLEARING_MS / u64::from(MAX_CLEARING_LOOKS));
+                for _ in 0..cuts {
+                    *at += 1;
+                    *now = cut_ahead(now, *at).expect("there is room");
+                }
+                waits += 1;
+                ClearEvent::Waited
+            }
+            ClearAction::Copy(_) => ClearEvent::Copied,
+            ClearAction::Delete(_) => ClearEvent::Deleted,
+            ClearAction::Cas { expected, put } => {
+                assert_eq!(expected, now.version);
+                assert_eq!(
+                    machine.step(ClearEvent::Decided(Decision::Applied)),
+                    ClearAction::Over
+                );
+                return (Some(put), waits);
+            }
+            ClearAction::Over => return (None, waits),
+        };
+    }
+}
+
+#[test]
+fn what_was_left_is_cleared_though_the_piece_is_cut_meanwhile() {
+    let mut now = directory(1, vec![piece(b"", 0)]);
+    let mut at = 1;
+    now = cut_ahead(&now, at).unwrap();
+    assert_eq!(left(&now), BTreeSet::from([Bucket(0)]));
+    // It is whole again after an hour, where nothing happens.
+    let (put, waits) = clears(&mut now.clone(), &mut at, 0);
+    assert_eq!((left(&put.unwrap()).len(), waits), (0, MAX_CLEARING_LOOKS));
+    // Where it is cut often, what was left before the last wait goes, and what was left since stays.
+    let (put, waits) = clears(&mut now, &mut at, 3);
+    assert!(waits < MAX_CLEARING_LOOKS, "{waits}");
+    let before = left(&now);
+    let after = left(&put.unwrap());
+    assert_eq!(after.len(), 3);
+    assert!(after.iter().all(|bucket| before.contains(bucket)));
+}
+
+#[test]
+fn a_flow_that_is_cut_every_quarter_of_a_minute_is_never_without_room() {
+    let mut now = directory(1, vec![piece(b"", 0)]);
+    let mut at = 0;
+    for _ in 0..8 {
+        at += 1;
+        now = cut_ahead(&now, at).unwrap();
+        // 150 s by 15.
+        let (put, _) = clears(&mut now, &mut at, 10);
+        now = put.unwrap();
+    }
+    assert!(left(&now).len() < MAX_FURTHER_BUCKETS / 2);
+}

@@ -1,0 +1,77 @@
+//! Tests of this crate. The models: all that may happen to one row while what it lies in is cut, by the very step functions
+//! that the engine runs. For each rule a test leaves it out and finds the shortest way in which something breaks.
+//!
+//! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
+
+#![expect(clippy::unwrap_used, clippy::float_cmp, reason = "a test says so by failing")]
+#![expect(
+    clippy::print_stderr,
+    reason = "how much was looked at, and the ways in which things break"
+)]
+
+mod article;
+mod clearing;
+mod cutting;
+mod directories;
+mod estimating;
+mod growing;
+mod life;
+mod model;
+mod rebuilding;
+mod retaining;
+mod samples;
+mod shards;
+mod sizing;
+mod steps;
+mod store;
+mod stored;
+mod world;
+
+use crate::buckets::{Bucket, Directory, Piece, Protocol, Roles, Sampling};
+
+const SAMPLING: Sampling = Sampling {
+    unit: 240_000,
+    mean: 64,
+};
+
+/// A piece in one bucket.
+fn piece(start: &[u8], bucket: u64) -> Piece {
+    Piece {
+        start: start.to_vec(),
+        roles: Roles::of(Bucket(bucket)),
+        sampling: SAMPLING,
+        next_sampling: None,
+        figures: None,
+    }
+}
+
+/// A whole directory of these pieces.
+fn directory(next_bucket: u64, pieces: Vec<Piece>) -> Directory {
+    Directory {
+        version: 7,
+        next_bucket: Bucket(next_bucket),
+        pieces,
+        ..Directory::absent(SAMPLING, Protocol::default())
+    }
+}
+
+/// How often something may go wrong: usually, and in a long run.
+fn usually(usual: u8, long: u8) -> u8 {
+    let scale = std::env::var("RECTO_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"));
+    if scale > 1 { long } else { usual }
+}
+
+/// The sources of the models.
+const MODELS: [&str; 3] = [
+    include_str!("cutting.rs"),
+    include_str!("life.rs"),
+    include_str!("retaining.rs"),
+];
+
+/// Every rule is left out in some test, and the decision names every such test and no other.
+#[test]
+fn each_rule_has_a_test_and_the_decision_names_it() {
+    let rules = include_str!("../rules.rs");
+    let decision = include_str!("../../../../docs/design/buckets.md");
+    recto_model::decisions::assert_each_rule_has_a_test(rules, 15, &MODELS, decision);
+}

@@ -1,0 +1,157 @@
+//! What may go wrong in a model, and what must hold in every state of it.
+
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model, Path, Property};
+
+use super::world::{Happening, World};
+use crate::buckets::rules::{Rule, Rules};
+use crate::buckets::{Cut, Operation, Protocol, Room, Span};
+
+pub(crate) const B1: &str = "B1: what is acknowledged is seen";
+pub(crate) const B2: &str = "B2: what is deleted stays so";
+pub(crate) const B3: &str = "B3: each row is seen once";
+pub(crate) const B4: &str = "B4: what is cut is still found by its bucket 0";
+pub(crate) const B5: &str = "B5: a directory is never taken for damaged";
+const NEVER_STUCK: &str = "whatever is begun can go on";
+pub(crate) const ALL_DONE: &str = "all done, and the row lies in another bucket";
+
+/// What may happen, and how often.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
+pub(crate) struct Config {
+    /// The rule that is left out.
+    pub(crate) without: Option<Rule>,
+    /// Whether the row is there from the start.
+    pub(crate) has_row: bool,
+    /// For each process, what it does to the row, one after the other.
+    pub(crate) writers: Vec<Vec<Operation>>,
+    /// Whether they have no copy at first, and take bucket 0 for the likely one.
+    pub(crate) guesses: bool,
+    /// Whether a page is read meanwhile.
+    pub(crate) reads: bool,
+    /// What each of those who cut wants; none: it goes on with what another began.
+    pub(crate) splitters: Vec<Option<Cut>>,
+    /// Which pieces each of them sees, by where they begin: the directory is as large as that. None, or for those that are not named: all.
+    pub(crate) windows: Vec<Option<Span>>,
+    /// What one conditional write of a cut has room for.
+    pub(crate) room: Room,
+    /// Whether the last bucket is cleared that was left.
+    pub(crate) clears: bool,
+    /// How many requests are of unknown outcome.
+    pub(crate) losses: u8,
+    /// How many processes end in the middle.
+    pub(crate) crashes: u8,
+    /// How many writers take a copy for living that is over: their clocks stood still for longer than they may.
+    pub(crate) standstills: u8,
+    /// How often tombstones go that are old enough.
+    pub(crate) purges: u8,
+    /// Whether requests are transactions, of a store that keeps no tombstones.
+    pub(crate) transacts: bool,
+    /// Whether copies of the first directory live long.
+    pub(crate) is_calm: bool,
+}
+
+impl Config {
+    /// Which pieces one of those who cut sees.
+    pub(crate) fn window(&self, splitter: u8) -> Option<&Span> {
+        self.windows.get(usize::from(splitter))?.as_ref()
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        Protocol {
+            rules: Rules::without([self.without, None]),
+            clearing_looks: 1,
+            ..Protocol::default()
+        }
+    }
+
+    /// That nothing is broken, and all comes to an end.
+    pub(crate) fn holds(self, name: &str) {
+        let started = Instant::now();
+        let checker = self.checker().spawn_bfs().join();
+        let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+        eprintln!("{name}: {states} states, {depth} deep, {:.1?}", started.elapsed());
+        for name in [B1, B2, B3, B4, B5, NEVER_STUCK] {
+            if let Some(path) = checker.discovery(name) {
+                panic!("{name}\n{}", told(path));
+            }
+        }
+        assert!(checker.discovery(ALL_DONE).is_some(), "never seen: {ALL_DONE}");
+    }
+
+    /// That without a rule one of these is broken; the shortest way there has this many steps.
+    pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
+        self.without = Some(rule);
+        let any = HasDiscoveries::AnyOf(invariants.iter().copied().collect());
+        let checker = self.checker().finish_when(any).spawn_bfs().join();
+        let states = checker.unique_state_count();
+        let found = invariants
+            .iter()
+            .find_map(|name| Some((name, checker.discovery(name)?)));
+        let Some((name, path)) = found else {
+            panic!("nothing breaks without {rule:?}: {states} states");
+        };
+        eprintln!("without {rule:?}, {name}, in {states} states:\n{}", told(path));
+    }
+}
+
+/// A protocol that counts seconds, of which copies live two and clocks stand still for one.
+pub(crate) fn by_seconds(without: Option<Rule>) -> Protocol {
+    Protocol {
+        short_life_ms: 2,
+        long_life_ms: 2,
+        standstill_ms: 1,
+        rules: Rules::without([without, None]),
+        ..Protocol::default()
+    }
+}
+
+/// That without a rule there is a way to where something is broken.
+pub(crate) fn is_broken<S, A: std::fmt::Debug>(rule: Rule, path: Option<Path<S, A>>) {
+    let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
+    eprintln!("without {rule:?}:\n{}", told(path));
+}
+
+/// A way to a state as text: what happened, one a line.
+pub(crate) fn told<S, A: std::fmt::Debug>(path: Path<S, A>) -> String {
+    let happenings = path.into_actions().into_iter().enumerate();
+    happenings
+        .map(|(index, happening)| format!("{:>3}. {happening:?}\n", index + 1))
+        .collect()
+}
+
+impl Model for Config {
+    type State = World;
+    type Action = Happening;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self)]
+    }
+
+    fn actions(&self, world: &World, happenings: &mut Vec<Happening>) {
+        world.acts(self, happenings);
+    }
+
+    fn next_state(&self, world: &World, happening: Happening) -> Option<World> {
+        let mut next = world.clone();
+        next.happens(self, happening);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(B1, |_, world: &World| world.broken != Some(B1)),
+            Property::always(B2, |_, world: &World| world.broken != Some(B2)),
+            Property::always(B3, |_, world: &World| world.broken != Some(B3)),
+            Property::always(B4, |_, world: &World| world.is_listed()),
+            Property::always(B5, |_, world: &World| world.broken != Some(B5)),
+            Property::always(NEVER_STUCK, |config, world: &World| {
+                let mut happenings = Vec::new();
+                world.acts(config, &mut happenings);
+                !happenings.is_empty() || world.is_quiet()
+            }),
+            Property::sometimes(ALL_DONE, |_, world: &World| world.is_quiet() && world.has_moved()),
+        ]
+    }
+}

@@ -1,0 +1,187 @@
+//! Directories that are made anew: whatever is left of them, they are directories, and know of all buckets.
+
+use proptest::prelude::*;
+
+use super::{SAMPLING, directory, piece};
+use crate::buckets::stored::{piece_columns, read_directory, static_columns};
+use crate::buckets::{
+    Bucket, Directory, Floor, HeldBucket, Kept, PieceRemains, Protocol, Remains, StoredDirectory, StoredError,
+};
+
+const VERSION: u64 = 1_767_225_600_000_000;
+
+fn held(bucket: u64, first: &[u8], last: &[u8]) -> HeldBucket {
+    HeldBucket {
+        bucket: Bucket(bucket),
+        first: first.to_vec(),
+        last: last.to_vec(),
+    }
+}
+
+fn rebuilt(remains: &Remains, held: &[HeldBucket]) -> Directory {
+    let rebuilt = remains.rebuilt(held, SAMPLING, VERSION, Protocol::default());
+    let rebuilt = rebuilt.unwrap();
+    let stored = StoredDirectory {
+        shared: static_columns(&rebuilt),
+        pieces: rebuilt.pieces.iter().map(piece_columns).collect(),
+        end: None,
+    };
+    assert_eq!(read_directory(stored, &[]).as_ref(), Ok(&rebuilt));
+    assert_eq!(Remains::from(&rebuilt).directory().as_ref(), Ok(&rebuilt));
+    assert!(
+        held.iter().all(|one| one.bucket < rebuilt.next_bucket),
+        "{rebuilt:?}"
+    );
+    rebuilt
+}
+
+fn read(directory: &Directory) -> Vec<(&[u8], u64)> {
+    let pieces = directory.pieces.iter();
+    pieces
+        .map(|piece| (piece.start.as_slice(), piece.roles.read.0))
+        .collect()
+}
+
+/// Three pieces, the last of which is being cut, and what lies there.
+fn whole() -> (Directory, Vec<HeldBucket>) {
+    let mut moving = piece(b"m", 2);
+    moving.roles.writes = [Bucket(1)].into();
+    let whole = directory(4, vec![piece(b"", 0), piece(b"d", 3), moving]);
+    let held = vec![
+        held(0, b"a", b"c"),
+        held(1, b"d", b"y"),
+        held(2, b"m", b"z"),
+        held(3, b"e", b"l"),
+    ];
+    (whole, held)
+}
+
+#[test]
+fn what_can_be_read_stays() {
+    let (whole, held) = whole();
+    let mut remains = Remains::from(&whole);
+    assert_eq!(remains.directory(), Ok(whole.clone()));
+    remains.next_bucket = Some(1);
+    assert!(remains.directory().is_err());
+    let raised = rebuilt(&remains, &held);
+    assert_eq!((raised.version, raised.next_bucket), (8, Bucket(4)));
+    assert_eq!(raised.pieces, whole.pieces, "who is at it goes on");
+    assert_eq!(raised.longest_ms, Protocol::default().long_life_ms);
+    // Others were made since.
+    let mut more = held.clone();
+    more.push(self::held(9, b"f", b"g"));
+    assert_eq!(rebuilt(&remains, &more).next_bucket, Bucket(10));
+}
+
+#[test]
+fn what_cannot_be_read_is_made_of_the_buckets_that_there_are() {
+    let (whole, held) = whole();
+    let mut remains = Remains::from(&whole);
+    remains.pieces[1].columns = None;
+    let unreadable = rebuilt(&remains, &held);
+    assert_eq!(read(&unreadable), [(&b""[..], 0), (b"d", 3), (b"m", 2)]);
+    // It is not known where that was: the newest that nobody names has it, but those that others are cut from do not.
+    remains.pieces[1].bucket = None;
+    assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
+    // Its start is missing.
+    let mut remains = Remains::from(&whole);
+    remains.pieces.remove(0);
+    assert!(remains.directory().is_err());
+    assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
+    // The same bucket twice: where it has rows it stays.
+    let mut remains = Remains::from(&whole);
+    remains.pieces[0] = PieceRemains::from_bucket(b"", 2);
+    assert!(remains.directory().is_err());
+    assert_eq!(read(&rebuilt(&remains, &held)), read(&unreadable));
+    // No column of all is there.
+    let nothing = Remains {
+        pieces: remains.pieces.clone(),
+        ..Remains::default()
+    };
+    let new = rebuilt(&nothing, &held);
+    assert_eq!((new.version, new.next_bucket), (VERSION, Bucket(4 + (1 << 32))));
+}
+
+#[test]
+fn what_is_gone_is_made_of_the_buckets_that_there_are() {
+    let gone = Remains::default();
+    let held = [
+        held(0, b"a", b"x"),
+        held(1, b"d", b"h"),
+        held(2, b"i", b"z"),
+        held(4, b"e", b"f"),
+    ];
+    // Of bucket 0 there is something left behind the others, and 4 was cut from 1, which is left by now.
+    let rebuilt_of = |held: &[HeldBucket]| rebuilt(&gone, held);
+    assert_eq!(
+        read(&rebuilt_of(&held)),
+        [(&b""[..], 0), (b"d", 1), (b"e", 4), (b"i", 2)]
+    );
+    let within = [self::held(0, b"k", b"l"), held[2].clone()];
+    assert_eq!(
+        read(&rebuilt_of(&within)),
+        [(&b""[..], 2)],
+        "no one is read there"
+    );
+    assert_eq!(read(&rebuilt_of(&[])), [(&b""[..], 0)]);
+}
+
+#[test]
+fn what_a_newer_release_wrote_is_left_to_it() {
+    let (whole, held) = whole();
+    let refused = |remains: &Remains| remains.rebuilt(&held, SAMPLING, VERSION, Protocol::default());
+    let mut remains = Remains::from(&whole);
+    remains.pieces[2].columns.as_mut().unwrap().further = Some(vec![2, 0]);
+    assert!(matches!(
+        refused(&remains),
+        Err(StoredError::UnknownVersion { .. })
+    ));
+    // Nor is anything shown again that is not kept any more.
+    let mut remains = Remains::from(&Directory {
+        floor: Some(Floor {
+            at: b"b".to_vec(),
+            kept: Kept::After,
+        }),
+        ..whole
+    });
+    assert!(rebuilt(&remains, &held).floor.is_some());
+    remains.floor = Some(vec![1, 9]);
+    assert!(matches!(refused(&remains), Err(StoredError::Bytes { .. })));
+}
+
+impl PieceRemains {
+    fn from_bucket(start: &[u8], bucket: u64) -> Self {
+        let columns = piece_columns(&piece(start, bucket));
+        Self {
+            start: start.to_vec(),
+            bucket: Some(columns.bucket),
+            columns: Some(columns),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_left_of_it_it_is_one(
+        pieces in prop::collection::btree_map(prop::collection::vec(any::<u8>(), 0..2), (any::<bool>(), -1..6_i64), 0..300),
+        shared in prop::array::uniform4(prop::option::of(-1..9_i64)),
+        ranges in prop::collection::btree_map(0..9_u64, (any::<u8>(), any::<u8>()), 0..9),
+    ) {
+        let pieces = pieces.into_iter().map(|(start, (is_whole, bucket))| {
+            let mut piece = PieceRemains::from_bucket(&start, bucket.unsigned_abs());
+            piece.bucket = (bucket > -1).then_some(bucket);
+            piece.columns = piece.columns.filter(|_| is_whole && bucket > -1);
+            piece
+        });
+        let [version, next_bucket, life_ms, longest_ms] = shared;
+        let remains = Remains { version, next_bucket, life_ms, longest_ms, floor: None, pieces: pieces.collect() };
+        let held: Vec<_> = ranges
+            .into_iter()
+            .map(|(bucket, (one, other))| held(bucket, &[one.min(other)], &[one.max(other)]))
+            .collect();
+        let rebuilt = remains.rebuilt(&held, SAMPLING, VERSION, Protocol::default()).unwrap();
+        prop_assert_eq!(Remains::from(&rebuilt).directory(), Ok(rebuilt.clone()));
+        prop_assert!(held.iter().all(|one| one.bucket < rebuilt.next_bucket));
+        prop_assert!(version.is_none_or(|version| rebuilt.version.cast_signed() > version));
+    }
+}

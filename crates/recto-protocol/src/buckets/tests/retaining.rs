@@ -1,0 +1,463 @@
+//! Old rows, a kept one, a page, who writes below the floor, who drops, and another who goes on when the first one dies.
+
+use std::collections::BTreeSet;
+
+use stateright::{Checker, Model, Property};
+
+use super::model::{by_seconds, is_broken, told};
+use super::{directory, piece};
+use crate::buckets::rules::Rule;
+use crate::buckets::{
+    Bucket, Clock, Decision, Directory, DirectoryCopy, Floor, Kept, Key, Operation, Protocol, ReadAction,
+    ReadEvent, Reading, RetainAction, RetainEvent, Retaining, Slice, Span, WriteAction, WriteEvent, Writing,
+};
+
+const WHOLE: &str = "a page shows all rows of a bucket that goes, or none";
+const KEPT: &str = "a page shows what is kept";
+const CLEAN: &str = "nothing is left in a bucket that nobody knows of";
+const GONE: &str = "the bucket goes";
+const LATE: &str = "a write is refused";
+
+/// Ticks that a model goes on for: two lives of copies and their margins.
+const TICKS: u64 = 8;
+/// The rows that are there: two that are too old, one that is kept. Behind them, what is written: too old, too.
+const ROWS: [&[u8]; 3] = [b"a", b"b", b"m"];
+const WRITTEN: &[u8] = b"c";
+const FLOOR: &[u8] = b"k";
+
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
+struct Drops {
+    without: Option<Rule>,
+    /// The newest keys are the first.
+    is_newest_first: bool,
+    /// The kept row is still read from the bucket that goes.
+    is_being_cut: bool,
+    crashes: u8,
+    pages: bool,
+    writes: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct State {
+    now: u64,
+    directory: Directory,
+    rows: BTreeSet<(Bucket, Key)>,
+    /// Nothing that comes there later is seen.
+    dropped: BTreeSet<Bucket>,
+    page: Page,
+    write: Write,
+    droppers: Vec<Dropper>,
+    crashes: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Page {
+    None,
+    /// It is about to read the directory: what was seen counts if the same is read.
+    Before(Reading, BTreeSet<Key>),
+    Reading {
+        machine: Reading,
+        slices: Vec<Slice>,
+        next: usize,
+        seen: BTreeSet<Key>,
+    },
+    Done(BTreeSet<Key>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Write {
+    None,
+    /// It is about to read the directory.
+    Before(Writing),
+    /// Until then the store has not done it.
+    Sent(Writing, BTreeSet<Bucket>),
+    Acknowledged,
+    Refused,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Dropper {
+    machine: Retaining,
+    action: RetainAction,
+    /// When what it waits for is over.
+    until: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Happening {
+    Tick,
+    PageGoesOn,
+    WriteGoesOn,
+    DropperGoesOn(usize),
+    DropperDies,
+}
+
+impl Drops {
+    fn new() -> Self {
+        Self {
+            without: None,
+            is_newest_first: false,
+            is_being_cut: false,
+            crashes: 0,
+            pages: true,
+            writes: false,
+        }
+    }
+
+    fn protocol(&self) -> Protocol {
+        by_seconds(self.without)
+    }
+
+    /// A key in the order that this model has.
+    fn key(&self, key: &[u8]) -> Key {
+        if self.is_newest_first {
+            key.iter().map(|byte| !byte).collect()
+        } else {
+            key.to_vec()
+        }
+    }
+
+    fn floor(&self) -> Floor {
+        Floor {
+            at: self.key(FLOOR),
+            kept: if self.is_newest_first {
+                Kept::Before
+            } else {
+                Kept::After
+            },
+        }
+    }
+
+    fn stored(&self) -> Directory {
+        let (old, kept) = if self.is_newest_first { (1, 0) } else { (0, 1) };
+        let mut pieces = vec![piece(b"", 0), piece(&self.key(FLOOR), 1)];
+        if self.is_being_cut {
+            let kept = &mut pieces[usize::from(!self.is_newest_first)];
+            kept.roles.read = Bucket(old);
+            kept.roles.writes = [Bucket(2)].into();
+        } else {
+            pieces[usize::from(!self.is_newest_first)].roles.read = Bucket(kept);
+        }
+        Directory {
+            life_ms: 2,
+            longest_ms: 2,
+            ..directory(3, pieces)
+        }
+    }
+
+    fn old_bucket(&self) -> Bucket {
+        Bucket(u64::from(self.is_newest_first))
+    }
+
+    fn clock(state: &State) -> Clock {
+        Clock {
+            boot_ms: 10 + state.now,
+            wall_ms: 10,
+        }
+    }
+
+    fn copy(&self, state: &State) -> DirectoryCopy {
+        let now = Self::clock(state);
+        DirectoryCopy::new(state.directory.clone().into(), now, now, self.protocol())
+    }
+
+    fn dropper(&self) -> Dropper {
+        let mut machine = Retaining::new(self.floor(), self.protocol());
+        let action = machine.step(RetainEvent::Begin);
+        Dropper {
+            machine,
+            action,
+            until: 0,
+        }
+    }
+
+    fn page_goes_on(&self, state: &mut State) {
+        let now = Self::clock(state);
+        state.page = match std::mem::replace(&mut state.page, Page::None) {
+            Page::None => {
+                let mut machine = Reading::new(Span::all(), false, self.protocol());
+                let action = machine.step(ReadEvent::Begin, now);
+                page_does(machine, action, BTreeSet::new())
+            }
+            Page::Before(mut machine, seen) => {
+                let action = machine.step(ReadEvent::Copy(self.copy(state)), now);
+                page_does(machine, action, seen)
+            }
+            Page::Reading {
+                mut machine,
+                slices,
+                next,
+                mut seen,
+            } => {
+                let key = self.key(ROWS[next]);
+                let slice = slices.iter().find(|slice| slice.span.has(&key));
+                if slice.is_some_and(|slice| state.rows.contains(&(slice.bucket, key.clone()))) {
+                    seen.insert(ROWS[next].to_vec());
+                }
+                let next = next + 1;
+                if next < ROWS.len() {
+                    Page::Reading {
+                        machine,
+                        slices,
+                        next,
+                        seen,
+                    }
+                } else {
+                    let action = machine.step(ReadEvent::Read(slices.len()), now);
+                    page_does(machine, action, seen)
+                }
+            }
+            done @ Page::Done(_) => done,
+        };
+    }
+
+    fn write_goes_on(&self, state: &mut State) {
+        let now = Self::clock(state);
+        let (mut machine, event) = match std::mem::replace(&mut state.write, Write::None) {
+            Write::None => {
+                let machine = Writing::new(self.key(WRITTEN), Operation::Put, None, self.protocol());
+                (machine, WriteEvent::Begin)
+            }
+            Write::Before(machine) => (machine, WriteEvent::Copy(self.copy(state))),
+            Write::Sent(machine, buckets) => {
+                let key = self.key(WRITTEN);
+                let visible = buckets.iter().filter(|bucket| !state.dropped.contains(bucket));
+                let rows: Vec<(Bucket, Key)> = visible.map(|bucket| (*bucket, key.clone())).collect();
+                state.rows.extend(rows);
+                (machine, WriteEvent::Written)
+            }
+            over => {
+                state.write = over;
+                return;
+            }
+        };
+        let mut actions: Vec<WriteAction> = machine.step(event, now);
+        state.write = loop {
+            let Some(action) = actions.pop() else {
+                break Write::Refused;
+            };
+            match action {
+                WriteAction::Take | WriteAction::Read => break Write::Before(machine),
+                WriteAction::Stamp => actions.extend(machine.step(WriteEvent::Stamped(1), now)),
+                WriteAction::Write { buckets, .. } => break Write::Sent(machine, buckets),
+                WriteAction::Acknowledge(_) => break Write::Acknowledged,
+                WriteAction::Refuse(_) => break Write::Refused,
+                WriteAction::Remove { .. } => {}
+            }
+        };
+    }
+
+    fn dropper_goes_on(state: &mut State, index: usize) -> Option<()> {
+        let now = state.now;
+        let dropper = &mut state.droppers[index];
+        let event = match &dropper.action {
+            RetainAction::Over => return None,
+            RetainAction::Read => RetainEvent::Read(state.directory.clone()),
+            RetainAction::Wait { .. } if now < dropper.until => return None,
+            RetainAction::Wait { .. } => RetainEvent::Waited,
+            RetainAction::Cas { expected, put, .. } if *expected == state.directory.version => {
+                state.directory = put.clone();
+                RetainEvent::Decided(Decision::Applied)
+            }
+            RetainAction::Cas { .. } => RetainEvent::Decided(Decision::Refused),
+            RetainAction::Delete(buckets) => {
+                state.rows.retain(|(bucket, _)| !buckets.contains(bucket));
+                state.dropped.extend(buckets);
+                RetainEvent::Deleted
+            }
+        };
+        dropper.action = dropper.machine.step(event);
+        if let RetainAction::Wait { ms } = dropper.action {
+            dropper.until = now + ms;
+        }
+        Some(())
+    }
+
+    fn holds(self, what: &str) {
+        let (is_being_cut, writes) = (self.is_being_cut, self.writes);
+        let checker = self.checker().spawn_bfs().join();
+        eprintln!("{what}: {} states", checker.unique_state_count());
+        for name in [WHOLE, KEPT, CLEAN] {
+            if let Some(path) = checker.discovery(name) {
+                panic!("{what}: {name}\n{}", told(path));
+            }
+        }
+        assert!(is_being_cut || checker.discovery(GONE).is_some(), "{what}");
+        assert!(!writes || checker.discovery(LATE).is_some(), "{what}");
+    }
+
+    fn breaks(mut self, rule: Rule, property: &'static str) {
+        self.without = Some(rule);
+        is_broken(rule, self.checker().spawn_bfs().join().discovery(property));
+    }
+}
+
+fn page_does(machine: Reading, action: ReadAction, seen: BTreeSet<Key>) -> Page {
+    match action {
+        ReadAction::Slices { slices, .. } => Page::Reading {
+            machine,
+            slices,
+            next: 0,
+            seen: BTreeSet::new(),
+        },
+        ReadAction::Done => Page::Done(seen),
+        ReadAction::Take | ReadAction::Read => Page::Before(machine, seen),
+    }
+}
+
+impl Model for Drops {
+    type State = State;
+    type Action = Happening;
+
+    fn init_states(&self) -> Vec<State> {
+        let kept = if self.is_being_cut {
+            self.old_bucket()
+        } else {
+            Bucket(1 - self.old_bucket().0)
+        };
+        let buckets = [self.old_bucket(), self.old_bucket(), kept];
+        let rows = buckets.into_iter().zip(ROWS);
+        vec![State {
+            now: 0,
+            directory: self.stored(),
+            rows: rows.map(|(bucket, key)| (bucket, self.key(key))).collect(),
+            dropped: BTreeSet::new(),
+            page: Page::None,
+            write: Write::None,
+            droppers: vec![self.dropper()],
+            crashes: self.crashes,
+        }]
+    }
+
+    fn actions(&self, state: &State, happenings: &mut Vec<Happening>) {
+        if state.now < TICKS {
+            happenings.push(Happening::Tick);
+        }
+        if self.pages && !matches!(state.page, Page::Done(_)) {
+            happenings.push(Happening::PageGoesOn);
+        }
+        if self.writes && !matches!(state.write, Write::Acknowledged | Write::Refused) {
+            happenings.push(Happening::WriteGoesOn);
+        }
+        happenings.extend((0..state.droppers.len()).map(Happening::DropperGoesOn));
+        if state.crashes > 0 {
+            happenings.push(Happening::DropperDies);
+        }
+    }
+
+    fn next_state(&self, state: &State, happening: Happening) -> Option<State> {
+        let mut next = state.clone();
+        match happening {
+            Happening::Tick => next.now += 1,
+            Happening::PageGoesOn => self.page_goes_on(&mut next),
+            Happening::WriteGoesOn => self.write_goes_on(&mut next),
+            Happening::DropperGoesOn(index) => Self::dropper_goes_on(&mut next, index)?,
+            Happening::DropperDies => {
+                next.crashes -= 1;
+                next.droppers = vec![self.dropper()];
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        fn seen(state: &State) -> Option<&BTreeSet<Key>> {
+            match &state.page {
+                Page::Done(seen) => Some(seen),
+                _ => None,
+            }
+        }
+        vec![
+            Property::always(WHOLE, |_, state| {
+                seen(state).is_none_or(|seen| seen.contains(ROWS[0]) == seen.contains(ROWS[1]))
+            }),
+            Property::always(KEPT, |_, state| {
+                seen(state).is_none_or(|seen| seen.contains(ROWS[2]))
+            }),
+            Property::always(CLEAN, |model: &Self, state: &State| {
+                let old = model.old_bucket();
+                let is_named = state.directory.pieces.iter().any(|piece| piece.roles.read == old);
+                is_named || state.rows.iter().all(|(bucket, _)| *bucket != old)
+            }),
+            Property::sometimes(GONE, |model: &Self, state: &State| {
+                let over = state
+                    .droppers
+                    .iter()
+                    .all(|dropper| dropper.action == RetainAction::Over);
+                over && state.dropped.contains(&model.old_bucket()) && state.directory.pieces.len() == 1
+            }),
+            Property::sometimes(LATE, |_, state: &State| state.write == Write::Refused),
+        ]
+    }
+}
+
+#[test]
+fn what_is_too_old_goes_as_a_whole() {
+    for is_newest_first in [false, true] {
+        let model = Drops {
+            is_newest_first,
+            ..Drops::new()
+        };
+        model.holds("what is too old");
+    }
+}
+
+#[test]
+fn who_drops_dies_and_another_goes_on() {
+    let model = Drops {
+        crashes: 1,
+        writes: true,
+        pages: false,
+        ..Drops::new()
+    };
+    model.holds("who drops dies, with a late writer");
+}
+
+#[test]
+fn a_writer_with_an_old_copy() {
+    for is_newest_first in [false, true] {
+        let model = Drops {
+            is_newest_first,
+            writes: true,
+            ..Drops::new()
+        };
+        model.holds("a writer below the floor");
+    }
+}
+
+#[test]
+fn what_is_being_cut_stays() {
+    for is_newest_first in [false, true] {
+        let model = Drops {
+            is_being_cut: true,
+            is_newest_first,
+            ..Drops::new()
+        };
+        model.holds("a cut under way");
+    }
+}
+
+#[test]
+fn without_hiding_before_dropping() {
+    Drops::new().breaks(Rule::HiddenBeforeDropped, WHOLE);
+}
+
+#[test]
+fn without_a_wait_before_dropping() {
+    Drops::new().breaks(Rule::WaitBeforeDropping, WHOLE);
+}
+
+#[test]
+fn without_dropping_before_forgetting() {
+    Drops::new().breaks(Rule::DroppedBeforeForgotten, CLEAN);
+}
+
+#[test]
+fn without_sparing_what_is_shared() {
+    let model = Drops {
+        is_being_cut: true,
+        ..Drops::new()
+    };
+    model.breaks(Rule::SharedBucketsStay, KEPT);
+}

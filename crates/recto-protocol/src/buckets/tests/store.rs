@@ -1,0 +1,132 @@
+//! What a cluster is to one row: a directory that conditional writes change, buckets that plain writes change, and requests
+//! on their way, each of which may come at any time, or never.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::SAMPLING;
+use crate::buckets::{Bucket, Directory, Micros, Operation, Piece, Protocol, Span, Version};
+
+/// The row's key.
+pub(crate) const KEY: &[u8] = b"m";
+
+/// Who waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Who {
+    Writer(u8),
+    Splitter(u8),
+    Clearer,
+}
+
+/// A request on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Request {
+    /// The row is written, or deleted.
+    Row(Bucket, Operation, Micros),
+    /// A directory is put, if this version is there.
+    Cas(Version, Arc<Directory>),
+}
+
+/// The row in one bucket, as Cassandra has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Slot {
+    put: Micros,
+    deleted: Micros,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Store {
+    pub(crate) directory: Arc<Directory>,
+    /// The directory before the last conditional write, while reads that are not serial may miss that one.
+    pub(crate) missed: Option<Arc<Directory>>,
+    pub(crate) is_root_marked: bool,
+    buckets: BTreeMap<Bucket, Slot>,
+    keeps_tombstones: bool,
+}
+
+impl Store {
+    pub(crate) fn new(protocol: Protocol, keeps_tombstones: bool) -> Self {
+        Self {
+            directory: Arc::new(Directory::absent(SAMPLING, protocol)),
+            missed: None,
+            is_root_marked: false,
+            buckets: BTreeMap::new(),
+            keeps_tombstones,
+        }
+    }
+
+    pub(crate) fn row(&mut self, bucket: Bucket, operation: Operation, stamp: Micros) {
+        let slot = self.buckets.entry(bucket).or_default();
+        match operation {
+            Operation::Put => slot.put = slot.put.max(stamp),
+            Operation::Delete => slot.deleted = slot.deleted.max(stamp),
+        }
+        if slot.put <= slot.deleted {
+            slot.put = 0;
+        }
+        if !self.keeps_tombstones {
+            slot.deleted = 0;
+        }
+        self.tidy();
+    }
+
+    /// The stamp of the row there; none: it is not.
+    pub(crate) fn seen(&self, bucket: Bucket) -> Option<Micros> {
+        let slot = self.buckets.get(&bucket)?;
+        (slot.put > 0).then_some(slot.put)
+    }
+
+    /// Whether it would make a difference.
+    pub(crate) fn is_spent(&self, bucket: Bucket, operation: Operation, stamp: Micros) -> bool {
+        let mut after = self.clone();
+        after.row(bucket, operation, stamp);
+        after == *self
+    }
+
+    pub(crate) fn purge(&mut self) {
+        for slot in self.buckets.values_mut() {
+            slot.deleted = 0;
+        }
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        self.buckets.retain(|_, slot| *slot != Slot::default());
+    }
+}
+
+/// The pieces that begin in this span, with where those behind them begin; all, if none does yet.
+pub(crate) fn window_of(directory: &Directory, span: Option<&Span>) -> Directory {
+    let Some(span) = span else {
+        return directory.clone();
+    };
+    let is_inside = |piece: &&Piece| span.has(&piece.start);
+    let pieces: Vec<Piece> = directory.pieces.iter().filter(is_inside).cloned().collect();
+    let is_behind = |piece: &&Piece| pieces.last().is_some_and(|last| piece.start > last.start);
+    let end = directory
+        .pieces
+        .iter()
+        .find(is_behind)
+        .map(|piece| piece.start.clone());
+    if pieces.is_empty() {
+        return directory.clone();
+    }
+    Directory {
+        pieces,
+        end,
+        ..directory.clone()
+    }
+}
+
+/// A directory in which a window of it is put.
+pub(crate) fn joined(directory: &Directory, window: &Directory) -> Directory {
+    let (first, end) = (&window.pieces[0].start, window.end.as_ref());
+    let before = directory.pieces.iter().filter(|piece| piece.start < *first);
+    let is_behind = |piece: &&Piece| end.is_some_and(|end| piece.start >= *end);
+    let behind = directory.pieces.iter().filter(is_behind);
+    Directory {
+        pieces: before.chain(&window.pieces).chain(behind).cloned().collect(),
+        end: None,
+        ..window.clone()
+    }
+}

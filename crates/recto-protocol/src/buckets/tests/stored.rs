@@ -1,0 +1,203 @@
+//! Columns: written and read as ever, and anything else is an error.
+
+use proptest::prelude::*;
+use recto_model::golden::bytes_of_hex;
+
+use super::{directory, piece};
+use crate::buckets::stored::{piece_columns, read_directory, static_columns};
+use crate::buckets::{
+    Bucket, Damage, Directory, Figures, Floor, Kept, Piece, PieceColumns, Roles, StaticColumns,
+    StoredDirectory, StoredError,
+};
+
+fn stored(directory: &Directory) -> StoredDirectory {
+    StoredDirectory {
+        shared: static_columns(directory),
+        pieces: directory.pieces.iter().map(piece_columns).collect(),
+        end: directory.end.clone(),
+    }
+}
+
+fn sample() -> Directory {
+    let mut moving = piece(b"c", 1);
+    moving.roles.writes = [Bucket(0), Bucket(3)].into();
+    moving.roles.deletes = [Bucket(4)].into();
+    moving.next_sampling = Some(crate::buckets::Sampling {
+        unit: 480_000,
+        mean: 1_100,
+    });
+    moving.figures = Some(Figures {
+        rows: 40_960,
+        rows_variance: 2_000_000,
+        bytes: 10_000_000,
+        bytes_variance: 0,
+    });
+    let mut left = piece(b"f", 2);
+    left.roles.old = [Bucket(1)].into();
+    Directory {
+        floor: Some(Floor {
+            at: b"b".to_vec(),
+            kept: Kept::After,
+        }),
+        ..directory(9, vec![piece(b"", 0), moving, left])
+    }
+}
+
+/// Buckets, as a line of the golden file has them.
+fn buckets(text: &str) -> std::collections::BTreeSet<Bucket> {
+    let numbers = text.split(',').filter(|text| *text != "-");
+    numbers
+        .map(|text| Bucket(text.parse().expect("a number")))
+        .collect()
+}
+
+#[test]
+fn bytes_of_version_1_are_as_ever() {
+    let lines = include_str!("golden/buckets-v1.txt").lines();
+    let mut seen = 0;
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let parts: Vec<_> = line.split("; ").collect();
+        let mut directory = sample();
+        match parts[0] {
+            "further" => {
+                directory.next_bucket = Bucket(u64::MAX >> 1);
+                directory.pieces = vec![Piece {
+                    roles: Roles {
+                        read: Bucket(500),
+                        writes: buckets(parts[1]),
+                        deletes: buckets(parts[2]),
+                        old: buckets(parts[3]),
+                    },
+                    ..piece(b"", 500)
+                }];
+                let columns = piece_columns(&directory.pieces[0]);
+                assert_eq!(columns.further, Some(bytes_of_hex(parts[4])), "{line}");
+            }
+            "floor" => {
+                let kept = if parts[1] == "after" {
+                    Kept::After
+                } else {
+                    Kept::Before
+                };
+                let at = bytes_of_hex(parts[2]);
+                directory.floor = Some(Floor { at, kept });
+                let columns = static_columns(&directory);
+                assert_eq!(columns.floor, Some(bytes_of_hex(parts[3])), "{line}");
+            }
+            other => panic!("{other}"),
+        }
+        assert_eq!(read_directory(stored(&directory), b""), Ok(directory), "{line}");
+        seen += 1;
+    }
+    assert!(seen > 5, "{seen} lines");
+}
+
+#[test]
+fn what_is_read_is_what_was_written() {
+    let directory = sample();
+    assert_eq!(read_directory(stored(&directory), b""), Ok(directory));
+}
+
+/// What is said of a directory whose columns were spoilt so.
+fn said(spoil: impl Fn(&mut StaticColumns, &mut PieceColumns)) -> StoredError {
+    let mut stored = stored(&sample());
+    spoil(&mut stored.shared, &mut stored.pieces[1]);
+    read_directory(stored, b"").expect_err("it is spoilt")
+}
+
+#[test]
+fn a_newer_form_is_refused_and_said_to_be_newer() {
+    for error in [
+        said(|_, piece| piece.further = Some(vec![2, 0, 0, 0])),
+        said(|shared, _| shared.floor = Some(vec![2, 0])),
+    ] {
+        assert!(
+            matches!(error, StoredError::UnknownVersion { version: 2, .. }),
+            "{error}"
+        );
+        assert!(error.hint().contains("newer Recto"), "{}", error.hint());
+    }
+}
+
+#[test]
+fn numbers_that_no_cut_gives_are_damage() {
+    let life = |life_ms, longest_ms| Damage::Life { life_ms, longest_ms };
+    for (error, damage) in [
+        (said(|shared, _| shared.life_ms = 0), life(0, 2_000)),
+        (said(|shared, _| shared.longest_ms = 1_999), life(2_000, 1_999)),
+        (said(|shared, _| shared.longest_ms = 20_001), life(2_000, 20_001)),
+        (
+            said(|shared, _| shared.version = 0),
+            Damage::Number {
+                what: "version",
+                value: 0,
+            },
+        ),
+        (
+            said(|shared, _| shared.next_bucket = -1),
+            Damage::Number {
+                what: "next bucket",
+                value: -1,
+            },
+        ),
+        (
+            said(|_, piece| piece.bucket = -4),
+            Damage::Number {
+                what: "bucket",
+                value: -4,
+            },
+        ),
+        (
+            said(|_, piece| piece.sampling[0] = 0),
+            Damage::Sampling {
+                start: b"c".to_vec(),
+                unit: 0,
+                mean: 64,
+            },
+        ),
+        (
+            said(|_, piece| piece.next_sampling = Some([9, -1])),
+            Damage::Sampling {
+                start: b"c".to_vec(),
+                unit: 9,
+                mean: -1,
+            },
+        ),
+        (
+            said(|_, piece| piece.figures = Some([1, 2, -3, 4])),
+            Damage::Figures(b"c".to_vec()),
+        ),
+    ] {
+        assert_eq!(error, StoredError::Damaged(damage));
+        assert!(error.hint().contains("recto repair"), "{}", error.hint());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_as_what_is_written_so_or_not_at_all(
+        further in proptest::option::of(proptest::collection::vec(0..4_u8, 0..40)),
+        floor in proptest::option::of(proptest::collection::vec(0..3_u8, 0..8)),
+    ) {
+        let mut stored = stored(&sample());
+        stored.shared.next_bucket = i64::MAX;
+        stored.pieces[1].further = further;
+        stored.shared.floor = floor;
+        if let Ok(read) = read_directory(stored.clone(), b"") {
+            prop_assert_eq!(self::stored(&read), stored);
+        }
+    }
+
+    #[test]
+    fn cut_short_or_prolonged_they_are_refused(length in 0..34_usize, more in 1..9_usize) {
+        let columns = piece_columns(&sample().pieces[1]);
+        let further = columns.further.expect("it has further ones");
+        prop_assert_eq!(further.len(), 28);
+        let (cut, long) = (further[..length.min(27)].to_vec(), [further, vec![0; more]].concat());
+        for further in [cut, long] {
+            let error = said(|_, piece| piece.further = Some(further.clone()));
+            let is_damaged = matches!(error, StoredError::Bytes { .. });
+            prop_assert!(is_damaged, "{}", error);
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The protocols by which Recto keeps its data consistent, as step functions.
+//!
+//! Nothing here does I/O, is async, or reads a clock. An engine reports what happened and carries out the actions that
+//! a step returns. The models in the tests drive the same functions through everything that may happen.
+//!
+//! | module | protocol | design |
+//! |---|---|---|
+//! | [`views`] | keeps the views and unique constraints of a collection equal to its records | `docs/design/views.md` |
+//! | [`queues`] | keeps queues without tombstones | `docs/design/queues.md` |
+//! | [`buckets`] | keeps partitions in buckets, so that none grows without bound | `docs/design/buckets.md` |
+//!
+//! The modules do not use each other.
+
+pub mod buckets;
+pub mod queues;
+pub mod views;
+
+mod rules;

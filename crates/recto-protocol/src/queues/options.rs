@@ -1,0 +1,406 @@
+//! What users say of a queue, and of all queues of a store; and what is wrong with that.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::queues::limits::{
+    DEFAULT_IN_FLIGHT, FAR_MICROS, MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT,
+    MAX_MARGIN_SECONDS, MAX_OPTION_TABLES, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS,
+    MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS, MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES,
+    UNUSED_MICROS,
+};
+use crate::queues::names::Micros;
+
+const SECOND: Micros = 1_000_000;
+
+/// What names of ordered queues may end with, and no others.
+const FIFO: &str = ".fifo";
+
+/// Messages that are due later than this stand in a segment of their own, and so out of order.
+const MAX_ORDERED_DELAY_SECONDS: u32 = (FAR_MICROS / SECOND) as u32;
+
+/// A queue's name: 1 to 80 letters, digits, `-` and `_` of ASCII; `.fifo` may follow, and counts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueName(Arc<str>);
+
+/// What a queue is like. By default as queues of SQS are, but that messages are kept until they are done with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QueueOptions {
+    /// For how long a message is its receiver's, if that says nothing else: 1 to 43,200 s, else 30.
+    pub visibility_seconds: u32,
+    /// How much later than sent a message is due, if its sender says nothing else: 0 to 2,592,000 s, else 0; in an ordered queue
+    /// 900 at most.
+    pub delay_seconds: u32,
+    /// For how long a message is kept that is not done with: 60 to 31,536,000 s, and longer than the delay; else until it is
+    /// done with.
+    pub retention_seconds: Option<u32>,
+    /// Where messages go that were received too often; else they are received again and again.
+    pub dead_letters: Option<DeadLetters>,
+    /// Whether messages have groups, each of which is received in order. Never changes.
+    pub is_ordered: bool,
+    /// Of how many parts it is: 1 to 64, else 4. Never changes.
+    pub shards: u16,
+    /// Where two messages with one deduplication id are found to be the same. Never changes.
+    pub deduplication: Deduplication,
+    /// Bytes of a message's body and attributes: 1 to 1,048,576, else as many.
+    pub body_bytes: u32,
+    /// Maximum number of messages in flight at once: 1 to 1,000,000, else 120,000. It may be passed a little.
+    pub max_in_flight: u32,
+}
+
+/// Where messages go that were received too often.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DeadLetters {
+    /// Another queue. It cannot be deleted as long as this one names it.
+    pub queue: QueueName,
+    /// How often a message is received before: 1 to 1,000.
+    pub attempts: u16,
+}
+
+/// Where two messages with one deduplication id are found to be the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Deduplication {
+    /// In all of the queue. One that is ordered has one shard then.
+    #[default]
+    Queue,
+    /// In their group, of an ordered queue.
+    Group,
+}
+
+/// What holds for all queues of a store: `[queues]` of a schema file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StoreOptions {
+    /// For how long bodies go to one table, before they go to the next: 10 to 604,800 s, else 21,600.
+    pub slice_seconds: u32,
+    /// For how long nothing refers to a table before it is emptied: 1 to 86,400 s, else 300. Who has read where a body is
+    /// has so long to read it.
+    pub margin_seconds: u32,
+    /// How many tables slices have: 2 to 48, else 4.
+    pub tables: u8,
+    /// How many work units there may be at once, with a table each: 0 to 46, and 48 with the others; else 4.
+    pub units: u8,
+}
+
+/// Why options, or a name, are not taken.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// A name that no queue may have.
+    #[error("`{field}`: {name:?} is no name of a queue")]
+    Name {
+        /// Which name.
+        field: &'static str,
+        /// What it is: the first 80 characters.
+        name: String,
+    },
+    /// A number that is too small or too great.
+    #[error("`{field}` is {said}, and must be from {least} to {most}")]
+    Range {
+        /// Which one.
+        field: &'static str,
+        /// What it is.
+        said: u32,
+        /// What it must be at least.
+        least: u32,
+        /// What it must be at most.
+        most: u32,
+    },
+    /// Two options that cannot both be.
+    #[error("`{field}` cannot be so: {reason}")]
+    Conflict {
+        /// The one that is easier to change.
+        field: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// There is no such queue.
+    #[error("`{field}`: there is no queue {name}")]
+    NoQueue {
+        /// What names it.
+        field: &'static str,
+        /// What is named.
+        name: QueueName,
+    },
+    /// Dead letters that would come back to their queue.
+    #[error("`{field}` would send dead letters in a circle: they come back to this queue")]
+    Circle {
+        /// The option that closes the circle.
+        field: &'static str,
+    },
+    /// An option that cannot be changed.
+    #[error("`{field}` cannot be changed")]
+    Fixed {
+        /// Which one.
+        field: &'static str,
+    },
+}
+
+impl OptionError {
+    /// What it is about.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Name { field, .. }
+            | Self::Range { field, .. }
+            | Self::Conflict { field, .. }
+            | Self::NoQueue { field, .. }
+            | Self::Circle { field }
+            | Self::Fixed { field } => field,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Name { .. } => "use 1 to 80 letters, digits, - and _; .fifo may stand at the end",
+            Self::Range { .. } => "choose a number in that range, or leave the option out",
+            Self::Conflict { .. } => "change this option, or the one that it contradicts",
+            Self::NoQueue { .. } => "create that queue first, or name another",
+            Self::Circle { .. } => {
+                "name a queue without dead letters of its own, or remove the dead letters of that queue first"
+            }
+            Self::Fixed { .. } => "leave it as it is, or create another queue and let this one run empty",
+        }
+    }
+}
+
+impl QueueName {
+    /// Of a text, which such a field has.
+    ///
+    /// # Errors
+    /// It is no name of a queue.
+    pub fn new(field: &'static str, text: &str) -> Result<Self, OptionError> {
+        let stem = text.strip_suffix(FIFO).unwrap_or(text);
+        let is_possible = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let is_name =
+            !stem.is_empty() && text.len() <= MAX_QUEUE_NAME_LENGTH && stem.bytes().all(is_possible);
+        if is_name {
+            return Ok(Self(text.into()));
+        }
+        let name = text.chars().take(MAX_QUEUE_NAME_LENGTH).collect();
+        Err(OptionError::Name { field, name })
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn is_of_ordered(&self) -> bool {
+        self.0.ends_with(FIFO)
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+impl Default for QueueOptions {
+    fn default() -> Self {
+        Self {
+            visibility_seconds: 30,
+            delay_seconds: 0,
+            retention_seconds: None,
+            dead_letters: None,
+            is_ordered: false,
+            shards: 4,
+            deduplication: Deduplication::Queue,
+            body_bytes: MAX_BODY_BYTES,
+            max_in_flight: DEFAULT_IN_FLIGHT,
+        }
+    }
+}
+
+impl QueueOptions {
+    /// Those of an ordered queue.
+    pub fn ordered() -> Self {
+        Self {
+            is_ordered: true,
+            deduplication: Deduplication::Group,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a queue of this name can be like that, as far as the options say by themselves.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check(&self, name: &QueueName) -> Result<(), OptionError> {
+        within(
+            "visibility_seconds",
+            self.visibility_seconds,
+            1..=MAX_VISIBILITY_SECONDS,
+        )?;
+        within("delay_seconds", self.delay_seconds, 0..=MAX_DELAY_SECONDS)?;
+        self.check_shards()?;
+        within("body_bytes", self.body_bytes, 1..=MAX_BODY_BYTES)?;
+        within("max_in_flight", self.max_in_flight, 1..=MAX_IN_FLIGHT)?;
+        if let Some(retention) = self.retention_seconds {
+            within(
+                "retention_seconds",
+                retention,
+                MIN_RETENTION_SECONDS..=MAX_RETENTION_SECONDS,
+            )?;
+            let is_longer = retention > self.delay_seconds;
+            agrees(
+                is_longer,
+                "retention_seconds",
+                "messages would be gone before they are due",
+            )?;
+        }
+        if let Some(dead) = &self.dead_letters {
+            within(
+                "dead_letters.attempts",
+                dead.attempts.into(),
+                1..=MAX_ATTEMPTS.into(),
+            )?;
+            let is_other = dead.queue != *name;
+            agrees(is_other, "dead_letters.queue", "it is the queue itself")?;
+        }
+        self.check_order(name)
+    }
+
+    /// Whether a queue can have so many shards, as far as that says by itself.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check_shards(&self) -> Result<(), OptionError> {
+        within("shards", self.shards.into(), 1..=MAX_SHARDS.into())
+    }
+
+    fn check_order(&self, name: &QueueName) -> Result<(), OptionError> {
+        let is_per_group = self.deduplication == Deduplication::Group;
+        if !self.is_ordered {
+            agrees(!name.is_of_ordered(), "ordered", "the name ends with .fifo")?;
+            return agrees(!is_per_group, "deduplication", "the queue is not ordered");
+        }
+        within("delay_seconds", self.delay_seconds, 0..=MAX_ORDERED_DELAY_SECONDS)?;
+        let is_one_index = is_per_group || self.shards == 1;
+        agrees(
+            is_one_index,
+            "shards",
+            "the queue is ordered and finds duplicates in all of it: it has one shard",
+        )
+    }
+
+    /// Whether a queue that is like that may become as another's options say.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn check_change(&self, to: &Self) -> Result<(), OptionError> {
+        let is_kept = |is_same: bool, field| {
+            if is_same {
+                Ok(())
+            } else {
+                Err(OptionError::Fixed { field })
+            }
+        };
+        is_kept(self.is_ordered == to.is_ordered, "ordered")?;
+        is_kept(self.shards == to.shards, "shards")?;
+        is_kept(self.deduplication == to.deduplication, "deduplication")
+    }
+
+    /// Something that another queue's options say otherwise, if there is.
+    pub fn differs_in(&self, other: &Self) -> Option<&'static str> {
+        let Self {
+            visibility_seconds,
+            delay_seconds,
+            retention_seconds,
+            dead_letters,
+            is_ordered,
+            shards,
+            deduplication,
+            body_bytes,
+            max_in_flight,
+        } = other;
+        let same = [
+            (
+                "visibility_seconds",
+                self.visibility_seconds == *visibility_seconds,
+            ),
+            ("delay_seconds", self.delay_seconds == *delay_seconds),
+            ("retention_seconds", self.retention_seconds == *retention_seconds),
+            ("dead_letters", self.dead_letters == *dead_letters),
+            ("ordered", self.is_ordered == *is_ordered),
+            ("shards", self.shards == *shards),
+            ("deduplication", self.deduplication == *deduplication),
+            ("body_bytes", self.body_bytes == *body_bytes),
+            ("max_in_flight", self.max_in_flight == *max_in_flight),
+        ];
+        let other = same.into_iter().find(|(_, is_same)| !is_same);
+        other.map(|(field, _)| field)
+    }
+
+    /// Whether messages may go to a queue like that when they were received too often.
+    ///
+    /// # Errors
+    /// They may not.
+    pub(crate) fn check_dead_letters(&self, to: &Self) -> Result<(), OptionError> {
+        agrees(
+            self.is_ordered || !to.is_ordered,
+            "dead_letters.queue",
+            "it is ordered, and messages of this queue have no groups",
+        )
+    }
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            slice_seconds: 21_600,
+            margin_seconds: (UNUSED_MICROS / SECOND) as u32,
+            tables: 4,
+            units: 4,
+        }
+    }
+}
+
+impl StoreOptions {
+    /// Whether a store can be like that.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check(&self) -> Result<(), OptionError> {
+        within(
+            "slice_seconds",
+            self.slice_seconds,
+            MIN_SLICE_SECONDS..=MAX_SLICE_SECONDS,
+        )?;
+        within("margin_seconds", self.margin_seconds, 1..=MAX_MARGIN_SECONDS)?;
+        within(
+            "tables",
+            self.tables.into(),
+            MIN_TABLES.into()..=MAX_OPTION_TABLES.into(),
+        )?;
+        let units = MAX_OPTION_TABLES - self.tables;
+        within("units", self.units.into(), 0..=units.into())
+    }
+}
+
+pub(crate) fn within(field: &'static str, said: u32, range: RangeInclusive<u32>) -> Result<(), OptionError> {
+    let (least, most) = range.into_inner();
+    if (least..=most).contains(&said) {
+        return Ok(());
+    }
+    Err(OptionError::Range {
+        field,
+        said,
+        least,
+        most,
+    })
+}
+
+fn agrees(is_so: bool, field: &'static str, reason: &'static str) -> Result<(), OptionError> {
+    if is_so {
+        return Ok(());
+    }
+    Err(OptionError::Conflict { field, reason })
+}

@@ -1,0 +1,193 @@
+//! The bytes that outlive a process: `docs/format.md`, "Queues".
+//!
+//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same
+//! bytes. The version of a register stands in a column of its own, which conditional writes compare.
+
+mod head;
+mod log;
+mod receipt;
+mod registry;
+mod ring;
+mod state;
+
+pub use head::{HEAD_FORMAT_VERSION, decode_head, encode_head};
+pub use log::{
+    ARRIVALS_FORMAT_VERSION, LOG_FORMAT_VERSION, LogHeader, decode_log, decode_log_header, decode_log_row,
+    encode_log_header, encode_log_row,
+};
+pub use receipt::{RECEIPT_FORMAT_VERSION, Receipt};
+pub use registry::{
+    IN_FLIGHT_FORMAT_VERSION, REGISTRY_FORMAT_VERSION, decode_registry, decode_registry_row, encode_registry,
+    encode_registry_row,
+};
+pub use ring::{RING_FORMAT_VERSION, decode_ring, encode_ring};
+pub use state::{CROWDED_FORMAT_VERSION, STATE_FORMAT_VERSION, decode_state, encode_state};
+
+use crate::queues::limits::MAX_VERSION;
+use crate::queues::names::{Address, Place, Shard, Version};
+
+/// Why stored bytes are not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// They are of a version that this release does not know.
+    #[error("{what} is of version {version}, which this release does not know")]
+    UnknownVersion {
+        /// What they are.
+        what: &'static str,
+        /// What they say of themselves.
+        version: u8,
+    },
+    /// No release wrote them.
+    #[error("{what} is damaged: {reason}")]
+    Damaged {
+        /// What they should be.
+        what: &'static str,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+impl StoredError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::UnknownVersion { .. } => {
+                "it was written by a newer Recto: use that release, or a later one"
+            }
+            Self::Damaged { what, .. } if *what == receipt::WHAT => {
+                "use the receipt exactly as the message came with it"
+            }
+            Self::Damaged { .. } => {
+                "something else than Recto wrote to this table: restore it from a backup, or delete the queue"
+            }
+        }
+    }
+}
+
+fn push_address(bytes: &mut Vec<u8>, address: Address) {
+    bytes.extend(address.place.0.to_be_bytes());
+    bytes.extend(address.shard.0.to_be_bytes());
+}
+
+/// Writes a number as [`Reader::compact`] reads it.
+fn push_compact(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// Bytes that are read from the front.
+struct Reader<'b> {
+    what: &'static str,
+    rest: &'b [u8],
+}
+
+impl<'b> Reader<'b> {
+    /// Of bytes that begin with the version of their form.
+    fn new(what: &'static str, known: u8, bytes: &'b [u8]) -> Result<Self, StoredError> {
+        let mut reader = Self { what, rest: bytes };
+        match reader.u8()? {
+            version if version == known => Ok(reader),
+            0 => Err(reader.damaged("there is no such version")),
+            version => Err(StoredError::UnknownVersion { what, version }),
+        }
+    }
+
+    /// Of a register, with the version beside it.
+    fn of_register(
+        what: &'static str,
+        known: u8,
+        version: Version,
+        bytes: &'b [u8],
+    ) -> Result<Self, StoredError> {
+        let reader = Self::new(what, known, bytes)?;
+        reader.check(
+            version < MAX_VERSION,
+            "its version is greater than any that was counted to",
+        )?;
+        Ok(reader)
+    }
+
+    fn damaged(&self, reason: &'static str) -> StoredError {
+        StoredError::Damaged {
+            what: self.what,
+            reason,
+        }
+    }
+
+    /// An error unless that is so.
+    fn check(&self, is_so: bool, reason: &'static str) -> Result<(), StoredError> {
+        if is_so { Ok(()) } else { Err(self.damaged(reason)) }
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoredError> {
+        let split = self.rest.split_first_chunk();
+        let (bytes, rest) = split.ok_or_else(|| self.damaged("it is not whole"))?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    fn u8(&mut self) -> Result<u8, StoredError> {
+        self.take().map(u8::from_be_bytes)
+    }
+
+    /// Reads a number of 7 bits a byte, the lowest first; all bytes but the last have their highest bit set. The last one is not 0,
+    /// unless it is the only one.
+    fn compact(&mut self) -> Result<u64, StoredError> {
+        let (mut number, mut bits) = (0, 0);
+        loop {
+            let byte = self.u8()?;
+            let part = u64::from(byte & 0x7F);
+            self.check(bits < 64 && part << bits >> bits == part, "a number is too large")?;
+            number |= part << bits;
+            if byte & 0x80 == 0 {
+                self.check(byte != 0 || bits == 0, "a number is longer than it must be")?;
+                return Ok(number);
+            }
+            bits += 7;
+        }
+    }
+
+    fn u16(&mut self) -> Result<u16, StoredError> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, StoredError> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, StoredError> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn i64(&mut self) -> Result<i64, StoredError> {
+        self.take().map(i64::from_be_bytes)
+    }
+
+    fn u128(&mut self) -> Result<u128, StoredError> {
+        self.take().map(u128::from_be_bytes)
+    }
+
+    fn address(&mut self) -> Result<Address, StoredError> {
+        Ok(Address {
+            place: Place(self.u32()?),
+            shard: Shard(self.u16()?),
+        })
+    }
+
+    fn bool(&mut self) -> Result<bool, StoredError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(self.damaged("it says neither yes nor no")),
+        }
+    }
+
+    /// Nothing may follow.
+    fn end(self) -> Result<(), StoredError> {
+        self.check(self.rest.is_empty(), "something follows it")
+    }
+}

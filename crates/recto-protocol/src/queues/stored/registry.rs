@@ -1,0 +1,320 @@
+//! A registry: its static column, and a row for each place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Reader, StoredError};
+use crate::queues::limits::{DEFAULT_IN_FLIGHT, MAX_DATA_CENTRE_LENGTH, MAX_PLACES, MAX_SHARDS};
+use crate::queues::names::{Place, QueueId, Tenure, Version};
+use crate::queues::options::{DeadLetters, Deduplication, QueueName, QueueOptions, StoreOptions};
+use crate::queues::registry::{Held, PlaceRow, Queue, Registry, Unit};
+
+/// Version of the form of a registry, and of a row whose queue has as many messages in flight as queues have by default.
+pub const REGISTRY_FORMAT_VERSION: u8 = 1;
+/// Version of the form of a row whose queue says how many messages are in flight.
+pub const IN_FLIGHT_FORMAT_VERSION: u8 = 2;
+
+const REGISTRY: &str = "a registry of queues";
+const ROW: &str = "a registry's row";
+
+const OPTIONS: u8 = 1;
+const DATA_CENTRE: u8 = 2;
+
+const FREE: u8 = 0;
+const QUEUE: u8 = 1;
+const DELETING: u8 = 2;
+const UNIT: u8 = 3;
+
+const ORDERED: u8 = 1;
+const PER_GROUP: u8 = 2;
+const RETENTION: u8 = 4;
+const DEAD_LETTERS: u8 = 8;
+const IN_FLIGHT: u8 = 16;
+
+/// The static column, beside the version.
+pub fn encode_registry(registry: &Registry) -> Vec<u8> {
+    let mut bytes = vec![REGISTRY_FORMAT_VERSION];
+    let has = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
+    bytes.push(has(registry.options.is_some(), OPTIONS) | has(registry.data_centre.is_some(), DATA_CENTRE));
+    if let Some(options) = &registry.options {
+        bytes.extend(options.slice_seconds.to_be_bytes());
+        bytes.extend(options.margin_seconds.to_be_bytes());
+        bytes.extend([options.tables, options.units]);
+    }
+    if let Some(data_centre) = &registry.data_centre {
+        push_text(&mut bytes, data_centre);
+    }
+    bytes.extend((registry.places.len() as u32).to_be_bytes());
+    bytes
+}
+
+/// A place's row.
+pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
+    let says_in_flight =
+        matches!(&row.held, Held::Queue(queue) if queue.options.max_in_flight != DEFAULT_IN_FLIGHT);
+    let version = if says_in_flight {
+        IN_FLIGHT_FORMAT_VERSION
+    } else {
+        REGISTRY_FORMAT_VERSION
+    };
+    let mut bytes = vec![version];
+    bytes.extend(row.tenure.0.to_be_bytes());
+    bytes.extend(row.changed.to_be_bytes());
+    bytes.extend(row.shards.to_be_bytes());
+    match &row.held {
+        Held::Free => bytes.push(FREE),
+        Held::Queue(queue) => {
+            bytes.push(QUEUE);
+            bytes.extend(queue.id.0.to_be_bytes());
+            push_text(&mut bytes, queue.name.as_str());
+            bytes.extend(queue.created.to_be_bytes());
+            push_options(&mut bytes, &queue.options);
+        }
+        Held::Deleting { id, name, since } => {
+            bytes.push(DELETING);
+            bytes.extend(id.0.to_be_bytes());
+            push_text(&mut bytes, name.as_str());
+            bytes.extend(since.to_be_bytes());
+        }
+        Held::Unit(unit) => {
+            bytes.push(UNIT);
+            bytes.extend(unit.id.0.to_be_bytes());
+            push_text(&mut bytes, unit.name.as_str());
+            bytes.extend(unit.begun.to_be_bytes());
+            bytes.extend(unit.queue.0.to_be_bytes());
+        }
+    }
+    bytes
+}
+
+/// Of 255 bytes at most.
+fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.push(text.len() as u8);
+    bytes.extend(text.as_bytes());
+}
+
+fn push_options(bytes: &mut Vec<u8>, options: &QueueOptions) {
+    bytes.extend(options.visibility_seconds.to_be_bytes());
+    bytes.extend(options.delay_seconds.to_be_bytes());
+    bytes.extend(options.body_bytes.to_be_bytes());
+    bytes.extend(options.shards.to_be_bytes());
+    let has = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
+    bytes.push(
+        has(options.is_ordered, ORDERED)
+            | has(options.deduplication == Deduplication::Group, PER_GROUP)
+            | has(options.retention_seconds.is_some(), RETENTION)
+            | has(options.dead_letters.is_some(), DEAD_LETTERS)
+            | has(options.max_in_flight != DEFAULT_IN_FLIGHT, IN_FLIGHT),
+    );
+    if let Some(retention) = options.retention_seconds {
+        bytes.extend(retention.to_be_bytes());
+    }
+    if let Some(dead) = &options.dead_letters {
+        bytes.extend(dead.attempts.to_be_bytes());
+        push_text(bytes, dead.queue.as_str());
+    }
+    if options.max_in_flight != DEFAULT_IN_FLIGHT {
+        bytes.extend(options.max_in_flight.to_be_bytes());
+    }
+}
+
+/// The registry of these columns and rows, by place.
+///
+/// # Errors
+/// Something is of another version, or damaged, or rows are missing.
+pub fn decode_registry<'b>(
+    version: Version,
+    bytes: &[u8],
+    rows: impl IntoIterator<Item = (Place, &'b [u8])>,
+) -> Result<Registry, StoredError> {
+    let mut reader = Reader::of_register(REGISTRY, REGISTRY_FORMAT_VERSION, version, bytes)?;
+    let mut registry = Registry {
+        version,
+        options: None,
+        data_centre: None,
+        places: BTreeMap::new(),
+    };
+    let flags = reader.u8()?;
+    let is_known = flags & !(OPTIONS | DATA_CENTRE) == 0;
+    reader.check(is_known, "it has what no registry has")?;
+    if flags & OPTIONS != 0 {
+        registry.options = Some(read_store_options(&mut reader)?);
+    }
+    if flags & DATA_CENTRE != 0 {
+        let data_centre = read_text(&mut reader, MAX_DATA_CENTRE_LENGTH)?;
+        registry.data_centre = Some(data_centre.into());
+    }
+    let count = reader.u32()?;
+    reader.check(
+        count as usize <= MAX_PLACES,
+        "it has more places than there may be",
+    )?;
+    for (place, row) in rows {
+        let row = decode_registry_row(row)?;
+        let is_next = place.0 as usize == registry.places.len() && place.0 < count;
+        reader.check(is_next, "its places do not follow each other")?;
+        reader.check(row.changed <= version, "a place was changed by what never was")?;
+        registry.places.insert(place, Arc::new(row));
+    }
+    let is_whole = registry.places.len() == count as usize;
+    reader.check(is_whole, "it has fewer places than it says")?;
+    check_queues(&reader, &registry)?;
+    reader.end()?;
+    Ok(registry)
+}
+
+/// What no row says by itself.
+fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredError> {
+    let (mut names, mut ids, mut units) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for (.., queue) in registry.queues() {
+        let is_only = names.insert(&queue.name) && ids.insert(queue.id);
+        reader.check(is_only, "two of its queues are called the same")?;
+    }
+    for (.., unit) in registry.units() {
+        reader.check(
+            ids.contains(&unit.queue),
+            "a unit is of a queue that there is not",
+        )?;
+        let is_only = units.insert((unit.queue, &unit.name));
+        reader.check(is_only, "two of a queue's units are called the same")?;
+    }
+    for (.., unit) in registry.units() {
+        reader.check(ids.insert(unit.id), "two of its units are the same")?;
+    }
+    for (.., queue) in registry.queues() {
+        let dead = queue.options.dead_letters.as_ref();
+        let is_there = dead.is_none_or(|dead| names.contains(&dead.queue));
+        reader.check(is_there, "it names a queue that there is not")?;
+    }
+    let has_options = registry.options.is_some() || registry.places.is_empty();
+    reader.check(has_options, "it has queues, and says nothing of them")
+}
+
+/// What a row says.
+///
+/// # Errors
+/// It is of another version, or damaged.
+pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
+    let says_in_flight = bytes.first() == Some(&IN_FLIGHT_FORMAT_VERSION);
+    let version = if says_in_flight {
+        IN_FLIGHT_FORMAT_VERSION
+    } else {
+        REGISTRY_FORMAT_VERSION
+    };
+    let mut reader = Reader::new(ROW, version, bytes)?;
+    let (tenure, changed, shards) = (Tenure(reader.u64()?), reader.u64()?, reader.u16()?);
+    reader.check(
+        (1..=changed).contains(&tenure.0),
+        "it was used before, or after, it was changed",
+    )?;
+    reader.check(
+        (1..=MAX_SHARDS).contains(&shards),
+        "it has no shards, or too many",
+    )?;
+    let held = match reader.u8()? {
+        QUEUE => Held::Queue(read_queue(&mut reader, shards, says_in_flight)?),
+        _ if says_in_flight => return Err(reader.damaged("its version has queues only, and it is none")),
+        FREE => Held::Free,
+        UNIT => Held::Unit(Unit {
+            id: QueueId(reader.u128()?),
+            name: read_name(&mut reader)?,
+            begun: reader.i64()?,
+            queue: QueueId(reader.u128()?),
+        }),
+        DELETING => Held::Deleting {
+            id: QueueId(reader.u128()?),
+            name: read_name(&mut reader)?,
+            since: reader.i64()?,
+        },
+        _ => return Err(reader.damaged("it is nobody's that there is")),
+    };
+    let is_possible = match held {
+        Held::Free => tenure.0 < changed,
+        Held::Queue(_) => true,
+        // A unit is changed when it begins, and when it ends.
+        Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
+    };
+    reader.check(is_possible, "it was changed when it could not be")?;
+    reader.end()?;
+    Ok(PlaceRow {
+        tenure,
+        changed,
+        shards,
+        held,
+    })
+}
+
+fn read_text<'b>(reader: &mut Reader<'b>, most: usize) -> Result<&'b str, StoredError> {
+    let length = usize::from(reader.u8()?);
+    let is_possible = (1..=most).contains(&length) && length <= reader.rest.len();
+    reader.check(is_possible, "a name is empty, too long, or not whole")?;
+    let (text, rest) = reader.rest.split_at(length);
+    reader.rest = rest;
+    std::str::from_utf8(text).map_err(|_| reader.damaged("a name is no text"))
+}
+
+fn read_name(reader: &mut Reader<'_>) -> Result<QueueName, StoredError> {
+    let text = read_text(reader, crate::queues::limits::MAX_QUEUE_NAME_LENGTH)?;
+    QueueName::new("name", text).map_err(|_| reader.damaged("a name is no name of a queue"))
+}
+
+fn read_store_options(reader: &mut Reader<'_>) -> Result<StoreOptions, StoredError> {
+    let options = StoreOptions {
+        slice_seconds: reader.u32()?,
+        margin_seconds: reader.u32()?,
+        tables: reader.u8()?,
+        units: reader.u8()?,
+    };
+    reader.check(options.check().is_ok(), "its options are none")?;
+    Ok(options)
+}
+
+fn read_queue(reader: &mut Reader<'_>, shards: u16, says_in_flight: bool) -> Result<Queue, StoredError> {
+    let queue = Queue {
+        id: QueueId(reader.u128()?),
+        name: read_name(reader)?,
+        created: reader.i64()?,
+        options: read_options(reader, says_in_flight)?,
+    };
+    let is_possible = queue.options.check(&queue.name).is_ok() && queue.options.shards <= shards;
+    reader.check(is_possible, "its options are none")?;
+    Ok(queue)
+}
+
+fn read_options(reader: &mut Reader<'_>, says_in_flight: bool) -> Result<QueueOptions, StoredError> {
+    let (visibility_seconds, delay_seconds) = (reader.u32()?, reader.u32()?);
+    let (body_bytes, shards) = (reader.u32()?, reader.u16()?);
+    let flags = reader.u8()?;
+    let in_flight = if says_in_flight { IN_FLIGHT } else { 0 };
+    let is_known = flags & !(ORDERED | PER_GROUP | RETENTION | DEAD_LETTERS) == in_flight;
+    reader.check(is_known, "a queue has what no queue has")?;
+    let retention_seconds = (flags & RETENTION != 0).then(|| reader.u32()).transpose()?;
+    let dead_letters = if flags & DEAD_LETTERS == 0 {
+        None
+    } else {
+        let attempts = reader.u16()?;
+        let queue = read_name(reader)?;
+        Some(DeadLetters { queue, attempts })
+    };
+    let mut max_in_flight = DEFAULT_IN_FLIGHT;
+    if says_in_flight {
+        max_in_flight = reader.u32()?;
+        let is_needed = max_in_flight != DEFAULT_IN_FLIGHT;
+        reader.check(is_needed, "it says what holds if nothing is said")?;
+    }
+    Ok(QueueOptions {
+        visibility_seconds,
+        delay_seconds,
+        retention_seconds,
+        dead_letters,
+        is_ordered: flags & ORDERED != 0,
+        shards,
+        deduplication: if flags & PER_GROUP == 0 {
+            Deduplication::Queue
+        } else {
+            Deduplication::Group
+        },
+        body_bytes,
+        max_in_flight,
+    })
+}

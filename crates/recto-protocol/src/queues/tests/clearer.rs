@@ -1,0 +1,149 @@
+//! Who deletes the queue, clears its place, and makes another queue there, in the models.
+
+use super::driver::{Driver, Next, Spot};
+use super::mover::spot_of;
+use super::sender::Sender;
+use super::store::{By, Reply, Request};
+use super::world::{Ghost, Now};
+use super::{HERE, QUEUE};
+use crate::queues::{
+    ClearAction, ClearEvent, Clearing, Live, Log, LogWish, MessageId, QueueId, QueueName, QueueOptions,
+    RegistryWish, Released, Segment, ShardAction, ShardEvent, Tenure,
+};
+
+/// Deletes the queue, and sends to the one that comes then.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Clearer {
+    name: u8,
+    is_begun: bool,
+    clearing: Option<Clearing>,
+    /// By which deletion.
+    deletion: Tenure,
+    /// The segment that is cleared.
+    here: Option<(Segment, Live)>,
+    log: Option<Log>,
+    /// Whether it asked the state of the segment that it clears.
+    purges: bool,
+    driver: Driver,
+    sender: Option<Sender>,
+}
+
+impl Clearer {
+    /// What the first of them sends to the next queue.
+    pub(crate) const FIRST: MessageId = MessageId(9);
+
+    pub(crate) fn new(name: u8) -> Self {
+        Self {
+            name,
+            is_begun: false,
+            clearing: None,
+            deletion: Tenure::default(),
+            here: None,
+            log: None,
+            purges: false,
+            driver: Driver::new(),
+            sender: None,
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_begun && self.sender.as_ref().is_none_or(Sender::is_over)
+    }
+
+    pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        if let Some(sender) = &mut self.sender {
+            return sender.hears(reply, now, ghosts);
+        }
+        let next = if reply == Reply::Start {
+            self.is_begun = true;
+            self.driver.asks_registry(RegistryWish::Delete(QUEUE), now)
+        } else {
+            self.driver.hears(reply, now)
+        };
+        self.goes_on(next, now)
+    }
+
+    fn goes_on(&mut self, next: Next, now: &Now<'_>) -> Option<Request> {
+        let event = match next {
+            Next::Asks(request) => return Some(request),
+            Next::Registry(_) => return self.goes_by_the_registry(now),
+            Next::Shard(ShardEvent::Head(answer)) => {
+                ClearEvent::Head(answer, self.driver.head(HERE)?.clone())
+            }
+            Next::Shard(ShardEvent::Log(answer)) => ClearEvent::Log(answer),
+            Next::Shard(ShardEvent::Found(live)) => ClearEvent::Found(live),
+            Next::State(answer) if self.purges => ClearEvent::State(answer),
+            Next::State(answer) => ClearEvent::Source(answer),
+            Next::Other(Reply::Log(log)) => {
+                let (_, live) = self.here?;
+                self.log = Some(log);
+                return Some(Request::ReadState(HERE, live.register));
+            }
+            Next::Other(Reply::State(state)) => ClearEvent::Read(self.log.take()?, state),
+            other => panic!("{other:?}"),
+        };
+        self.clears(event, now)
+    }
+
+    fn goes_by_the_registry(&mut self, now: &Now<'_>) -> Option<Request> {
+        let registry = self.driver.registry()?;
+        let row = registry.place(HERE.place)?;
+        if let Some((_, row, _)) = registry.queue(QueueId(2)) {
+            let message = u8::try_from(Self::FIRST.0).expect("a small number");
+            self.sender = Some(Sender::by(row.tenure, &[message + self.name]));
+            return None;
+        }
+        if let Some(tenure) = row.deleting() {
+            self.deletion = tenure;
+            self.clearing = Some(Clearing::new(HERE, tenure, now.config.protocol()));
+            return self.clears(ClearEvent::Begin, now);
+        }
+        let create = RegistryWish::Create {
+            id: QueueId(2),
+            name: QueueName::new("name", "next").expect("a name"),
+            options: QueueOptions {
+                shards: 1,
+                ..QueueOptions::default()
+            },
+        };
+        let next = self.driver.asks_registry(create, now);
+        self.goes_on(next, now)
+    }
+
+    fn clears(&mut self, event: ClearEvent, now: &Now<'_>) -> Option<Request> {
+        let action = self.clearing.as_mut()?.step(event);
+        self.purges = matches!(action, ClearAction::State(..));
+        let next = match action {
+            ClearAction::Head(wish) => self.driver.asks(HERE, ShardAction::Head(vec![wish]), now),
+            ClearAction::Seal(segment, live) => {
+                let wish = LogWish::Seal;
+                self.driver
+                    .asks(HERE, ShardAction::Log { live, segment, wish }, now)
+            }
+            ClearAction::Read(segment, live) => {
+                self.here = Some((segment, live));
+                return Some(Request::ReadLog(HERE, live.register));
+            }
+            ClearAction::Source(origin, wish) => {
+                self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
+            }
+            ClearAction::State(segment, live, wish) => {
+                let own = Spot {
+                    address: HERE,
+                    segment,
+                    register: live.register,
+                };
+                let by = By::Purge(self.deletion);
+                self.driver.asks_state(own, wish, by, now)
+            }
+            ClearAction::Find(segment) => self.driver.asks(HERE, ShardAction::Find(segment), now),
+            ClearAction::Over(released) => {
+                assert_eq!(released, Released::Done);
+                let tenure = self.driver.registry()?.place(HERE.place)?.tenure;
+                self.driver
+                    .asks_registry(RegistryWish::Cleared(HERE.place, tenure), now)
+            }
+        };
+        self.goes_on(next, now)
+    }
+}

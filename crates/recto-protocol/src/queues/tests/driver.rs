@@ -1,0 +1,369 @@
+//! What all processes of the models have in common: rounds of registers, of which each waits for one at a time.
+
+use std::collections::BTreeMap;
+
+use super::store::{By, Reply, Request, SetsUp};
+use super::world::Now;
+use crate::queues::{
+    Action, Address, BodyTable, Clock, Event, Head, HeadContext, HeadWish, Leases, Live, Log, LogContext,
+    Order, Recent, Register, RegisterNumber, Registry, RegistryAnswer, RegistryContext, RegistryWish, Ring,
+    RingAnswer, RingContext, RingWish, Round, Segment, ShardAction, ShardEvent, State, StateAnswer,
+    StateContext, StateWish, Ticket, Version,
+};
+
+/// The rounds of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Driver {
+    /// The ring, as it knows it.
+    pub(crate) known: (Version, BodyTable),
+    /// What it knows of the logs before the one that it appends to.
+    pub(crate) recent: Recent,
+    /// The log of the segment of which it claims messages, and what must wait.
+    pub(crate) log_of_claims: Option<Log>,
+    pub(crate) order: Option<Order>,
+    waits: Waits,
+    heads: BTreeMap<Address, Round<Head>>,
+    /// Of the segment that it asked last.
+    log: Option<(Address, Segment, Live, Round<Log>)>,
+    /// The same.
+    state: Option<(Spot, Round<State>)>,
+    ring: Option<Round<Ring>>,
+    registry: Option<Round<Registry>>,
+}
+
+/// Where a state lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Spot {
+    pub(crate) address: Address,
+    pub(crate) segment: Segment,
+    pub(crate) register: RegisterNumber,
+}
+
+/// For whose answer it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Waits {
+    Nothing,
+    /// To so many wishes.
+    Head(Address, usize),
+    Log,
+    State(By),
+    Ring,
+    Registry,
+    /// What a head says of a segment.
+    Found(Segment),
+    /// The ring as it is.
+    Reading,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    Asks(Request),
+    Shard(ShardEvent),
+    State(StateAnswer),
+    Ring(RingAnswer),
+    Registry(RegistryAnswer),
+    /// This answers nothing that was asked here.
+    Other(Reply),
+}
+
+impl Driver {
+    pub(crate) fn new() -> Self {
+        Self {
+            known: (1, BodyTable(1)),
+            recent: Recent::new(),
+            log_of_claims: None,
+            order: None,
+            waits: Waits::Nothing,
+            heads: BTreeMap::new(),
+            log: None,
+            state: None,
+            ring: None,
+            registry: None,
+        }
+    }
+
+    /// What it knows of a head.
+    pub(crate) fn head(&self, address: Address) -> Option<&Head> {
+        self.heads.get(&address)?.copy()
+    }
+
+    /// The segment whose log it asked last.
+    pub(crate) fn segment(&self) -> Option<Segment> {
+        self.log.as_ref().map(|(_, segment, ..)| *segment)
+    }
+
+    /// What it knows of the state that it asked last, of which it knows nothing from then on.
+    pub(crate) fn forgets_state(&mut self) -> Option<State> {
+        let (_, round) = self.state.take()?;
+        round.copy().cloned()
+    }
+
+    pub(crate) fn asks(&mut self, address: Address, action: ShardAction, now: &Now<'_>) -> Next {
+        match action {
+            ShardAction::Head(wishes) => self.asks_head(address, wishes, now),
+            ShardAction::ReadRing => {
+                self.waits = Waits::Reading;
+                Next::Asks(Request::ReadRing)
+            }
+            ShardAction::Find(segment) => {
+                self.waits = Waits::Found(segment);
+                Next::Asks(Request::ReadHead(address))
+            }
+            ShardAction::Write { live, segment, chunk } => {
+                Next::Asks(Request::Write(live.table, address, segment, chunk))
+            }
+            ShardAction::Log { live, segment, wish } => {
+                self.waits = Waits::Log;
+                let is_known = self
+                    .log
+                    .as_ref()
+                    .is_some_and(|(of, known, ..)| (*of, *known) == (address, segment));
+                if !is_known {
+                    self.log = Some((address, segment, live, Round::new(now.config.protocol())));
+                }
+                self.tells_log(asked([wish]), now)
+            }
+        }
+    }
+
+    fn asks_head(&mut self, address: Address, wishes: Vec<HeadWish>, now: &Now<'_>) -> Next {
+        self.waits = Waits::Head(address, wishes.len());
+        self.tells_head(asked(wishes), now)
+    }
+
+    pub(crate) fn asks_state(&mut self, spot: Spot, wish: StateWish, by: By, now: &Now<'_>) -> Next {
+        self.waits = Waits::State(by);
+        if self.state.as_ref().is_none_or(|(known, _)| *known != spot) {
+            self.state = Some((spot, Round::new(now.config.protocol())));
+        }
+        self.tells_state(asked([wish]), now)
+    }
+
+    pub(crate) fn asks_ring(&mut self, wish: RingWish, now: &Now<'_>) -> Next {
+        self.waits = Waits::Ring;
+        self.tells_ring(asked([wish]), now)
+    }
+
+    pub(crate) fn asks_registry(&mut self, wish: RegistryWish, now: &Now<'_>) -> Next {
+        self.waits = Waits::Registry;
+        self.tells_registry(asked([wish]), now)
+    }
+
+    /// What it knows of the ring, which it asked.
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref()?.copy()
+    }
+
+    /// What it knows of the registry, which it asked.
+    pub(crate) fn registry(&self) -> Option<&Registry> {
+        self.registry.as_ref()?.copy()
+    }
+
+    pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>) -> Next {
+        match (reply, self.waits) {
+            (Reply::Written, Waits::Nothing) => Next::Shard(ShardEvent::Written),
+            (Reply::TableGone, Waits::Nothing) => Next::Shard(ShardEvent::TableGone),
+            (Reply::Head(head), Waits::Found(segment)) => {
+                self.waits = Waits::Nothing;
+                Next::Shard(ShardEvent::Found(head.live().get(&segment).copied()))
+            }
+            (Reply::Ring(ring), Waits::Reading) => {
+                self.waits = Waits::Nothing;
+                self.learns(&ring);
+                Next::Shard(ShardEvent::Ring(ring.version))
+            }
+            (reply, Waits::Nothing | Waits::Found(_) | Waits::Reading) => Next::Other(reply),
+            (reply, Waits::Head(..)) => self.tells_head(event_of(reply), now),
+            (reply, Waits::Log) => self.tells_log(event_of(reply), now),
+            (reply, Waits::State(_)) => self.tells_state(event_of(reply), now),
+            (reply, Waits::Ring) => self.tells_ring(event_of(reply), now),
+            (reply, Waits::Registry) => self.tells_registry(event_of(reply), now),
+        }
+    }
+
+    /// Goes by this ring from then on.
+    pub(crate) fn learns(&mut self, ring: &Ring) {
+        self.known = (ring.version, ring.open().expect("a table is open"));
+    }
+
+    fn tells_head(&mut self, event: Event<Head>, now: &Now<'_>) -> Next {
+        let Waits::Head(address, wishes) = self.waits else {
+            panic!("no head was asked");
+        };
+        let (ring, table) = self.known;
+        let context = HeadContext {
+            ring,
+            table,
+            now: now.micros,
+            protocol: now.config.protocol(),
+        };
+        let new = || Round::new(now.config.protocol());
+        let actions = self
+            .heads
+            .entry(address)
+            .or_insert_with(new)
+            .step(event, &context);
+        match last(actions) {
+            Action::Read => Next::Asks(Request::ReadHead(address)),
+            Action::Cas { expected, put } => Next::Asks(Request::CasHead(address, expected, put)),
+            Action::Answer(ticket, answer) => {
+                assert_eq!(ticket.0 as usize + 1, wishes, "all are answered");
+                self.waits = Waits::Nothing;
+                Next::Shard(ShardEvent::Head(answer))
+            }
+        }
+    }
+
+    fn tells_log(&mut self, event: Event<Log>, now: &Now<'_>) -> Next {
+        let (address, segment, live, round) = self.log.as_mut().expect("a log was asked");
+        let context = LogContext {
+            segment: *segment,
+            recent: &self.recent,
+            protocol: now.config.protocol(),
+        };
+        match last(round.step(event, &context)) {
+            Action::Read => Next::Asks(Request::ReadLog(*address, live.register)),
+            Action::Cas { expected, put } => {
+                let sets_up = round.copy().is_none_or(|copy| copy.segment != put.segment);
+                let (address, register) = (*address, live.register);
+                Next::Asks(Request::CasLog(address, register, expected, put, SetsUp(sets_up)))
+            }
+            Action::Answer(_, answer) => {
+                self.waits = Waits::Nothing;
+                Next::Shard(ShardEvent::Log(answer))
+            }
+        }
+    }
+
+    fn tells_state(&mut self, event: Event<State>, now: &Now<'_>) -> Next {
+        let (Some((spot, round)), Waits::State(by)) = (&mut self.state, self.waits) else {
+            panic!("no state was asked");
+        };
+        let unknown = Log::absent();
+        let context = StateContext {
+            segment: spot.segment,
+            log: self.log_of_claims.as_ref().unwrap_or(&unknown),
+            most_attempts: None,
+            expired_by: None,
+            order: self.order.as_ref(),
+            leases: &Leases::default(),
+            clock: Clock {
+                wall: now.micros,
+                monotonic: now.micros,
+            },
+            protocol: now.config.protocol(),
+        };
+        let (address, register) = (spot.address, spot.register);
+        match last(round.step(event, &context)) {
+            Action::Read => Next::Asks(Request::ReadState(address, register)),
+            Action::Cas { expected, put } => {
+                Next::Asks(Request::CasState(address, register, expected, put, by))
+            }
+            Action::Answer(_, answer) => {
+                self.waits = Waits::Nothing;
+                Next::State(answer)
+            }
+        }
+    }
+
+    fn tells_ring(&mut self, event: Event<Ring>, now: &Now<'_>) -> Next {
+        let context = RingContext {
+            now: now.micros,
+            protocol: now.config.protocol(),
+        };
+        let new = || Round::new(now.config.protocol());
+        match last(self.ring.get_or_insert_with(new).step(event, &context)) {
+            Action::Read => Next::Asks(Request::ReadRing),
+            Action::Cas { expected, put } => Next::Asks(Request::CasRing(expected, put)),
+            Action::Answer(_, answer) => {
+                self.waits = Waits::Nothing;
+                Next::Ring(answer)
+            }
+        }
+    }
+
+    fn tells_registry(&mut self, event: Event<Registry>, now: &Now<'_>) -> Next {
+        let context = RegistryContext {
+            now: now.micros,
+            protocol: now.config.protocol(),
+        };
+        let new = || Round::new(now.config.protocol());
+        match last(self.registry.get_or_insert_with(new).step(event, &context)) {
+            Action::Read => Next::Asks(Request::ReadRegistry),
+            Action::Cas { expected, put } => Next::Asks(Request::CasRegistry(expected, put)),
+            Action::Answer(_, answer) => {
+                self.waits = Waits::Nothing;
+                Next::Registry(answer)
+            }
+        }
+    }
+}
+
+/// What is asked, in this order.
+fn asked<R: Register>(wishes: impl IntoIterator<Item = R::Wish>) -> Event<R> {
+    Event::Asked((0..).map(Ticket).zip(wishes).collect())
+}
+
+/// What is to be done, or the answer to the last wish.
+fn last<R: Register>(actions: Vec<Action<R>>) -> Action<R> {
+    actions.into_iter().last().expect("it goes on")
+}
+
+/// What a reply is to the rounds of a register.
+fn event_of<R: Replied>(reply: Reply) -> Event<R> {
+    match reply {
+        Reply::Decided(version, decision) => Event::Decided(version, decision),
+        reply => Event::Read(R::of(reply).expect("a reply to what was asked")),
+    }
+}
+
+/// A register that replies have.
+trait Replied: Register {
+    fn of(reply: Reply) -> Option<Self>;
+}
+
+impl Replied for Head {
+    fn of(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Head(found) => Some(found),
+            _ => None,
+        }
+    }
+}
+
+impl Replied for Ring {
+    fn of(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Ring(found) => Some(found),
+            _ => None,
+        }
+    }
+}
+
+impl Replied for Registry {
+    fn of(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Registry(found) => Some(found),
+            _ => None,
+        }
+    }
+}
+
+impl Replied for Log {
+    fn of(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Log(found) => Some(found),
+            _ => None,
+        }
+    }
+}
+
+impl Replied for State {
+    fn of(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::State(found) => Some(found),
+            _ => None,
+        }
+    }
+}

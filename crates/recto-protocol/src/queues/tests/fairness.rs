@@ -1,0 +1,231 @@
+//! Failing messages do not starve others: claims of a segment of which some messages fail whenever they are received.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{entry, state_context};
+use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol};
+use crate::queues::rules::{Rule, Rules};
+use crate::queues::{
+    Chunk, ClaimId, Clock, Delivery, Entry, Fingerprint, Leases, Log, LogRow, Micros, Order, Register,
+    Segment, Seq, State, StateAnswer, StateContext, StateWish,
+};
+
+const NEW: &str =
+    "half of the messages of a claim, and at least one, were never received, if there are so many";
+const IN_TURN: &str = "no failed message comes twice before each other that was due came";
+const ORDERED: &str = "a group is received in order, one message at a time";
+const ALL: &str = "each message is received in time";
+/// For how long a claim holds.
+const VISIBILITY: Micros = 30;
+
+/// One claim of a receiver, the pause before it, and the delay of the messages that fail; none: they are never given back.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    most: u16,
+    pause: Micros,
+    delay: Option<Micros>,
+}
+
+/// A segment with the deliveries of its messages.
+struct Run<'a> {
+    /// Whether each message fails whenever it is received.
+    fails: &'a [bool],
+    is_ordered: bool,
+    log: Log,
+    state: State,
+    now: Micros,
+    protocol: Protocol,
+    /// For each failed message those that were due as well when it came last, and did not come since.
+    passed_over: BTreeMap<Seq, Vec<Seq>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(fails: &'a [bool], groups: Option<u128>, without: Option<Rule>) -> Self {
+        let entries = (0..fails.len() as u128).map(|id| Entry {
+            group: groups.map(|groups| Fingerprint(id % groups)),
+            ..entry(id, 1)
+        });
+        let mut log = Log::absent();
+        log.segment = Segment(1);
+        log.is_sealed = true;
+        let (chunk, entries) = (Chunk(1), entries.collect());
+        log.rows.push(0, LogRow { chunk, entries });
+        Self {
+            fails,
+            is_ordered: groups.is_some(),
+            log,
+            state: State::absent(),
+            now: 0,
+            protocol: Protocol {
+                rules: Rules::without([without, None]),
+                ..Protocol::default()
+            },
+            passed_over: BTreeMap::new(),
+        }
+    }
+
+    fn ask(&mut self, wish: StateWish) -> StateAnswer {
+        let (leases, order) = (Leases::default(), Order::default());
+        let context = StateContext {
+            order: self.is_ordered.then_some(&order),
+            clock: Clock {
+                wall: self.now,
+                monotonic: 0,
+            },
+            ..state_context(&self.log, &leases, self.protocol)
+        };
+        self.state.work_out(&wish, false, &context)
+    }
+
+    fn is_resolved(&self, seq: Seq) -> bool {
+        self.state.resolved().has(seq)
+    }
+
+    /// Whether nothing of its group is before a message.
+    fn is_first(&self, seq: Seq) -> bool {
+        let group = |seq: Seq| self.log.message(seq).and_then(|(_, entry)| entry.group);
+        !self.is_ordered || (0..seq).all(|other| self.is_resolved(other) || group(other) != group(seq))
+    }
+
+    /// Messages that may be received: those that never were, and those that failed.
+    fn receivable(&self) -> (Vec<Seq>, Vec<Seq>) {
+        let all = (0..self.log.next()).filter(|seq| !self.is_resolved(*seq) && self.is_first(*seq));
+        let is_due = |seq: &Seq| {
+            self.state.pending().get(seq).is_none_or(|pending| {
+                let margin = match pending.standing {
+                    crate::queues::Standing::Claimed => LEASE_MARGIN_MICROS,
+                    _ => 0,
+                };
+                pending.until + margin <= self.now
+            })
+        };
+        all.filter(is_due)
+            .partition(|seq| !self.state.pending().contains_key(seq))
+    }
+
+    /// Returns the property that a claim breaks, if it breaks one.
+    fn takes(&mut self, number: usize, step: Step) -> Option<&'static str> {
+        self.now += step.pause;
+        let (new, failed) = self.receivable();
+        let claim = ClaimId(number as u128 + 1);
+        let claimed = self.ask(StateWish::Claim {
+            claim,
+            most: step.most,
+            until: self.now + VISIBILITY,
+            failed_surplus: 0,
+        });
+        let StateAnswer::Claimed(deliveries) = claimed else {
+            return Some(ALL);
+        };
+        let taken: Vec<Seq> = deliveries.iter().map(|delivery| delivery.seq).collect();
+        if taken.len() < usize::from(step.most).min(new.len() + failed.len()) {
+            return Some(ALL);
+        }
+        if !taken.iter().all(|seq| new.contains(seq) || failed.contains(seq)) {
+            return Some(ORDERED);
+        }
+        let taken_new = taken.iter().filter(|seq| new.contains(seq)).count();
+        if taken_new < new.len().min(taken.len().div_ceil(2)) {
+            return Some(NEW);
+        }
+        for passed_over in self.passed_over.values_mut() {
+            passed_over.retain(|seq| !taken.contains(seq));
+        }
+        let left: Vec<_> = failed
+            .iter()
+            .copied()
+            .filter(|seq| !taken.contains(seq))
+            .collect();
+        for seq in taken.iter().filter(|seq| failed.contains(seq)) {
+            let passed_over = self.passed_over.insert(*seq, left.clone());
+            if passed_over.is_some_and(|passed_over| !passed_over.is_empty()) {
+                return Some(IN_TURN);
+            }
+        }
+        self.settle(&deliveries, step);
+        None
+    }
+
+    fn settle(&mut self, deliveries: &[Delivery], step: Step) {
+        // A message is settled later than it is claimed.
+        self.now += 1;
+        for Delivery { seq, claim, .. } in deliveries.iter().copied() {
+            if !self.fails[usize::from(seq)] {
+                self.passed_over.remove(&seq);
+                self.ask(StateWish::Ack { seq, claim });
+            } else if let Some(delay) = step.delay {
+                let until = self.now + delay;
+                self.ask(StateWish::Nack { seq, claim, until });
+            }
+        }
+    }
+
+    /// Returns the property that these claims and those that follow break, if they break one.
+    fn ends(mut self, steps: &[Step]) -> Option<&'static str> {
+        for (number, step) in steps.iter().enumerate() {
+            if let Some(broken) = self.takes(number, *step) {
+                return Some(broken);
+            }
+        }
+        // Each further claim has a new one, as long as there is one that is in its turn.
+        let last = Step {
+            most: 1,
+            pause: 1,
+            delay: Some(0),
+        };
+        for number in 0..self.fails.len() {
+            if let Some(broken) = self.takes(steps.len() + number, last) {
+                return Some(broken);
+            }
+        }
+        (!self.receivable().0.is_empty()).then_some(ALL)
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let over = VISIBILITY + LEASE_MARGIN_MICROS;
+    let pause = prop_oneof![4 => Just(1), 4 => 2..40_i64, 1 => Just(over)];
+    let delay = prop_oneof![3 => Just(Some(0)), 2 => (0..60_i64).prop_map(Some), 1 => Just(None)];
+    let step = (1..7_u16, pause, delay);
+    let step = step.prop_map(|(most, pause, delay)| Step { most, pause, delay });
+    proptest::collection::vec(step, 0..60)
+}
+
+proptest! {
+    #[test]
+    fn serves_new_and_failed_messages(
+        fails in (0..=4_u8).prop_flat_map(|share| {
+            let share = f64::from(share) / 4.0;
+            proptest::collection::vec(proptest::bool::weighted(share), 0..40)
+        }),
+        groups in proptest::option::of(1..9_u128),
+        steps in steps(),
+    ) {
+        prop_assert_eq!(Run::new(&fails, groups, None).ends(&steps), None);
+    }
+}
+
+/// Three messages that fail, and one behind them that does not: without a rule that breaks.
+fn breaks(rule: Rule, broken: &str) {
+    let fails = [true, true, true, false];
+    let step = |most| Step {
+        most,
+        pause: 1,
+        delay: Some(0),
+    };
+    let steps = [step(3), step(2), step(2), step(2)];
+    assert_eq!(Run::new(&fails, None, None).ends(&steps), None);
+    assert_eq!(Run::new(&fails, None, Some(rule)).ends(&steps), Some(broken));
+}
+
+#[test]
+fn without_new_messages_in_each_claim() {
+    breaks(Rule::NewWithFailed, NEW);
+}
+
+#[test]
+fn without_the_order_of_failed_messages() {
+    breaks(Rule::FailedByDue, IN_TURN);
+}

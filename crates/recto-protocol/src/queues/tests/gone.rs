@@ -1,0 +1,385 @@
+//! What a head names that is gone: who comes too late, and who finds registers that are not of one time.
+
+use super::{HERE, SOURCE, TENURE, entry};
+use crate::queues::{
+    Address, BodyTable, Chunk, Entry, Fencing, Head, HeadAnswer, HeadContext, HeadWish, KeepAction,
+    KeepEvent, Live, Log, LogAnswer, LogRow, MoveAction, MoveEvent, Moved, Moving, Phase, Place, Protocol,
+    Reach, Register, Rehoming, ReleaseAction, ReleaseEvent, Released, Releasing, Ring, Segment, SendAction,
+    SendAnswer, SendEvent, Sending, Settled, ShardAction, ShardEvent, State, StateAnswer, StateWish, Target,
+};
+
+const CHUNK: Chunk = Chunk(1);
+
+/// A head that was restored, and names a segment whose register another has.
+fn restored() -> (Segment, Live, Head) {
+    let context = HeadContext {
+        ring: 1,
+        table: BodyTable(1),
+        now: 0,
+        protocol: Protocol::default(),
+    };
+    let mut head = Head::absent();
+    let mut opened = HeadAnswer::Done;
+    for wish in [HeadWish::Fence(1), opening()] {
+        opened = head.work_out(&wish, false, &context);
+    }
+    match opened {
+        HeadAnswer::Open(segment, live) => (segment, live, head),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn sending() -> Sending {
+    Sending::new(
+        HERE,
+        TENURE,
+        Reach::Near,
+        CHUNK,
+        [entry(1, 1)].into(),
+        Protocol::default(),
+    )
+}
+
+fn moving() -> Moving {
+    Moving::new(
+        SOURCE,
+        None,
+        (HERE, TENURE),
+        CHUNK,
+        entry(1, 1),
+        Protocol::default(),
+    )
+}
+
+fn opening() -> HeadWish {
+    HeadWish::Open {
+        reach: Reach::Near,
+        tenure: TENURE,
+        table: None,
+    }
+}
+
+fn open() -> ShardAction {
+    ShardAction::Head(vec![opening()])
+}
+
+#[test]
+fn who_sends_ends_when_the_segment_or_its_table_is_gone_and_named_again() {
+    let (segment, live, _) = restored();
+    for gone in [
+        vec![ShardEvent::Written, ShardEvent::Log(LogAnswer::Gone)],
+        vec![ShardEvent::TableGone],
+    ] {
+        let mut sending = sending();
+        let mut hears = |event| sending.step(SendEvent::Shard(event));
+        let opened = || ShardEvent::Head(HeadAnswer::Open(segment, live));
+        hears(opened());
+        let asked = gone.into_iter().map(&mut hears).last();
+        assert_eq!(asked, Some(SendAction::Shard(HERE, open())));
+        assert_eq!(hears(opened()), SendAction::Answer(SendAnswer::Damaged));
+    }
+}
+
+#[test]
+fn who_sends_to_a_deleted_queue_is_told_so() {
+    let told = || ShardEvent::Head(HeadAnswer::NoQueue);
+    let answer = sending().step(SendEvent::Shard(told()));
+    assert_eq!(answer, SendAction::Answer(SendAnswer::NoQueue));
+    let answer = moving().step(MoveEvent::Shard(told()));
+    assert_eq!(answer, MoveAction::Over(Moved::NoQueue));
+}
+
+#[test]
+fn who_finds_no_head_or_one_that_knows_a_newer_ring_reads_that_and_fences_by_it() {
+    let wishes = vec![HeadWish::Fence(7), opening()];
+    for answer in [HeadAnswer::Absent, HeadAnswer::OldRing] {
+        for (event, asked) in [
+            (ShardEvent::Head(answer), ShardAction::ReadRing),
+            (ShardEvent::Ring(7), ShardAction::Head(wishes.clone())),
+        ] {
+            let sent = sending().step(SendEvent::Shard(event.clone()));
+            assert_eq!(sent, SendAction::Shard(HERE, asked.clone()));
+            let moved = moving().step(MoveEvent::Shard(event));
+            assert_eq!(moved, MoveAction::Shard(HERE, asked));
+        }
+    }
+}
+
+#[test]
+fn who_moves_ends_when_the_segment_or_its_table_is_gone_and_named_again() {
+    let (segment, live, _) = restored();
+    for gone in [LogAnswer::Gone, LogAnswer::Unknown] {
+        for address in [HERE, elsewhere()] {
+            let mut moving = marked(Target {
+                address,
+                segment,
+                chunk: CHUNK,
+            });
+            let mut hears = |event| moving.step(MoveEvent::Shard(event));
+            hears(ShardEvent::Found(Some(live)));
+            assert_eq!(
+                hears(ShardEvent::Log(gone.clone())),
+                MoveAction::Shard(HERE, open())
+            );
+            let found = hears(ShardEvent::Found(Some(live)));
+            assert_eq!(found, MoveAction::Over(Moved::Damaged));
+            // Another shard's segment of the same number is another one.
+            let opened = hears(ShardEvent::Head(HeadAnswer::Open(segment, live)));
+            let is_damaged = opened == MoveAction::Over(Moved::Damaged);
+            assert_eq!(is_damaged, address == HERE, "{opened:?}");
+        }
+    }
+    let address = elsewhere();
+    let mut moving = marked(Target {
+        address,
+        segment,
+        chunk: CHUNK,
+    });
+    let mut hears = |event| moving.step(MoveEvent::Shard(event));
+    hears(ShardEvent::Found(Some(live)));
+    let find = MoveAction::Shard(address, ShardAction::Find(segment));
+    assert_eq!(hears(ShardEvent::TableGone), find);
+    let rehomed = Live {
+        table: BodyTable(2),
+        ..live
+    };
+    let write = ShardAction::Write {
+        live: rehomed,
+        segment,
+        chunk: CHUNK,
+    };
+    let found = hears(ShardEvent::Found(Some(rehomed)));
+    assert_eq!(found, MoveAction::Shard(address, write));
+    let found = hears(ShardEvent::Found(Some(live)));
+    assert_eq!(found, MoveAction::Over(Moved::Damaged));
+}
+
+fn elsewhere() -> Address {
+    Address {
+        place: Place(7),
+        ..HERE
+    }
+}
+
+/// Who moves a message that is marked as leaving there.
+fn marked(target: Target) -> Moving {
+    let mut moving = moving();
+    let found = moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
+    let find = ShardAction::Find(target.segment);
+    assert_eq!(found, MoveAction::Shard(target.address, find));
+    moving
+}
+
+#[test]
+fn a_mark_elsewhere_whose_segment_is_sealed_is_redirected_here() {
+    let (segment, live, _) = restored();
+    let sealed = HeadWish::Sealed { segment, count: 4 };
+    let both = ShardAction::Head(vec![sealed, opening()]);
+    for (address, asked) in [(HERE, both), (elsewhere(), open())] {
+        let from = Target {
+            address,
+            segment,
+            chunk: Chunk(9),
+        };
+        let mut moving = marked(from);
+        let mut hears = |event| moving.step(MoveEvent::Shard(event));
+        hears(ShardEvent::Found(Some(live)));
+        hears(ShardEvent::Written);
+        let told = hears(ShardEvent::Log(LogAnswer::Sealed(4)));
+        assert_eq!(told, MoveAction::Shard(HERE, asked));
+        let next = Segment(segment.0 + 1);
+        let target = Target {
+            address: HERE,
+            segment: next,
+            chunk: CHUNK,
+        };
+        let redirect = StateWish::Redirect {
+            seq: SOURCE.seq,
+            from,
+            target,
+        };
+        let opened = hears(ShardEvent::Head(HeadAnswer::Open(next, live)));
+        assert_eq!(opened, MoveAction::Source(SOURCE, redirect));
+    }
+}
+
+#[test]
+fn who_fences_ends_when_a_segment_is_gone_and_named_again() {
+    let (segment, live, head) = restored();
+    let mut fencing = Fencing::new(live.table, 1, Protocol::default());
+    let fenced = || KeepEvent::Head(HeadAnswer::Done, head.clone());
+    assert_eq!(fencing.step(fenced()), KeepAction::Seal(segment, live));
+    let fence = KeepAction::Head(HeadWish::Fence(1));
+    assert_eq!(fencing.step(KeepEvent::Sealed(None)), fence);
+    assert_eq!(fencing.step(fenced()), KeepAction::Damaged(segment));
+}
+
+#[test]
+fn who_rehomes_ends_when_what_it_copies_is_gone_and_named_again() {
+    let (segment, live, _) = restored();
+    let life = crate::queues::Life(1);
+    let ring = |open: u32| Ring {
+        version: 1,
+        last: BodyTable(open),
+        tables: [(BodyTable(open), Phase::Open { since: 0, life })].into(),
+    };
+    let begun = || {
+        let mut rehoming = Rehoming::new(segment, live, Protocol::default());
+        assert_eq!(rehoming.step(KeepEvent::Begin), KeepAction::ReadRing);
+        let to = BodyTable(2);
+        let copy = KeepAction::Copy { segment, live, to };
+        assert_eq!(rehoming.step(KeepEvent::Ring(ring(2))), copy);
+        rehoming
+    };
+    let elsewhere = Live {
+        table: BodyTable(3),
+        ..live
+    };
+    for gone in [KeepEvent::SegmentGone, KeepEvent::TableGone(live.table)] {
+        for (found, told) in [
+            (Some(live), KeepAction::Damaged(segment)),
+            (Some(elsewhere), KeepAction::Over),
+            (None, KeepAction::Over),
+        ] {
+            let mut rehoming = begun();
+            assert_eq!(rehoming.step(gone.clone()), KeepAction::Find(segment));
+            assert_eq!(rehoming.step(KeepEvent::Found(found)), told);
+        }
+    }
+    // Where to it is copied is gone: the ring says where to now, and if it is the same, that is for later.
+    let mut rehoming = begun();
+    let gone = || KeepEvent::TableGone(BodyTable(2));
+    assert_eq!(rehoming.step(gone()), KeepAction::ReadRing);
+    let to = BodyTable(3);
+    let copy = KeepAction::Copy { segment, live, to };
+    assert_eq!(rehoming.step(KeepEvent::Ring(ring(3))), copy);
+    let mut rehoming = begun();
+    rehoming.step(gone());
+    assert_eq!(rehoming.step(KeepEvent::Ring(ring(2))), KeepAction::Over);
+}
+
+/// A sealed log to which two messages were moved, and its state, of which all is resolved.
+fn received(segment: Segment) -> (Log, State) {
+    let origin = |seq| Some(crate::queues::Origin { seq, ..SOURCE });
+    let moved = [0, 1].map(|seq| Entry {
+        origin: origin(seq),
+        ..entry(seq.into(), 1)
+    });
+    let mut log = Log::absent();
+    log.segment = segment;
+    log.is_sealed = true;
+    log.rows.push(
+        0,
+        LogRow {
+            chunk: CHUNK,
+            entries: moved.into(),
+        },
+    );
+    let mut state = State::absent();
+    state.segment = segment;
+    (0..2).for_each(|seq| state.resolved.add(seq));
+    (log, state)
+}
+
+#[test]
+fn releasing_goes_on_where_it_failed() {
+    let segment = Segment(4);
+    let (log, mut state) = received(segment);
+    let settles = |seq| {
+        let target = Target {
+            address: HERE,
+            segment,
+            chunk: CHUNK,
+        };
+        ReleaseAction::Source(
+            crate::queues::Origin { seq, ..SOURCE },
+            StateWish::Left { seq, target },
+        )
+    };
+    let release = ReleaseAction::Head(HeadWish::Release(Settled {
+        segment,
+        resolved: 2,
+        has_ids: false,
+    }));
+    let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
+    // Each that fails is asked again, and none that was answered.
+    for (event, action) in [
+        (ReleaseEvent::Begin, settles(1)),
+        (ReleaseEvent::Begin, settles(1)),
+        (ReleaseEvent::Source(StateAnswer::Stale), settles(0)),
+        (ReleaseEvent::Begin, settles(0)),
+        (ReleaseEvent::Source(StateAnswer::Gone), release),
+        (ReleaseEvent::Begin, release),
+        (
+            ReleaseEvent::Head(HeadAnswer::NotYet),
+            ReleaseAction::Over(Released::NotYet),
+        ),
+        (
+            ReleaseEvent::Head(HeadAnswer::Done),
+            ReleaseAction::Over(Released::Done),
+        ),
+    ] {
+        assert_eq!(releasing.step(event.clone()), action, "{event:?}");
+    }
+    // What is not resolved is not released, but purged.
+    state.resolved = crate::queues::Resolved::default();
+    let mut releasing = Releasing::new(HERE, segment, &log, &state, Protocol::default());
+    assert_eq!(
+        releasing.step(ReleaseEvent::Begin),
+        ReleaseAction::Over(Released::NotYet)
+    );
+    let mut purging = Releasing::purging(HERE, segment, &log, &state, Protocol::default());
+    let purge = ReleaseAction::State(StateWish::Purge { count: 2 });
+    assert_eq!(purging.step(ReleaseEvent::Begin), settles(1));
+    assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), settles(0));
+    assert_eq!(purging.step(ReleaseEvent::Source(StateAnswer::Done)), purge);
+    assert_eq!(purging.step(ReleaseEvent::Begin), purge);
+    let target = Target {
+        address: HERE,
+        segment,
+        chunk: Chunk(1),
+    };
+    let leaving = StateAnswer::Leaving(target, None);
+    let not_yet = ReleaseAction::Over(Released::NotYet);
+    assert_eq!(
+        purging.step(ReleaseEvent::State(leaving)),
+        not_yet,
+        "that is gone on with first"
+    );
+    assert_eq!(purging.step(ReleaseEvent::State(StateAnswer::Done)), release);
+    let mut clearing = Releasing::clearing(HERE, segment, &log, &state, Protocol::default());
+    clearing.step(ReleaseEvent::Source(StateAnswer::Done));
+    let clear = ReleaseAction::State(StateWish::Clear { count: 2 });
+    assert_eq!(clearing.step(ReleaseEvent::Source(StateAnswer::Done)), clear);
+    // What is open is neither; nor is what nothing was written of: the log is still another one's.
+    let (before, _) = received(Segment(segment.0 - 1));
+    let open = Log {
+        is_sealed: false,
+        ..log
+    };
+    for log in [open, before] {
+        let mut purging = Releasing::purging(HERE, segment, &log, &state, Protocol::default());
+        let told = purging.step(ReleaseEvent::Begin);
+        assert_eq!(told, ReleaseAction::Over(Released::NotYet));
+    }
+}
+
+#[test]
+fn who_releases_ends_when_a_segment_is_gone_and_named_again() {
+    let (segment, live, _) = restored();
+    let (log, state) = received(segment);
+    let (later_log, later_state) = received(Segment(segment.0 + 1));
+    for (log, state) in [(&later_log, &state), (&log, &later_state)] {
+        for (found, told) in [(Some(live), Released::Damaged), (None, Released::Done)] {
+            let mut releasing = Releasing::new(HERE, segment, log, state, Protocol::default());
+            assert_eq!(releasing.step(ReleaseEvent::Begin), ReleaseAction::Find(segment));
+            assert_eq!(
+                releasing.step(ReleaseEvent::Found(found)),
+                ReleaseAction::Over(told)
+            );
+        }
+    }
+    let mut purging = Releasing::purging(HERE, segment, &log, &state, Protocol::default());
+    let gone = purging.step(ReleaseEvent::State(StateAnswer::Gone));
+    assert_eq!(gone, ReleaseAction::Find(segment));
+}

@@ -1,0 +1,173 @@
+//! A head, wish by wish: which segments are live, and which register comes next.
+
+use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol, WINDOW_MICROS};
+use crate::queues::rules::{Rule, Rules};
+use crate::queues::{
+    BodyTable, Head, HeadAnswer, HeadContext, HeadWish, Reach, Register, Segment, Settled, Tenure,
+};
+
+fn opening(reach: Reach) -> HeadWish {
+    let tenure = super::TENURE;
+    HeadWish::Open {
+        reach,
+        tenure,
+        table: None,
+    }
+}
+
+fn released(segment: Segment, resolved: u32) -> HeadWish {
+    HeadWish::Release(Settled {
+        segment,
+        resolved,
+        has_ids: true,
+    })
+}
+
+fn head_context(ring: u64, now: i64) -> HeadContext {
+    HeadContext {
+        ring,
+        table: BodyTable(ring as u32),
+        now,
+        protocol: Protocol {
+            live_segments: 3,
+            registers: 3,
+            ..Protocol::default()
+        },
+    }
+}
+
+#[test]
+fn a_head_opens_near_and_far_until_it_is_full() {
+    let mut head = Head::absent();
+    let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
+    let number = |answer| match answer {
+        HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
+        other => panic!("{other:?}"),
+    };
+    // What does not exist cannot have been fenced.
+    assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Absent);
+    assert_eq!(asks(HeadWish::Fence(1), 0), HeadAnswer::Done);
+    assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
+    assert_eq!(number(asks(opening(Reach::Far), 0)), (2, 1));
+    assert_eq!(number(asks(opening(Reach::Near), 0)), (1, 0));
+    let (segment, count) = (Segment(1), 2);
+    assert_eq!(asks(released(segment, 2), 0), HeadAnswer::NotYet);
+    assert_eq!(asks(HeadWish::Sealed { segment, count }, 0), HeadAnswer::Done);
+    assert_eq!(asks(released(segment, 1), 0), HeadAnswer::NotYet);
+    assert_eq!(number(asks(opening(Reach::Near), 0)), (3, 2));
+    assert_eq!(
+        asks(
+            HeadWish::Sealed {
+                segment: Segment(3),
+                count
+            },
+            0
+        ),
+        HeadAnswer::Done
+    );
+    assert_eq!(asks(opening(Reach::Near), 0), HeadAnswer::Full);
+    assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
+    assert_eq!(asks(released(segment, 2), 5), HeadAnswer::Done);
+    // Its register rests.
+    assert_eq!(asks(opening(Reach::Near), 6), HeadAnswer::Full);
+    let rested = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS + 5;
+    assert_eq!(head.before(Segment(4), rested - 1).len(), 2);
+    assert_eq!(head.before(Segment(4), rested).len(), 1);
+    // By clocks that are apart it would rest for less than the window.
+    let mut asks = |wish, now| head.work_out(&wish, false, &head_context(1, now));
+    assert_eq!(asks(opening(Reach::Near), rested - 1), HeadAnswer::Full);
+    assert_eq!(number(asks(opening(Reach::Near), rested)), (4, 0));
+    assert_eq!(asks(released(Segment(3), 2), rested), HeadAnswer::Done);
+    assert_eq!(
+        head.before(Segment(4), rested)
+            .iter()
+            .map(|(number, _)| number.0)
+            .collect::<Vec<_>>(),
+        [3],
+        "the second is for what is due much later"
+    );
+    assert_eq!(head.references(BodyTable(1)).count(), 2);
+    head.last = Segment(u64::MAX);
+    head.live.remove(&Segment(4));
+    let context = head_context(1, 2 * rested);
+    let answer = head.work_out(&opening(Reach::Near), false, &context);
+    assert_eq!(answer, HeadAnswer::Full, "there is no greater number");
+}
+
+/// What somebody is told who opens a segment in a place that was another queue's since he knew whose it is.
+fn opens_by_an_old_registry(rules: Rules) -> HeadAnswer {
+    let mut head = Head::absent();
+    let protocol = Protocol {
+        rules,
+        ..Protocol::default()
+    };
+    let context = HeadContext {
+        protocol,
+        ..head_context(1, 0)
+    };
+    let mut asks = |wish| head.work_out(&wish, false, &context);
+    let reach = Reach::Near;
+    let (old, deletion, new) = (Tenure(1), Tenure(2), Tenure(3));
+    // It was deleted before it was made.
+    assert_eq!(asks(HeadWish::Close(deletion)), HeadAnswer::Done);
+    assert_eq!(asks(HeadWish::Close(old)), HeadAnswer::Done);
+    assert_eq!(asks(HeadWish::Fence(1)), HeadAnswer::Done);
+    let opened = asks(HeadWish::Open {
+        reach,
+        tenure: new,
+        table: None,
+    });
+    assert!(matches!(opened, HeadAnswer::Open(Segment(1), _)));
+    let answer = asks(HeadWish::Open {
+        reach,
+        tenure: old,
+        table: None,
+    });
+    assert!(head.serves(new) && !head.serves(deletion));
+    answer
+}
+
+#[test]
+fn who_knows_a_deleted_queue_is_told_so() {
+    assert_eq!(opens_by_an_old_registry(Rules::default()), HeadAnswer::NoQueue);
+}
+
+#[test]
+fn without_the_tenure_of_a_place() {
+    let answer = opens_by_an_old_registry(Rules::without([Some(Rule::TenureNoOlderThanHead), None]));
+    assert!(
+        matches!(answer, HeadAnswer::Open(Segment(1), _)),
+        "what is the new queue's"
+    );
+}
+
+#[test]
+fn a_register_rests_for_deduplication_ids_and_for_what_is_in_doubt() {
+    let second = |protocol: Protocol, has_ids| {
+        let context = HeadContext {
+            protocol,
+            ..head_context(1, 1_000_000_000)
+        };
+        let mut head = Head::absent();
+        let mut asks = |wish: HeadWish| head.work_out(&wish, false, &context);
+        asks(HeadWish::Fence(1));
+        asks(opening(Reach::Near));
+        let (segment, count, resolved) = (Segment(1), 2, 2);
+        asks(HeadWish::Sealed { segment, count });
+        let settled = Settled {
+            segment,
+            resolved,
+            has_ids,
+        };
+        assert_eq!(asks(HeadWish::Release(settled)), HeadAnswer::Done);
+        match asks(opening(Reach::Near)) {
+            HeadAnswer::Open(segment, live) => (segment.0, live.register.0),
+            other => panic!("{other:?}"),
+        }
+    };
+    let protocol = Protocol::default();
+    assert_eq!(second(protocol, true), (2, 1));
+    assert_eq!(second(protocol, false), (2, 1));
+    assert_eq!(second(protocol.alone(), true), (2, 1));
+    assert_eq!(second(protocol.alone(), false), (2, 0));
+}

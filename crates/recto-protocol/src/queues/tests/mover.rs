@@ -1,0 +1,112 @@
+//! Who moves the message of the first segment, in the models.
+
+use super::driver::{Driver, Next, Spot};
+use super::store::{By, Reply, Request};
+use super::world::{Config, Now};
+use super::{SOURCE, TENURE, entry_of};
+use crate::queues::rows::Rows;
+use crate::queues::{
+    Address, Chunk, Entry, Log, LogRow, MoveAction, MoveEvent, Moved, Moving, Origin, Reach, RegisterNumber,
+    Shard,
+};
+
+/// Moves the message, or finds that it is moved.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Mover {
+    name: u8,
+    to: Address,
+    tries: u8,
+    moving: Option<Moving>,
+    driver: Driver,
+}
+
+impl Mover {
+    pub(crate) fn new(config: &Config, name: u8) -> Self {
+        let shard = if config.moves_apart {
+            u16::from(name)
+        } else {
+            SOURCE.address.shard.0
+        };
+        Self {
+            name,
+            to: Address {
+                shard: Shard(shard),
+                ..SOURCE.address
+            },
+            tries: 1,
+            moving: None,
+            driver: Driver::new(),
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.tries == 0
+    }
+
+    pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>) -> Option<Request> {
+        if reply == Reply::Start {
+            self.tries -= 1;
+            let chunk = Chunk(100 + u128::from(self.name));
+            let (entry, protocol) = (entry_of(1, now), now.config.protocol());
+            // What the log of the first segment has.
+            let before = entry.deduplication.map(|id| (id, (entry.id, entry.sent)));
+            self.driver.recent.extend(before);
+            if now.config.goes_on {
+                self.driver.log_of_claims = Some(log_of_source(entry));
+            }
+            let moving = Moving::new(SOURCE, None, (self.to, TENURE), chunk, entry, protocol);
+            self.moving = Some(if now.config.goes_on {
+                moving.on(Reach::Near)
+            } else {
+                moving
+            });
+            return self.tells(MoveEvent::Begin, now);
+        }
+        let next = self.driver.hears(reply, now);
+        self.goes_on(next, now)
+    }
+
+    fn goes_on(&mut self, next: Next, now: &Now<'_>) -> Option<Request> {
+        match next {
+            Next::Asks(request) => Some(request),
+            Next::Shard(event) => self.tells(MoveEvent::Shard(event), now),
+            Next::State(answer) => self.tells(MoveEvent::Source(answer), now),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn tells(&mut self, event: MoveEvent, now: &Now<'_>) -> Option<Request> {
+        let next = match self.moving.as_mut()?.step(event) {
+            MoveAction::Shard(address, action) => self.driver.asks(address, action, now),
+            MoveAction::Source(origin, wish) => {
+                self.driver.asks_state(spot_of(origin), wish, By::Nobody, now)
+            }
+            MoveAction::Over(moved) => {
+                let is_damaged = moved == Moved::Damaged && now.config.without.is_none();
+                assert!(!is_damaged, "nothing is damaged");
+                return None;
+            }
+        };
+        self.goes_on(next, now)
+    }
+}
+
+/// What the one who moves it on has read of where it is.
+fn log_of_source(entry: Entry) -> Log {
+    let (chunk, entries) = (Chunk(0), [entry].into());
+    Log {
+        segment: SOURCE.segment,
+        is_sealed: true,
+        rows: Rows::from_iter([(0, LogRow { chunk, entries })]),
+        ..Log::absent()
+    }
+}
+
+/// Where the state of a message lies that is moved: the first segment has the first register.
+pub(crate) fn spot_of(origin: Origin) -> Spot {
+    Spot {
+        address: origin.address,
+        segment: origin.segment,
+        register: RegisterNumber(0),
+    }
+}

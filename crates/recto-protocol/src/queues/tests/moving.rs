@@ -1,0 +1,295 @@
+//! Two who move a message of a sealed segment, workers who receive it here or there, and who releases segments.
+
+use super::world::Config;
+use super::{HERE, Q2, SOURCE, TENURE, THERE, TWICE, entry, usually};
+use crate::queues::rules::Rule;
+use crate::queues::{
+    Address, BodyTable, Chunk, HeadAnswer, HeadWish, Live, LogAnswer, LogWish, MoveAction, MoveEvent, Moved,
+    Moving, Placed, Protocol, Reach, Received, RegisterNumber, Segment, Shard, ShardAction, ShardEvent,
+    StateAnswer, StateWish, Target,
+};
+
+/// Two movers.
+fn moving() -> Config {
+    Config {
+        movers: 2,
+        losses: 1,
+        crashes: usually(0, 1),
+        ..Config::default()
+    }
+}
+
+/// Two movers, and a sender that may fill the segment they move to.
+fn moving_to_what_is_full() -> Config {
+    Config {
+        senders: vec![vec![2]],
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+/// A mover stopped half-way; the message is received and acked where it came, and its segment is released; another mover
+/// goes on.
+fn moving_and_releasing() -> Config {
+    Config {
+        movers: 1,
+        is_half_moved: true,
+        workers: vec![1],
+        keepers: vec![usually(1, 2)],
+        seals: true,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+/// A mover stopped half-way; the segment that the message came to is purged; another mover goes on.
+fn moving_and_purging() -> Config {
+    Config {
+        movers: 1,
+        is_half_moved: true,
+        keepers: vec![1],
+        seals: true,
+        purges: true,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+/// Two who move the message to two shards, of whom one may go on with the other's mark.
+fn moving_apart() -> Config {
+    Config {
+        moves_apart: true,
+        ..moving()
+    }
+}
+
+/// The same, and the segment of the other shard that the message may have come to is purged.
+fn moving_apart_and_purging() -> Config {
+    Config {
+        keepers: vec![1],
+        kept: THERE,
+        seals: true,
+        purges: true,
+        losses: usually(0, 1),
+        ..moving_apart()
+    }
+}
+
+/// A mover, a worker, and a keeper that purges the segment which the message leaves.
+fn moving_and_purging_the_source() -> Config {
+    Config {
+        movers: 1,
+        workers: vec![1],
+        keepers: vec![1],
+        purges: true,
+        purges_source: true,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+/// A mover, and a worker that is late.
+fn moving_and_working() -> Config {
+    Config {
+        movers: 1,
+        workers: vec![1, 1],
+        ticks: 1,
+        losses: usually(0, 1),
+        ..moving()
+    }
+}
+
+#[test]
+fn a_message_is_moved_once() {
+    moving().holds("two movers", &["moved"]);
+    moving_to_what_is_full().holds("two movers and a sender", &["moved", "redirected"]);
+}
+
+#[test]
+fn a_message_with_a_deduplication_id_is_moved() {
+    let moving = Config {
+        movers: 1,
+        deduplicates: true,
+        ..moving()
+    };
+    moving.holds("a mover, a deduplication id", &["moved"]);
+}
+
+#[test]
+fn a_message_that_does_not_stand_in_the_target_is_not_resolved() {
+    let chunk = Chunk(1);
+    let target = Target {
+        address: HERE,
+        segment: Segment(2),
+        chunk,
+    };
+    let mut moving = Moving::new(
+        SOURCE,
+        None,
+        (HERE, TENURE),
+        chunk,
+        entry(1, 1),
+        Protocol::default(),
+    );
+    moving.step(MoveEvent::Source(StateAnswer::Leaving(target, None)));
+    let placed = vec![Placed::Duplicate(crate::queues::MessageId(1))];
+    let action = moving.step(MoveEvent::Shard(ShardEvent::Log(LogAnswer::Appended(placed))));
+    assert_eq!(action, MoveAction::Over(Moved::NotNow));
+}
+
+/// Who moves a message on takes with it what became of it, and leaves one that somebody moves elsewhere to that one; and the other
+/// way round.
+#[test]
+fn a_mark_is_gone_on_with_as_it_was_meant() {
+    let received = Some(Received {
+        attempts: 2,
+        first: 5,
+        until: 9,
+    });
+    let there = Address {
+        shard: Shard(1),
+        ..HERE
+    };
+    let begun = |to: Address| {
+        Moving::new(
+            SOURCE,
+            None,
+            (to, TENURE),
+            Chunk(1),
+            entry(1, 1),
+            Protocol::default(),
+        )
+    };
+    let live = Live {
+        register: RegisterNumber(1),
+        table: BodyTable(0),
+        reach: Reach::Far,
+        count: None,
+    };
+    let marked = |address| {
+        let (segment, chunk) = (Segment(2), Chunk(1));
+        let target = Target {
+            address,
+            segment,
+            chunk,
+        };
+        MoveEvent::Source(StateAnswer::Leaving(target, received))
+    };
+    // What is put there.
+    let entry_of = |mut moving: Moving, address| {
+        moving.step(marked(address));
+        moving.step(MoveEvent::Shard(ShardEvent::Found(Some(live))));
+        match moving.step(MoveEvent::Shard(ShardEvent::Written)) {
+            MoveAction::Shard(_, ShardAction::Log { wish, .. }) => match wish {
+                LogWish::Append { entries, .. } => entries[0],
+                LogWish::Seal => panic!("nothing is sealed"),
+            },
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(entry_of(begun(HERE).on(Reach::Far), HERE).received, received);
+    assert_eq!(entry_of(begun(there), there).received, None, "it begins anew");
+    let not_now = MoveAction::Over(Moved::NotNow);
+    assert_eq!(begun(HERE).on(Reach::Far).step(marked(there)), not_now);
+    assert_eq!(begun(there).step(marked(HERE)), not_now);
+    // Where it goes, and how that is asked for.
+    let mut moving = begun(HERE).on(Reach::Far);
+    let asked = moving.step(MoveEvent::Begin);
+    assert!(matches!(
+        asked,
+        MoveAction::Shard(HERE, ShardAction::Head(wishes))
+            if matches!(wishes[..], [HeadWish::Open { reach: Reach::Far, .. }])
+    ));
+    let open = HeadAnswer::Open(Segment(2), live);
+    let asked = moving.step(MoveEvent::Shard(ShardEvent::Head(open)));
+    assert!(matches!(
+        asked,
+        MoveAction::Source(SOURCE, StateWish::MoveOn { seq: 0, .. })
+    ));
+}
+
+#[test]
+fn a_message_is_moved_once_though_its_segment_is_released() {
+    moving_and_releasing().holds("a mover, a segment released", &["moved", "released", "all acked"]);
+}
+
+#[test]
+fn a_message_that_was_moved_and_purged_does_not_come_again() {
+    moving_and_purging().holds("a mover, a segment purged", &["released"]);
+}
+
+#[test]
+fn a_message_that_leaves_is_not_purged() {
+    moving_and_purging_the_source().holds("a mover, its segment purged", &["moved", "released", "all acked"]);
+}
+
+#[test]
+fn without_keeping_what_leaves() {
+    moving_and_purging_the_source().breaks(Rule::PurgeKeepsWhatLeaves, Q2);
+}
+
+#[test]
+fn without_settling_sources_of_what_is_purged() {
+    moving_and_purging().breaks(Rule::OriginsSettledFirst, TWICE);
+}
+
+#[test]
+fn a_message_is_moved_on_once() {
+    let on = |config| Config {
+        goes_on: true,
+        ..config
+    };
+    on(moving_to_what_is_full()).holds("two who move on, and a sender", &["moved", "redirected"]);
+    on(moving_and_releasing()).holds("one who moves on, a segment released", &["moved", "released"]);
+    on(moving_and_working()).holds("one who moves on, and workers", &["moved", "all acked"]);
+}
+
+#[test]
+fn a_message_is_moved_beside_a_worker() {
+    moving_and_working().holds("a mover and workers", &["moved", "all acked"]);
+}
+
+#[test]
+fn a_message_that_two_move_to_two_shards_comes_to_one() {
+    moving_apart().holds("two movers to two shards", &["moved", "moved to another shard"]);
+}
+
+#[test]
+fn a_message_that_was_moved_to_another_shard_and_purged_there_does_not_come_again() {
+    moving_apart_and_purging().holds("two movers, another shard purged", &["released"]);
+}
+
+#[test]
+fn without_settling_sources_in_other_shards() {
+    moving_apart_and_purging().breaks(Rule::OriginsSettledFirst, TWICE);
+}
+
+#[test]
+fn without_asking_where_it_is_marked() {
+    moving_apart().breaks(Rule::AskedWhereMarked, TWICE);
+}
+
+#[test]
+fn without_a_mark_first() {
+    moving().breaks(Rule::MarkedFirst, TWICE);
+}
+
+#[test]
+fn without_deciding_on_the_mark() {
+    moving_to_what_is_full().breaks(Rule::RedirectedFromMark, TWICE);
+}
+
+#[test]
+fn without_a_seal_before_redirecting() {
+    moving().breaks(Rule::RedirectedFromSealed, TWICE);
+}
+
+#[test]
+fn without_settling_sources() {
+    moving_and_releasing().breaks(Rule::OriginsSettledFirst, TWICE);
+}
+
+#[test]
+fn without_a_fence_of_what_leaves() {
+    moving_and_working().breaks(Rule::LeavingIsFenced, Q2);
+}

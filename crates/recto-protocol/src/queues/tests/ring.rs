@@ -1,0 +1,345 @@
+//! Senders and keepers of a ring of two tables, which are closed, emptied, and opened again.
+
+use std::collections::BTreeMap;
+
+use super::ring_keeper::Task::{self, Drop, Empty, Fence, Rehome, Retire, Roll};
+use super::world::Config;
+use super::{Q1, Q5, usually};
+use crate::queues::limits::{MAX_TABLES, UNUSED_MICROS};
+use crate::queues::rules::Rule;
+use crate::queues::{
+    BodyTable, Emptied, Life, Owner, Phase, Protocol, QueueId, Register, Ring, RingAnswer, RingContext,
+    RingWish,
+};
+
+/// A sender, and keepers with these tasks.
+fn keeping(keepers: &[&[Task]]) -> Config {
+    Config {
+        senders: vec![vec![1]],
+        ring_keepers: keepers.iter().map(|tasks| tasks.to_vec()).collect(),
+        segment_messages: 2,
+        losses: usually(0, 1),
+        ..Config::default()
+    }
+}
+
+/// The first table is closed, emptied and opened again, while somebody sends; one of them may crash.
+fn turning() -> Config {
+    Config {
+        senders: (1..=usually(1, 2)).map(|message| vec![message]).collect(),
+        crashes: 1,
+        ..keeping(&[&[Roll(1), Fence(1), Rehome(1), Empty(1), Roll(2)]])
+    }
+}
+
+/// The same, and nobody knows what became of emptying.
+fn turning_in_doubt() -> Config {
+    Config {
+        losses: 1,
+        only_emptying_is_lost: true,
+        ..turning()
+    }
+}
+
+/// Two keepers, of which one takes the other for gone.
+fn retiring() -> Config {
+    keeping(&[
+        &[Roll(1), Fence(1), Empty(1), Roll(2)],
+        &[Fence(1), Empty(1), Retire(1)],
+    ])
+}
+
+/// Bodies are copied to a table that is closed, emptied and opened again meanwhile, by a process in which others read the
+/// ring, too.
+fn rehoming() -> Config {
+    Config {
+        tables: 3,
+        shares_ring: true,
+        ..keeping(&[
+            &[Rehome(1)],
+            &[Roll(1), Fence(1), Roll(2), Fence(2), Empty(2), Roll(3)],
+        ])
+    }
+}
+
+/// The first table is retired and dropped, while somebody sends who knew that it was open.
+fn dropping() -> Config {
+    Config {
+        senders: vec![vec![1, 2]],
+        losses: 0,
+        ..keeping(&[&[Roll(1), Fence(1), Rehome(1), Empty(1)], &[Retire(1), Drop(1)]])
+    }
+}
+
+/// Somebody counts what refers to a table, and is so late that it is closed for the second time by then.
+fn counting_late() -> Config {
+    Config {
+        tables: 3,
+        ..keeping(&[
+            &[Roll(1), Fence(1), Empty(1), Roll(2), Roll(1), Fence(1)],
+            &[Empty(1)],
+        ])
+    }
+}
+
+/// Somebody fences a table, and is so late with saying so that it is closing for the second time by then.
+fn fencing_late() -> Config {
+    Config {
+        tables: 3,
+        ..keeping(&[
+            &[Roll(1), Fence(1), Empty(1), Roll(2), Roll(1), Empty(1)],
+            &[Fence(1)],
+        ])
+    }
+}
+
+/// A table is emptied while a queue is made by somebody who knows an old ring.
+fn making() -> Config {
+    Config {
+        is_new: true,
+        ..keeping(&[&[Roll(1), Fence(1), Empty(1)]])
+    }
+}
+
+/// A work unit begins while somebody looks for units that have ended, and empties what he finds.
+fn beginning() -> Config {
+    Config {
+        senders: vec![],
+        has_unit: true,
+        tables: 3,
+        ..keeping(&[&[Empty(2)]])
+    }
+}
+
+#[test]
+fn a_unit_begins_beside_a_keeper() {
+    beginning().holds("a unit begins", &["sent into a unit"]);
+}
+
+#[test]
+fn without_the_registry_after_the_ring() {
+    beginning().breaks(Rule::EndedByLaterRegistry, Q1);
+}
+
+#[test]
+fn a_table_is_emptied_beside_a_sender() {
+    turning().holds("a table is emptied", &["a table is free again", "rehomed"]);
+    turning_in_doubt().holds("a table is emptied, in doubt", &["retired"]);
+}
+
+#[test]
+fn a_queue_is_made_beside_a_keeper() {
+    making().holds("a queue is made", &["all sent", "a table is free again"]);
+}
+
+#[test]
+fn without_a_fence_that_makes_the_head() {
+    making().breaks(Rule::HeadMadeByFence, Q1);
+}
+
+#[test]
+fn two_keepers_do_no_harm() {
+    retiring().holds("two keepers", &["a table is free again", "retired"]);
+}
+
+#[test]
+fn who_finds_a_table_dropped_sends_into_another() {
+    dropping().holds("a table is dropped", &["all sent though a table was dropped"]);
+}
+
+#[test]
+fn bodies_are_copied_beside_a_keeper() {
+    rehoming().holds("bodies are copied", &["rehomed"]);
+}
+
+#[test]
+fn what_is_late_is_of_another_life() {
+    counting_late().holds("references counted late", &["a table is open again"]);
+    fencing_late().holds("fenced late", &["a table is open again"]);
+}
+
+#[test]
+fn without_the_life_that_was_counted() {
+    counting_late().breaks(Rule::BelievedInItsLife, Q1);
+}
+
+#[test]
+fn without_the_life_that_was_fenced() {
+    fencing_late().breaks(Rule::BelievedInItsLife, Q1);
+}
+
+#[test]
+fn without_a_fence() {
+    turning().breaks(Rule::HeadsFenced, Q1);
+}
+
+#[test]
+fn without_the_rings_version() {
+    turning().breaks(Rule::RingNoOlderThanFence, Q1);
+}
+
+#[test]
+fn without_copying_first() {
+    turning().breaks(Rule::CopiedBeforePointing, Q1);
+}
+
+#[test]
+fn without_the_ring_of_the_copy() {
+    rehoming().breaks(Rule::PointedByRingOfCopy, Q1);
+}
+
+#[test]
+fn without_counting_references() {
+    retiring().breaks(Rule::EmptiedUnreferenced, Q1);
+}
+
+#[test]
+fn without_emptying_once() {
+    turning_in_doubt().breaks(Rule::EmptiedOnce, Q5);
+}
+
+#[test]
+fn without_leaving_an_owner_alone() {
+    retiring().breaks(Rule::NoTakeOver, Q5);
+}
+
+/// One wish after the other.
+struct Rings {
+    ring: Ring,
+    now: i64,
+}
+
+impl Rings {
+    fn is_told(&mut self, wish: RingWish) -> RingAnswer {
+        let context = RingContext {
+            now: self.now,
+            protocol: Protocol::default(),
+        };
+        let before = self.ring.clone();
+        let answer = self.ring.work_out(&wish, false, &context);
+        if self.ring != before {
+            self.ring.raise();
+        }
+        answer
+    }
+}
+
+#[test]
+fn a_unit_has_a_table_to_itself_until_it_ends() {
+    use RingAnswer::{Done, NotYet, Short};
+    let mut rings = Rings {
+        ring: Ring::absent(),
+        now: 0,
+    };
+    let (unit, other) = (QueueId(5), QueueId(6));
+    for table in 1..=2 {
+        assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
+    }
+    // The only one that is free is the next slice's.
+    assert_eq!(rings.is_told(RingWish::Begin(unit)), Short);
+    assert_eq!(rings.is_told(RingWish::Add(BodyTable(3))), Done);
+    assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
+    assert_eq!(rings.is_told(RingWish::Begin(unit)), Done);
+    assert_eq!(rings.is_told(RingWish::Begin(other)), Short);
+    let table = BodyTable(2);
+    assert_eq!(
+        (rings.ring.unit(unit), rings.ring.unit(other)),
+        (Some(table), None)
+    );
+    assert_eq!(rings.ring.open(), Some(BodyTable(1)));
+    // A roll passes over it.
+    assert_eq!(rings.is_told(RingWish::Roll(BodyTable(1), Life(1))), Done);
+    assert_eq!(rings.ring.open(), Some(BodyTable(3)));
+    let (life, owner) = (Life(4), Owner(9));
+    assert_eq!(rings.is_told(RingWish::Fenced(table, life)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Take(table, life, owner)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Ended(table, other)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Ended(table, unit)), Done);
+    assert_eq!(rings.ring.unit(unit), None);
+    assert_eq!(rings.is_told(RingWish::Ended(table, unit)), NotYet);
+    rings.now = UNUSED_MICROS;
+    assert_eq!(rings.is_told(RingWish::Take(table, life, owner)), Done);
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(table, owner, Emptied::Done)),
+        Done
+    );
+    assert_eq!(rings.ring.tables()[&table], Phase::Free);
+}
+
+#[test]
+fn a_table_goes_from_phase_to_phase_and_in_no_other_way() {
+    use RingAnswer::{Done, NotYet, Short};
+    let mut rings = Rings {
+        ring: Ring::absent(),
+        now: 0,
+    };
+    let (one, two, owner, life) = (BodyTable(1), BodyTable(2), Owner(9), Life(1));
+    assert_eq!((rings.ring.open(), rings.ring.next()), (None, Some(one)));
+    assert_eq!(rings.is_told(RingWish::Add(one)), Done);
+    assert_eq!(rings.ring.open(), Some(one));
+    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Short);
+    assert_eq!(rings.is_told(RingWish::Add(two)), Done);
+    assert_eq!(rings.is_told(RingWish::Add(two)), Done);
+    assert_eq!(rings.is_told(RingWish::Fenced(one, life)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
+    // Asked again it is so already, and the next one stays open.
+    assert_eq!(rings.is_told(RingWish::Roll(one, life)), Done);
+    assert_eq!(rings.ring.open(), Some(two));
+    // What is late is of a life that has ended, whichever table is open now.
+    assert_eq!(rings.is_told(RingWish::Roll(two, life)), Done);
+    assert_eq!(rings.ring.open(), Some(two));
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), NotYet);
+    // What was found out in another life is not believed.
+    assert_eq!(rings.is_told(RingWish::Fenced(one, Life(7))), NotYet);
+    assert_eq!(rings.is_told(RingWish::Fenced(one, life)), Done);
+    assert_eq!(
+        rings.is_told(RingWish::Take(one, life, owner)),
+        NotYet,
+        "it was referred to just now"
+    );
+    rings.now = UNUSED_MICROS;
+    assert_eq!(rings.is_told(RingWish::Take(one, Life(7), owner)), NotYet);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Take(one, life, Owner(8))), NotYet);
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(one, Owner(8), Emptied::Done)),
+        NotYet
+    );
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(one, owner, Emptied::NotDone)),
+        Done
+    );
+    assert_eq!(
+        rings.is_told(RingWish::Take(one, life, owner)),
+        NotYet,
+        "it is closed since now"
+    );
+    rings.now *= 2;
+    assert_eq!(rings.is_told(RingWish::Take(one, life, owner)), Done);
+    assert_eq!(rings.is_told(RingWish::Dropped(one)), NotYet);
+    assert_eq!(
+        rings.is_told(RingWish::Emptied(one, owner, Emptied::Unknown)),
+        Done
+    );
+    assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
+    assert_eq!(rings.is_told(RingWish::Dropped(one)), Done);
+    let open = Phase::Open {
+        since: 0,
+        life: Life(3),
+    };
+    assert_eq!(rings.ring.tables(), &BTreeMap::from([(two, open)]));
+    // Its number is not given to another.
+    assert_eq!(rings.is_told(RingWish::Add(one)), Done);
+    assert_eq!(
+        (rings.ring.next(), rings.ring.tables().len()),
+        (Some(BodyTable(3)), 1)
+    );
+    for table in 3..=MAX_TABLES as u32 + 1 {
+        assert_eq!(rings.is_told(RingWish::Add(BodyTable(table))), Done);
+    }
+    let next = rings.ring.next().expect("a number");
+    assert_eq!(rings.is_told(RingWish::Add(next)), RingAnswer::Full);
+    rings.ring.last = BodyTable(u32::MAX);
+    assert_eq!(rings.ring.next(), None);
+}

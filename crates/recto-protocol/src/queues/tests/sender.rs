@@ -1,0 +1,177 @@
+//! Who sends, in the models: the product's machines, one request after the other.
+
+use super::driver::{Driver, Next};
+use super::store::{Reply, Request};
+use super::world::{Ghost, Now};
+use super::{HERE, TENURE, entry_of};
+use crate::queues::{
+    BodyTable, Chunk, HeadAnswer, Log, MessageId, RegisterNumber, Segment, SendAction, SendAnswer, SendEvent,
+    Sending, ShardAction, ShardEvent, Tenure, reach,
+};
+
+/// A sender of a few messages, each by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Sender {
+    /// Which messages it has still to send, the last one first.
+    messages: Vec<u8>,
+    message: u8,
+    sending: Option<Sending>,
+    driver: Driver,
+    is_unplaced: bool,
+    /// By which use it knows the queue's place.
+    tenure: Tenure,
+    /// The table of the unit that it sends into.
+    table: Option<BodyTable>,
+    /// What is to be asked when the logs before were read.
+    asks: Option<ShardAction>,
+    unread: Vec<(Segment, RegisterNumber)>,
+}
+
+impl Sender {
+    pub(crate) fn new(messages: &[u8]) -> Self {
+        let mut messages = messages.to_vec();
+        messages.reverse();
+        Self {
+            messages,
+            message: 0,
+            sending: None,
+            driver: Driver::new(),
+            is_unplaced: true,
+            tenure: TENURE,
+            table: None,
+            asks: None,
+            unread: Vec::new(),
+        }
+    }
+
+    /// The same, to a queue that has its place by another use.
+    pub(crate) fn by(tenure: Tenure, messages: &[u8]) -> Self {
+        Self {
+            tenure,
+            ..Self::new(messages)
+        }
+    }
+
+    /// Into a work unit.
+    pub(crate) fn in_table(mut self, table: BodyTable) -> Self {
+        self.table = Some(table);
+        self
+    }
+
+    /// What it asks next, now that it heard this.
+    pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        match reply {
+            Reply::Start if now.config.is_new && self.is_unplaced => {
+                self.is_unplaced = false;
+                Some(Request::TakePlace)
+            }
+            Reply::Start | Reply::Places(_) => self.begins(now, ghosts),
+            Reply::Log(log) if self.asks.is_some() => self.reads_before(log, now, ghosts),
+            reply => {
+                let next = self.driver.hears(reply, now);
+                self.goes_on(next, now, ghosts)
+            }
+        }
+    }
+
+    fn begins(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        self.message = self.messages.pop()?;
+        let entry = entry_of(self.message, now);
+        let chunk = Chunk(u128::from(self.message));
+        let mut sending = Sending::new(
+            HERE,
+            self.tenure,
+            reach(&entry),
+            chunk,
+            [entry].into(),
+            now.config.protocol(),
+        );
+        if let Some(table) = self.table {
+            sending = sending.in_table(table);
+        }
+        let open = self
+            .driver
+            .head(HERE)
+            .and_then(|head| head.open(reach(&entry), self.tenure));
+        let action = sending.step(open.map_or(SendEvent::Begin, |(segment, live)| {
+            SendEvent::Shard(ShardEvent::Head(HeadAnswer::Open(segment, live)))
+        }));
+        self.sending = Some(sending);
+        self.does(action, now, ghosts)
+    }
+
+    fn goes_on(&mut self, next: Next, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        match next {
+            Next::Asks(request) => Some(request),
+            Next::Shard(event) => {
+                if event == ShardEvent::TableGone {
+                    ghosts.push(Ghost::TableGone);
+                }
+                let action = self.sending.as_mut()?.step(SendEvent::Shard(event));
+                self.does(action, now, ghosts)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn does(&mut self, action: SendAction, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let action = match action {
+            SendAction::Shard(_, action) => action,
+            SendAction::Answer(answer) => {
+                self.ends(answer, ghosts);
+                return None;
+            }
+        };
+        match &action {
+            ShardAction::Log { segment, .. } if self.driver.segment() != Some(*segment) => {
+                if now.config.deduplicates {
+                    self.unread = self.driver.head(HERE)?.before(*segment, now.micros);
+                }
+                self.asks = Some(action);
+                self.reads_next(now, ghosts)
+            }
+            _ => self.asks(action, now, ghosts),
+        }
+    }
+
+    fn asks(&mut self, action: ShardAction, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let next = self.driver.asks(HERE, action, now);
+        self.goes_on(next, now, ghosts)
+    }
+
+    fn reads_next(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        if let Some((_, register)) = self.unread.first() {
+            return Some(Request::ReadLog(HERE, *register));
+        }
+        let action = self.asks.take()?;
+        self.asks(action, now, ghosts)
+    }
+
+    fn reads_before(&mut self, log: Log, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let (segment, _) = self.unread.remove(0);
+        if log.segment == segment {
+            self.driver.recent.extend(log.fingerprints());
+        }
+        self.reads_next(now, ghosts)
+    }
+
+    fn ends(&mut self, answer: SendAnswer, ghosts: &mut Vec<Ghost>) {
+        self.sending = None;
+        let message = MessageId(u128::from(self.message));
+        match answer {
+            SendAnswer::Sent(_, placed) => {
+                ghosts.extend(placed.into_iter().map(|placed| Ghost::Sent(placed, message)));
+            }
+            SendAnswer::NoQueue => ghosts.push(Ghost::NoQueue),
+            SendAnswer::Full => ghosts.push(Ghost::Full),
+            SendAnswer::Unknown => ghosts.push(Ghost::Unknown),
+            SendAnswer::Damaged => ghosts.push(Ghost::Damaged),
+            SendAnswer::TooLarge => {}
+        }
+    }
+
+    /// Whether it has nothing more to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.messages.is_empty() && self.sending.is_none()
+    }
+}

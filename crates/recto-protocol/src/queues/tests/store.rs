@@ -1,0 +1,521 @@
+//! The store of the models: registers that conditional writes change, and bodies; and what must hold of what they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{HELD, HERE, Q2, Q3, Q4, Q6, Q7, QUEUE, SOURCE, TENURE};
+use crate::queues::limits::LEASE_MARGIN_MICROS;
+use crate::queues::rules::{Rule, Rules};
+use crate::queues::{
+    Address, BodyTable, Chunk, ClaimId, Decision, Entry, Head, Life, Live, Log, LogRow, MessageId, Micros,
+    Pending, Phase, Protocol, QueueName, QueueOptions, Reach, Register, RegisterNumber, Registry,
+    RegistryContext, RegistryWish, Ring, Segment, Seq, Shard, Standing, State, Target, Tenure, Version,
+};
+
+/// What is asked of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Request {
+    ReadHead(Address),
+    ReadLog(Address, RegisterNumber),
+    ReadState(Address, RegisterNumber),
+    CasHead(Address, Version, Head),
+    /// Whether it sets the register up for another segment than was there when it was read.
+    CasLog(Address, RegisterNumber, Version, Log, SetsUp),
+    CasState(Address, RegisterNumber, Version, State, By),
+    Write(BodyTable, Address, Segment, Chunk),
+    /// The queue has its place from then on: keepers find it.
+    TakePlace,
+    ReadPlaces,
+    ReadRing,
+    CasRing(Version, Ring),
+    ReadRegistry,
+    CasRegistry(Version, Registry),
+    /// A segment's bodies, from one table to another.
+    Copy(Address, Segment, BodyTable, BodyTable),
+    Empty(BodyTable),
+}
+
+/// On whose behalf messages are resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum By {
+    Claim(ClaimId),
+    /// Of somebody who purges what was sent by this use of the place, or an older one: that is as an ack of it, and of nothing
+    /// else.
+    Purge(Tenure),
+    /// They are moved, or nothing is resolved.
+    Nobody,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SetsUp(pub(crate) bool);
+
+/// What the store answers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Reply {
+    Start,
+    Head(Head),
+    Log(Log),
+    State(State),
+    Ring(Ring),
+    Registry(Registry),
+    /// The conditional write that puts this version.
+    Decided(Version, Decision),
+    Written,
+    TableGone,
+    /// Whether the queue has its place.
+    Places(bool),
+}
+
+/// What is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Store {
+    pub(crate) is_placed: bool,
+    pub(crate) ring: Ring,
+    pub(crate) registry: Registry,
+    pub(crate) shards: BTreeMap<Address, Registers>,
+    pub(crate) bodies: BTreeSet<(BodyTable, Address, Segment, Chunk)>,
+    /// Messages that are durably done with.
+    pub(crate) acked: BTreeSet<MessageId>,
+    /// By which use of the place a live segment was opened, if another queue had it before.
+    opened_by: BTreeMap<(Address, Segment), Tenure>,
+    /// Messages of segments that were released.
+    pub(crate) released: Vec<Copy>,
+    /// By whom a message is held, and until when: whatever is stored, only he can let go of it before.
+    held: BTreeMap<(Address, Segment, Seq), (ClaimId, Micros)>,
+    pub(crate) broken: Option<&'static str>,
+}
+
+/// The registers of a shard.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Registers {
+    pub(crate) head: Head,
+    logs: BTreeMap<RegisterNumber, Log>,
+    pub(crate) states: BTreeMap<RegisterNumber, State>,
+}
+
+impl Registers {
+    fn of(head: Head) -> Self {
+        Self {
+            head,
+            logs: BTreeMap::new(),
+            states: BTreeMap::new(),
+        }
+    }
+
+    fn log(&self, register: RegisterNumber) -> Log {
+        self.logs.get(&register).cloned().unwrap_or_else(Log::absent)
+    }
+
+    fn state(&self, register: RegisterNumber) -> State {
+        self.states.get(&register).cloned().unwrap_or_else(State::absent)
+    }
+}
+
+impl Store {
+    /// With a ring of so many tables, and so many shards.
+    pub(crate) fn new(tables: u32, shards: u16) -> Self {
+        let phase = |table| match table {
+            1 => Phase::Open {
+                since: 0,
+                life: Life(1),
+            },
+            _ => Phase::Free,
+        };
+        let head = Head {
+            version: 1,
+            ring: 1,
+            tenure: TENURE,
+            ..Head::absent()
+        };
+        let address = |shard| Address {
+            shard: Shard(shard),
+            ..HERE
+        };
+        Self {
+            is_placed: true,
+            ring: Ring {
+                version: 1,
+                last: BodyTable(tables),
+                tables: (1..=tables)
+                    .map(|table| (BodyTable(table), phase(table)))
+                    .collect(),
+            },
+            registry: registry(),
+            shards: (0..shards)
+                .map(|shard| (address(shard), Registers::of(head.clone())))
+                .collect(),
+            bodies: BTreeSet::new(),
+            acked: BTreeSet::new(),
+            opened_by: BTreeMap::new(),
+            released: Vec::new(),
+            held: BTreeMap::new(),
+            broken: None,
+        }
+    }
+
+    /// Of a queue that is not made yet.
+    pub(crate) fn without_a_head(mut self) -> Self {
+        self.is_placed = false;
+        self.at(HERE).head = Head::absent();
+        self
+    }
+
+    /// The first segment has a message, and is sealed.
+    pub(crate) fn with_a_message(mut self, entry: Entry) -> Self {
+        let live = Live {
+            register: RegisterNumber(0),
+            table: BodyTable(1),
+            reach: Reach::Near,
+            count: Some(1),
+        };
+        self.puts(SOURCE.segment, live, Chunk(1), entry);
+        self
+    }
+
+    /// It was moved to the second one, and whoever did stopped before it was resolved in the first.
+    pub(crate) fn with_it_half_moved(mut self, entry: Entry) -> Self {
+        let (segment, chunk) = (Segment(2), Chunk(100));
+        let live = Live {
+            register: RegisterNumber(1),
+            count: None,
+            ..self.at(HERE).head.live[&SOURCE.segment]
+        };
+        let origin = Some(SOURCE);
+        self.puts(segment, live, chunk, Entry { origin, ..entry });
+        let target = Target {
+            address: HERE,
+            segment,
+            chunk,
+        };
+        let pending = Pending {
+            attempts: 0,
+            first_received: 0,
+            claim: ClaimId(0),
+            until: 0,
+            standing: Standing::Leaving(target),
+        };
+        let mut state = State::absent();
+        state.version = 1;
+        state.segment = SOURCE.segment;
+        state.pending.insert(SOURCE.seq, pending);
+        self.at(HERE).states.insert(RegisterNumber(0), state);
+        self
+    }
+
+    /// The next segment has this message.
+    fn puts(&mut self, segment: Segment, live: Live, chunk: Chunk, entry: Entry) {
+        let registers = self.at(HERE);
+        registers.head.last = segment;
+        registers.head.registers += 1;
+        registers.head.live.insert(segment, live);
+        let mut log = Log::absent();
+        log.version = 1;
+        log.segment = segment;
+        log.is_sealed = live.count.is_some();
+        let entries = [entry].into();
+        log.rows.push(SOURCE.seq, LogRow { chunk, entries });
+        registers.logs.insert(live.register, log);
+        self.bodies.insert((live.table, HERE, segment, chunk));
+    }
+
+    fn at(&mut self, address: Address) -> &mut Registers {
+        self.shards.get_mut(&address).expect("a shard")
+    }
+
+    /// Executes a request.
+    pub(crate) fn executes(&mut self, request: &Request, rules: Rules, now: Micros) -> Reply {
+        match request {
+            Request::ReadHead(address) => Reply::Head(self.shards[address].head.clone()),
+            Request::ReadLog(address, register) => Reply::Log(self.shards[address].log(*register)),
+            Request::ReadState(address, register) => Reply::State(self.shards[address].state(*register)),
+            Request::CasHead(address, expected, put) => {
+                let before = self.shards[address].head.clone();
+                if before.version() != *expected {
+                    return Reply::Decided(put.version(), Decision::Refused);
+                }
+                self.check_head(*address, &before, put);
+                self.at(*address).head = put.clone();
+                Reply::Decided(put.version(), Decision::Applied)
+            }
+            Request::CasLog(address, register, expected, put, sets_up) => {
+                let before = self.shards[address].log(*register);
+                let sets_up = sets_up.0 && !rules.keeps(Rule::SetUpByVersion);
+                if before.version() != *expected && !sets_up {
+                    return Reply::Decided(put.version(), Decision::Refused);
+                }
+                if before.is_sealed && before.segment == put.segment && before.rows != put.rows {
+                    self.broken = Some(Q3);
+                }
+                self.at(*address).logs.insert(*register, put.clone());
+                Reply::Decided(put.version(), Decision::Applied)
+            }
+            Request::CasState(address, register, expected, put, by) => {
+                let before = self.shards[address].state(*register);
+                if before.version() != *expected {
+                    return Reply::Decided(put.version(), Decision::Refused);
+                }
+                self.check_state((*address, *register), &before, put, *by);
+                self.check_claims(*address, &before, put, *by, now);
+                self.at(*address).states.insert(*register, put.clone());
+                Reply::Decided(put.version(), Decision::Applied)
+            }
+            Request::Write(table, ..) if !self.ring.tables().contains_key(table) => Reply::TableGone,
+            Request::Write(table, address, segment, chunk) => {
+                self.bodies.insert((*table, *address, *segment, *chunk));
+                Reply::Written
+            }
+            Request::TakePlace => {
+                self.is_placed = true;
+                Reply::Places(true)
+            }
+            Request::ReadPlaces => Reply::Places(self.is_placed),
+            Request::ReadRing => Reply::Ring(self.ring.clone()),
+            Request::CasRing(expected, put) => {
+                if self.ring.version() != *expected {
+                    return Reply::Decided(put.version(), Decision::Refused);
+                }
+                self.ring = put.clone();
+                Reply::Decided(put.version(), Decision::Applied)
+            }
+            Request::ReadRegistry => Reply::Registry(self.registry.clone()),
+            Request::CasRegistry(expected, put) => {
+                if self.registry.version() != *expected {
+                    return Reply::Decided(put.version(), Decision::Refused);
+                }
+                self.registry = put.clone();
+                Reply::Decided(put.version(), Decision::Applied)
+            }
+            Request::Copy(address, segment, from, to) => {
+                let here = (*from, *address, *segment);
+                let there = self
+                    .bodies
+                    .iter()
+                    .filter(|(table, at, of, _)| (*table, *at, *of) == here);
+                let copies: Vec<_> = there.map(|(_, at, of, chunk)| (*to, *at, *of, *chunk)).collect();
+                self.bodies.extend(copies);
+                Reply::Written
+            }
+            Request::Empty(emptied) => {
+                self.bodies.retain(|(table, ..)| table != emptied);
+                Reply::Decided(0, Decision::Applied)
+            }
+        }
+    }
+
+    /// Whether a request changes nothing any more, whenever it comes.
+    pub(crate) fn is_spent(&self, request: &Request, rules: Rules) -> bool {
+        match request {
+            Request::ReadHead(_)
+            | Request::ReadLog(..)
+            | Request::ReadState(..)
+            | Request::ReadRing
+            | Request::ReadRegistry
+            | Request::ReadPlaces => true,
+            Request::TakePlace => self.is_placed,
+            Request::CasRing(expected, _) => *expected != self.ring.version(),
+            Request::CasRegistry(expected, _) => *expected != self.registry.version(),
+            Request::Copy(..) => false,
+            // What is retired is never written again.
+            Request::Empty(table) => self.ring.tables().get(table) == Some(&Phase::Retired),
+            Request::CasHead(address, expected, _) => *expected != self.shards[address].head.version(),
+            Request::CasLog(address, register, expected, _, sets_up) => {
+                let is_other = *expected != self.shards[address].log(*register).version();
+                is_other && (!sets_up.0 || rules.keeps(Rule::SetUpByVersion))
+            }
+            Request::CasState(address, register, expected, ..) => {
+                *expected != self.shards[address].state(*register).version()
+            }
+            Request::Write(table, ..) if !self.ring.tables().contains_key(table) => true,
+            Request::Write(table, address, segment, chunk) => {
+                self.bodies.contains(&(*table, *address, *segment, *chunk))
+            }
+        }
+    }
+
+    /// What the sender of a request is told when nobody knows what became of it; nothing of one that decides nothing.
+    pub(crate) fn unknown(request: &Request) -> Option<Reply> {
+        let version = match request {
+            Request::CasHead(.., put) => put.version(),
+            Request::CasRing(_, put) => put.version(),
+            Request::CasRegistry(_, put) => put.version(),
+            Request::Empty(_) => 0,
+            Request::CasLog(.., put, _) => put.version(),
+            Request::CasState(.., put, _) => put.version(),
+            _ => return None,
+        };
+        Some(Reply::Decided(version, Decision::Unknown))
+    }
+
+    /// Every message of a live segment, with its segment and place, and whether it is resolved.
+    pub(crate) fn messages(&self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        let live = self.shards.iter().flat_map(|(address, registers)| {
+            let live = registers.head.live().iter();
+            live.map(move |(segment, live)| (*address, registers, segment, live))
+        });
+        for (address, registers, segment, live) in live {
+            let (log, state) = (registers.log(live.register), registers.state(live.register));
+            if log.segment != *segment {
+                continue;
+            }
+            messages.extend(log.messages().map(|(seq, chunk, entry)| Message {
+                id: entry.id,
+                is_moved: entry.origin.is_some(),
+                address,
+                segment: *segment,
+                seq,
+                group: entry.group,
+                has_body: self.bodies.contains(&(live.table, address, *segment, chunk)),
+                is_resolved: state.segment == *segment && state.resolved.has(seq),
+            }));
+        }
+        messages
+    }
+
+    /// Q4: only what is sealed and resolved leaves the list, and what comes is new.
+    fn check_head(&mut self, address: Address, before: &Head, put: &Head) {
+        for (segment, live) in &before.live {
+            if put.live.contains_key(segment) {
+                continue;
+            }
+            let registers = &self.shards[&address];
+            let (log, state) = (registers.log(live.register), registers.state(live.register));
+            let is_resolved = log.next() == 0
+                || state.segment == *segment && state.resolved.count() == u32::from(log.next());
+            if log.segment != *segment || !log.is_sealed || !is_resolved {
+                self.broken = Some(Q4);
+            }
+            let left = log.messages().map(|(.., entry)| copy_of(entry));
+            self.released.extend(left);
+            self.released.sort_unstable();
+        }
+        let new = put
+            .live
+            .keys()
+            .filter(|segment| !before.live.contains_key(segment));
+        for segment in new {
+            if *segment <= before.last {
+                self.broken = Some(Q4);
+            }
+            if put.tenure > TENURE {
+                self.opened_by.insert((address, *segment), put.tenure);
+            }
+        }
+        self.opened_by
+            .retain(|(at, segment), _| *at != address || put.live.contains_key(segment));
+    }
+
+    /// Q2, Q6 and Q7, of what a conditional write claims and resolves.
+    fn check_state(&mut self, at: (Address, RegisterNumber), before: &State, put: &State, by: By) {
+        let (address, register) = at;
+        let mut messages = self.messages();
+        messages.retain(|message| message.address == address);
+        let mut live = self.shards[&address].head.live().iter();
+        let live = live.find(|(_, live)| live.register == register);
+        let is_live = live.is_some_and(|(segment, _)| *segment == put.segment);
+        let message = |seq: Seq| {
+            let mut here = messages.iter();
+            here.find(|message| message.segment == put.segment && message.seq == seq)
+        };
+        for (seq, pending) in &put.pending {
+            let was = before.pending.get(seq).filter(|_| before.segment == put.segment);
+            if was.is_some_and(|was| was.claim == pending.claim) {
+                continue;
+            }
+            let Some(message) = message(*seq).filter(|_| is_live) else {
+                self.broken = Some(Q4);
+                continue;
+            };
+            if message.is_resolved || self.acked.contains(&message.id) {
+                self.broken = Some(Q2);
+            }
+            let is_before = |other: &&Message| (other.segment, other.seq) < (message.segment, message.seq);
+            let mut before = messages.iter().filter(is_before);
+            if message.group.is_some()
+                && before.any(|other| other.group == message.group && !other.is_resolved)
+            {
+                self.broken = Some(Q7);
+            }
+        }
+        let resolves = |seq: &Seq| put.resolved.has(*seq) && !before.resolved.has(*seq);
+        let mut acked = Vec::new();
+        for seq in (0..8).filter(resolves) {
+            let newest = before.pending.get(&seq).map(|pending| pending.claim);
+            if matches!(by, By::Claim(claim) if newest != Some(claim)) {
+                self.broken = Some(Q6);
+            }
+            acked.extend(message(seq).map(|message| message.id));
+        }
+        let opened_by = self.opened_by.get(&(address, put.segment)).copied();
+        let is_meant = match by {
+            By::Claim(_) => true,
+            By::Purge(tenure) => opened_by.unwrap_or(TENURE) <= tenure,
+            By::Nobody => false,
+        };
+        if is_meant {
+            self.acked.extend(acked);
+        }
+    }
+
+    /// What is claimed nobody has, or had for as long as his claim holds.
+    fn check_claims(&mut self, address: Address, before: &State, put: &State, by: By, now: Micros) {
+        let at = |seq: &Seq| (address, put.segment, *seq);
+        for (seq, pending) in &put.pending {
+            let was = before.pending.get(seq).filter(|_| before.segment == put.segment);
+            let is_new = was.is_none_or(|was| was.claim != pending.claim);
+            let is_claimed = pending.standing == Standing::Claimed;
+            let held = self.held.get(&at(seq));
+            if is_new && is_claimed && held.is_some_and(|(_, until)| now < until + LEASE_MARGIN_MICROS) {
+                self.broken = Some(HELD);
+            }
+            if is_claimed && (is_new || by == By::Claim(pending.claim)) {
+                self.held.insert(at(seq), (pending.claim, pending.until));
+            }
+        }
+        self.held.retain(|(_, segment, seq), (claim, _)| {
+            let is_claimed = |pending: &Pending| pending.standing == Standing::Claimed;
+            let has_it = put.pending.get(seq).is_some_and(is_claimed);
+            *segment != put.segment || has_it || by != By::Claim(*claim)
+        });
+    }
+}
+
+/// With the queue of the models.
+fn registry() -> Registry {
+    let context = RegistryContext {
+        now: 0,
+        protocol: Protocol::default(),
+    };
+    let mut registry = Registry::absent();
+    let options = QueueOptions {
+        shards: 1,
+        ..QueueOptions::default()
+    };
+    let create = RegistryWish::Create {
+        id: QUEUE,
+        name: QueueName::new("name", "queue").expect("a name"),
+        options,
+    };
+    registry.work_out(&create, false, &context);
+    registry.raise();
+    registry
+}
+
+/// A message as it was sent, or as it was moved: there may be one of each.
+pub(crate) type Copy = (MessageId, bool);
+
+fn copy_of(entry: &Entry) -> Copy {
+    (entry.id, entry.origin.is_some())
+}
+
+/// A message of a live segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) id: MessageId,
+    pub(crate) is_moved: bool,
+    pub(crate) address: Address,
+    pub(crate) segment: Segment,
+    pub(crate) seq: Seq,
+    pub(crate) group: Option<crate::queues::Fingerprint>,
+    pub(crate) has_body: bool,
+    pub(crate) is_resolved: bool,
+}

@@ -1,0 +1,164 @@
+//! Who receives, and acks or gives back, in the models.
+
+use std::collections::BTreeMap;
+
+use super::HERE;
+use super::driver::{Driver, Next, Spot};
+use super::store::{By, Reply, Request};
+use super::world::{Config, Ghost, Now};
+use crate::queues::{ClaimId, Delivery, Head, Live, Log, Order, Segment, State, StateAnswer, StateWish};
+
+/// What is done with a message that was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Act {
+    Ack,
+    /// It may be received again at once.
+    Nack,
+    /// It goes on with it.
+    Extend,
+    GiveBack,
+}
+
+/// Looks through all live segments so often; what it receives it acks in the end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Worker {
+    name: u8,
+    passes: u8,
+    claims: u8,
+    /// What it sees of the segments before, of an ordered queue.
+    seen: BTreeMap<Segment, (Log, State)>,
+    head: Head,
+    left: Vec<(Segment, Live)>,
+    driver: Driver,
+    has: Vec<Delivery>,
+    /// What it does with them, the last one first.
+    acts: Vec<Act>,
+    acting: Option<(Act, ClaimId)>,
+}
+
+impl Worker {
+    pub(crate) fn new(config: &Config, name: u8, passes: u8) -> Self {
+        Self {
+            name,
+            passes,
+            claims: 0,
+            seen: BTreeMap::new(),
+            head: Head::absent(),
+            left: Vec::new(),
+            driver: Driver::new(),
+            has: Vec::new(),
+            acts: config.acts.iter().rev().copied().collect(),
+            acting: None,
+        }
+    }
+
+    pub(crate) fn hears(&mut self, reply: Reply, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        match reply {
+            Reply::Start if !self.has.is_empty() => self.acts(now, ghosts),
+            Reply::Start => {
+                self.passes -= 1;
+                Some(Request::ReadHead(HERE))
+            }
+            Reply::Head(head) => {
+                self.left = head
+                    .live()
+                    .iter()
+                    .map(|(segment, live)| (*segment, *live))
+                    .collect();
+                self.left.reverse();
+                if !self.seen.is_empty() {
+                    // Of the others it goes by what it saw.
+                    self.left.truncate(1);
+                }
+                self.head = head;
+                self.looks_at_next()
+            }
+            Reply::Log(log) if self.driver.log_of_claims.is_none() => self.claims(log, now, ghosts),
+            reply => {
+                let next = self.driver.hears(reply, now);
+                self.goes_on(next, now, ghosts)
+            }
+        }
+    }
+
+    fn looks_at_next(&mut self) -> Option<Request> {
+        let (_, live) = self.left.last()?;
+        Some(Request::ReadLog(HERE, live.register))
+    }
+
+    fn claims(&mut self, log: Log, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let (segment, _) = *self.left.last()?;
+        let seen = |segment| self.seen.get(&segment).map(|(log, state)| (log, state));
+        let order = Order::of(&self.head, segment, seen, now.config.protocol());
+        self.driver.order = now.config.is_ordered.then_some(order);
+        self.driver.log_of_claims = Some(log);
+        self.claims += 1;
+        let wish = StateWish::Claim {
+            claim: ClaimId(u128::from(self.name) << 8 | u128::from(self.claims)),
+            most: 1,
+            until: now.micros + 1,
+            failed_surplus: 0,
+        };
+        self.asks(wish, By::Nobody, now, ghosts)
+    }
+
+    fn acts(&mut self, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let Delivery { seq, claim, .. } = *self.has.last()?;
+        let act = self.acts.pop().unwrap_or(Act::Ack);
+        self.acting = Some((act, claim));
+        let until = now.micros;
+        let wish = match act {
+            Act::Ack => StateWish::Ack { seq, claim },
+            Act::Nack => StateWish::Nack { seq, claim, until },
+            Act::Extend => StateWish::Extend {
+                seq,
+                claim,
+                until: until + 1,
+            },
+            Act::GiveBack => StateWish::GiveBack { seq, claim },
+        };
+        self.asks(wish, By::Claim(claim), now, ghosts)
+    }
+
+    fn asks(&mut self, wish: StateWish, by: By, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let (segment, live) = *self.left.last()?;
+        let spot = Spot {
+            address: HERE,
+            segment,
+            register: live.register,
+        };
+        let next = self.driver.asks_state(spot, wish, by, now);
+        self.goes_on(next, now, ghosts)
+    }
+
+    fn goes_on(&mut self, next: Next, now: &Now<'_>, ghosts: &mut Vec<Ghost>) -> Option<Request> {
+        let answer = match next {
+            Next::Asks(request) => return Some(request),
+            Next::State(StateAnswer::Claimed(deliveries)) if !deliveries.is_empty() => {
+                // It works on it: the ack comes by and by.
+                self.has = deliveries;
+                return None;
+            }
+            Next::State(answer) => answer,
+            other => panic!("{other:?}"),
+        };
+        match (answer, self.acting.take()) {
+            // It works on it for longer.
+            (StateAnswer::Done, Some((Act::Extend, _))) => return None,
+            (StateAnswer::Done, Some((Act::Ack, claim))) => ghosts.push(Ghost::Acked(claim)),
+            _ => {}
+        }
+        self.has.clear();
+        let (segment, _) = self.left.pop()?;
+        let state = self.driver.forgets_state()?;
+        let log = self.driver.log_of_claims.take()?;
+        if now.config.is_ordered {
+            self.seen.entry(segment).or_insert((log, state));
+        }
+        self.looks_at_next()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.passes == 0 && self.has.is_empty()
+    }
+}

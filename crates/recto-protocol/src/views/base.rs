@@ -1,0 +1,174 @@
+//! The table of a collection's records that change: its columns, the hidden ones among them, and a record's row in it, as
+//! conditional writes keep it, and as transactions do.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use recto_model::schema::{Collection, Holds};
+use recto_model::table::TableError;
+use recto_model::{Cells, RowRef, Table};
+
+use crate::views::collection::{KeyCells, cell_of};
+use crate::views::row::{Found, Generation, Micros, Row, RowClaims, Token, Tokens, Version};
+use crate::views::stored::{Head, Life, StoredError, decode_tokens, encode_tokens};
+
+/// The base table of a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BaseTable {
+    table: Arc<Table>,
+    /// For each field, the column that has it.
+    columns: Vec<usize>,
+    /// For each regular column but the hidden ones, the field that it has.
+    fields: Vec<usize>,
+}
+
+impl BaseTable {
+    /// Which regular column conditional writes compare.
+    pub const TOKENS: u16 = 0;
+    /// Which regular column transactions compare: the version.
+    pub const STAMP: u16 = 1;
+    /// Which regular column plain writes [mark](Self::done_cell).
+    pub const DONE: u16 = 3;
+
+    /// The one of a collection.
+    ///
+    /// # Errors
+    /// A field that its key names cannot be in a key.
+    pub fn new(collection: &Collection) -> Result<Self, TableError> {
+        let (table, holds) = collection.base().table(&collection.name)?;
+        let column_of = |field: usize| holds.iter().position(|holds| *holds == Holds::Field(field));
+        let field_of = |holds: &Holds| match *holds {
+            Holds::Field(field) => Some(field),
+            Holds::Derived(..) | Holds::Hidden => None,
+        };
+        Ok(Self {
+            columns: (0..collection.fields.len()).filter_map(column_of).collect(),
+            fields: holds[table.key_len()..].iter().filter_map(field_of).collect(),
+            table: Arc::new(table),
+        })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Which regular columns a conditional write sets: all that are conditional.
+    pub fn conditional_columns(&self) -> Vec<u16> {
+        let regular = 0..self.table.regular().len() as u16;
+        regular.filter(|column| *column != Self::DONE).collect()
+    }
+
+    /// What it sets them to, nulls too.
+    ///
+    /// # Errors
+    /// [`StoredError::TooLarge`]: it may not be sent.
+    pub fn conditional_cells(&self, row: &Row<Cells, KeyCells>) -> Result<Cells, StoredError> {
+        let mut cells = Cells::new();
+        cells.push(Some(&encode_tokens(&row.tokens)));
+        cells.push(Some(&row.version.0.to_be_bytes()));
+        cells.push(Some(&Head::of(row).encode()?));
+        for field in &self.fields {
+            cells.push(row.record.as_ref().and_then(|record| cell_of(record, *field)));
+        }
+        Ok(cells)
+    }
+
+    /// The regular cells of a record's row where [transactions](crate::views::transaction) keep it: with no tokens, nothing to
+    /// mark, and a head only if it expires.
+    ///
+    /// # Errors
+    /// As [`conditional_cells`](Self::conditional_cells).
+    pub fn transacted_cells(
+        &self,
+        record: &Cells,
+        version: Version,
+        expires: Option<(Micros, Generation)>,
+    ) -> Result<Cells, StoredError> {
+        let head = expires.map(|(at, generation)| Head {
+            generation,
+            life: Life::Expires(at),
+            must_go: BTreeSet::new(),
+            claims: RowClaims::NONE,
+        });
+        let head = head.map(|head| head.encode()).transpose()?;
+        let version = version.0.to_be_bytes();
+        let hidden = [None, Some(&version[..]), head.as_deref(), None];
+        let fields = self.fields.iter().map(|field| cell_of(record, *field));
+        Ok(hidden.into_iter().chain(fields).collect())
+    }
+
+    /// What marks a version's entries as written.
+    pub fn done_cell(version: Version) -> Cells {
+        std::iter::once(Some(&version.0.to_be_bytes()[..])).collect()
+    }
+
+    /// The row of a record, whether tokens are kept or [transactions](crate::views::transaction) make them needless, and whether
+    /// the record lives or not: all its columns, as they stand in it.
+    ///
+    /// # Errors
+    /// As [`found`](Self::found).
+    pub fn row(&self, row: RowRef<'_>) -> Result<Option<Row<Cells, KeyCells>>, StoredError> {
+        let first = self.table.key_len();
+        if row.get(first + usize::from(Self::TOKENS)).is_some() {
+            return Ok(self.found(row)?.row);
+        }
+        let Some(version) = row
+            .get(first + usize::from(Self::STAMP))
+            .and_then(|cell| cell.try_into().ok())
+        else {
+            return Ok(None);
+        };
+        let head = row.get(first + 2).map(Head::decode).transpose()?;
+        let life = head.as_ref().map_or(Life::Lives, |head| head.life);
+        Ok(Some(Row {
+            tokens: Tokens::pushed(None, Token(0)),
+            version: Version(i64::from_be_bytes(version)),
+            generation: head.as_ref().map_or(Generation(0), |head| head.generation),
+            record: (life != Life::Deleted).then(|| self.record(row)),
+            expires_at: life.expires_at(),
+            must_go: head.map(|head| head.must_go).unwrap_or_default(),
+            claims: RowClaims::NONE,
+        }))
+    }
+
+    fn record(&self, row: RowRef<'_>) -> Cells {
+        self.columns.iter().map(|column| row.get(*column)).collect()
+    }
+
+    /// What a row of the table says: all its columns, as they stand in it. One without tokens is absent, whatever else it
+    /// has: a mark may outlive its row.
+    ///
+    /// # Errors
+    /// It was written by a newer release, or is damaged.
+    pub fn found(&self, row: RowRef<'_>) -> Result<Found<Cells, KeyCells>, StoredError> {
+        let first = self.table.key_len();
+        let hidden = |column: usize| row.get(first + column);
+        let version_in = |column: usize| {
+            let cell: [u8; 8] = hidden(column)?.try_into().ok()?;
+            Some(Version(i64::from_be_bytes(cell)))
+        };
+        // What is no version marks nothing: then entries are removed once more, which changes nothing.
+        let done = version_in(usize::from(Self::DONE));
+        let Some(tokens) = hidden(usize::from(Self::TOKENS)) else {
+            return Ok(Found { row: None, done });
+        };
+        let tokens = decode_tokens(tokens)?;
+        let version = version_in(usize::from(Self::STAMP)).ok_or(StoredError::damaged(
+            "recto_version",
+            "a row with tokens has none",
+        ))?;
+        let head = hidden(2).ok_or(StoredError::damaged("recto_head", "a row with tokens has none"))?;
+        let head = Head::decode(head)?;
+        let row = Row {
+            tokens,
+            version,
+            generation: head.generation,
+            record: (head.life != Life::Deleted).then(|| self.record(row)),
+            expires_at: head.life.expires_at(),
+            must_go: head.must_go,
+            claims: head.claims,
+        };
+        Ok(Found { row: Some(row), done })
+    }
+}

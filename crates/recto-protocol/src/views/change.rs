@@ -1,0 +1,581 @@
+//! What a change makes of a record: its next row, what must come into views, what must go.
+
+use std::collections::BTreeSet;
+
+use crate::views::arranged::Arranged;
+use crate::views::claimed::next_claims;
+use crate::views::misfit::Misfit;
+use crate::views::row::{
+    Entry, EntryKey, Found, MAX_KEPT_SECONDS, MAX_MUST_GO, MAX_MUST_GO_BYTES, Micros, Row, RowClaims, Token,
+    Tokens, Version, ViewNumber, ttl_until,
+};
+use crate::views::rules::{Rule, Rules};
+
+/// The row of a collection's record.
+pub type RowOf<A> = Row<<A as Arranged>::Record, <A as Arranged>::Key>;
+/// What reading a collection's record found.
+pub type FoundOf<A> = Found<<A as Arranged>::Record, <A as Arranged>::Key>;
+/// What a collection's row asks of its views.
+pub type EntriesOf<A> = Entries<<A as Arranged>::Key, <A as Arranged>::Cells>;
+
+/// What is asked to become of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Change<R, P> {
+    /// It is put; refused if there is one.
+    Insert {
+        /// All its fields.
+        record: R,
+        /// From when on it is gone.
+        expires_at: Option<Micros>,
+    },
+    /// Record of another store is put; refused if one is there. Views that it does not fit have no entry of it.
+    Copy {
+        /// All its fields.
+        record: R,
+        /// From when on it is gone.
+        expires_at: Option<Micros>,
+    },
+    /// It is put in the place of what is there.
+    Put {
+        /// All its fields.
+        record: R,
+        /// From when on it is gone.
+        expires_at: Option<Micros>,
+    },
+    /// It is put by somebody who knows some of its fields only: where there is one, it keeps the others.
+    PutKnown {
+        /// The fields that are known.
+        known: P,
+        /// All its fields, for where there is none.
+        record: R,
+        /// From when on it is gone.
+        expires_at: Option<Micros>,
+    },
+    /// Some fields get new values, and it lives as long as it would have; refused if there is none.
+    Update(P),
+    /// It is deleted. Where there is none, that is written all the same: no earlier write can come after it.
+    Delete,
+    /// Nothing becomes of it, but that its version rises, above this one too: its entries are put once more, over whatever
+    /// somebody else put there. Where there is none, that is written all the same.
+    Raise(Version),
+    /// Nothing becomes of it, its version included, but that it takes all its claims anew; refused if there is none.
+    Claim,
+}
+
+/// A change of one record, and on what condition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Request<R, P> {
+    /// What is asked.
+    pub change: Change<R, P>,
+    /// The version that must be there.
+    pub if_version: Option<Version>,
+}
+
+/// Why a change is refused. Nothing is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// An insert found a record, of this version.
+    Exists(Version),
+    /// An update found no record.
+    Absent,
+    /// Another version is there than was asked for; none if there is no record.
+    Changed(Option<Version>),
+    /// Another record has the values of this unique constraint that it would have.
+    Taken(ViewNumber),
+    /// The record does not fit a view that should have it, or its unique values cannot be kept.
+    DoesNotFit(Misfit),
+    /// It is to expire later than a store can keep anything that expires.
+    ExpiresTooLate,
+}
+
+/// A record after a change.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct After<R> {
+    /// None: it is deleted.
+    pub record: Option<R>,
+    /// From when on it is gone.
+    pub expires_at: Option<Micros>,
+    /// What its version is above, beside the one before.
+    pub above: Option<Version>,
+}
+
+impl<R> After<R> {
+    /// There is none.
+    pub(crate) const DELETED: Self = Self {
+        record: None,
+        expires_at: None,
+        above: None,
+    };
+}
+
+/// What becomes of a record by a request.
+///
+/// # Errors
+/// Why it is refused.
+pub fn decide<A: Arranged>(
+    request: &Request<A::Record, A::Patch>,
+    row: Option<&RowOf<A>>,
+    schema: &A,
+    now: Micros,
+) -> Result<After<A::Record>, Refusal> {
+    let there = row.and_then(|row| row.record_at(now).map(|record| (row, record)));
+    let version = there.map(|(row, _)| row.version);
+    if request.if_version.is_some() && request.if_version != version {
+        return Err(Refusal::Changed(version));
+    }
+    let mut above = None;
+    let (record, expires_at) = match (&request.change, there) {
+        (Change::Insert { .. } | Change::Copy { .. }, Some((row, _))) => {
+            return Err(Refusal::Exists(row.version));
+        }
+        (
+            Change::Insert { record, expires_at }
+            | Change::Copy { record, expires_at }
+            | Change::Put { record, expires_at },
+            _,
+        ) => (Some(record.clone()), within_a_life(*expires_at, now)?),
+        (
+            Change::PutKnown {
+                known,
+                record,
+                expires_at,
+            },
+            there,
+        ) => {
+            let merged = there.map(|(_, there)| schema.patched(there, known));
+            let record = merged.unwrap_or_else(|| record.clone());
+            (Some(record), within_a_life(*expires_at, now)?)
+        }
+        (Change::Update(_) | Change::Claim, None) => return Err(Refusal::Absent),
+        (Change::Update(patch), Some((row, record))) => (Some(schema.patched(record, patch)), row.expires_at),
+        (Change::Delete, _) => (None, None),
+        (Change::Raise(least), _) => {
+            above = Some(*least);
+            // Of one that has expired by this clock, too: by others it may live.
+            row.map_or((None, None), |row| (row.record.clone(), row.expires_at))
+        }
+        (Change::Claim, Some((row, record))) => (Some(record.clone()), row.expires_at),
+    };
+    let after = After {
+        record,
+        expires_at,
+        above,
+    };
+    // A record that these changes keep has entries in the views that it fits.
+    let is_kept = matches!(
+        request.change,
+        Change::Raise(_) | Change::Claim | Change::Copy { .. }
+    );
+    let record = after.record.as_ref().filter(|_| !is_kept);
+    let before = there.map(|(_, record)| record);
+    match record.and_then(|record| schema.new_misfit(before, record)) {
+        Some(misfit) => Err(Refusal::DoesNotFit(misfit)),
+        None => Ok(after),
+    }
+}
+
+/// When a record is to expire, if a store can keep it until then.
+fn within_a_life(expires_at: Option<Micros>, now: Micros) -> Result<Option<Micros>, Refusal> {
+    let latest = now.saturating_add(MAX_KEPT_SECONDS * 1_000_000);
+    if expires_at.is_some_and(|at| at > latest) {
+        return Err(Refusal::ExpiresTooLate);
+    }
+    Ok(expires_at)
+}
+
+/// The row that a change puts in the place of what was found.
+pub fn next_row<A: Arranged>(
+    found: &FoundOf<A>,
+    after: After<A::Record>,
+    schema: &A,
+    token: Token,
+    now: Micros,
+) -> RowOf<A> {
+    next_row_by(found, after, schema, token, now, Rules::default())
+}
+
+pub(crate) fn next_row_by<A: Arranged>(
+    found: &FoundOf<A>,
+    after: After<A::Record>,
+    schema: &A,
+    token: Token,
+    now: Micros,
+    rules: Rules,
+) -> RowOf<A> {
+    let before = found.row.as_ref();
+    let mut must_go = BTreeSet::new();
+    if let Some(before) = before {
+        if rules.keeps(Rule::MustGoCarried) && !found.is_done_by(rules) {
+            must_go.extend(before.must_go.iter().cloned());
+        }
+        if rules.keeps(Rule::MustGoOld) {
+            must_go.extend(before.record.iter().flat_map(|record| schema.keys(record)));
+        }
+    }
+    if rules.keeps(Rule::MustGoSparesNew) {
+        for key in after.record.iter().flat_map(|record| schema.keys(record)) {
+            must_go.remove(&key);
+        }
+    }
+    must_go.retain(|key| schema.has_view(key.view));
+    let claims = next_claims(found, &after, schema, rules);
+    Row {
+        tokens: Tokens::pushed_by(before.map(|row| &row.tokens), token, rules),
+        version: Version::after_by(before.map(|row| row.version).max(after.above), now, rules),
+        generation: schema.generation(),
+        record: after.record,
+        expires_at: after.expires_at,
+        must_go,
+        claims,
+    }
+}
+
+/// The row that a resolver puts in the place of what was found: another token and its own generation, and nothing else
+/// changes. Where there was no row, one that says that the record is deleted.
+pub(crate) fn fenced_row<A: Arranged>(
+    found: &FoundOf<A>,
+    schema: &A,
+    token: Token,
+    now: Micros,
+    rules: Rules,
+) -> RowOf<A> {
+    let tokens = Tokens::pushed_by(found.row.as_ref().map(|row| &row.tokens), token, rules);
+    match &found.row {
+        Some(row) => Row {
+            tokens,
+            generation: if rules.keeps(Rule::FenceGeneration) {
+                schema.generation()
+            } else {
+                row.generation
+            },
+            ..row.clone()
+        },
+        None => Row {
+            tokens,
+            version: Version::after_by(None, now, rules),
+            generation: schema.generation(),
+            record: None,
+            expires_at: None,
+            must_go: BTreeSet::new(),
+            claims: RowClaims::NONE,
+        },
+    }
+}
+
+/// Whether a row has so much to remove that it is resolved before it is changed: each change adds the keys of the
+/// version before, and only a mark clears them.
+pub fn must_resolve_first<A: Arranged>(found: &FoundOf<A>, schema: &A) -> bool {
+    let limit = MAX_MUST_GO.max(2 * schema.view_count());
+    let Some(row) = found.row.as_ref().filter(|_| !found.is_done()) else {
+        return false;
+    };
+    let claims = row.claims.must_release.iter().map(|(key, _)| key);
+    let keys = || row.must_go.iter().chain(claims.clone());
+    let bytes: usize = keys().map(|key| schema.key_bytes(&key.key)).sum();
+    keys().count() > limit || bytes > MAX_MUST_GO_BYTES
+}
+
+/// What a version asks of the views: written in parallel, plainly, and again until it is done.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Entries<K, C> {
+    /// The stamp of what is put.
+    pub version: Version,
+    /// Entries to remove, each at a stamp.
+    pub removals: Vec<(EntryKey<K>, Version)>,
+    /// Entries to write, each as [`operations`] says.
+    pub puts: Vec<Entry<K, C>>,
+    /// Claims to release, each by its token.
+    pub releases: Vec<(EntryKey<K>, Token)>,
+    /// Until when they live; none: for ever.
+    pub until: Option<Micros>,
+}
+
+impl<K, C> Entries<K, C> {
+    /// How long what is put must live, by the clock at the moment it is sent, and sent again.
+    pub fn ttl_seconds(&self, now: Micros) -> Option<u32> {
+        ttl_until(self.until, now)
+    }
+}
+
+/// What a row asks of the views of its collection. It is the same whenever it is asked, but of a record whose entries'
+/// [time](Row::entries_until) is over: what earlier versions had at its own keys is removed then, a stamp before its
+/// version, since another process may have put its entries, for as long as they live.
+pub fn entries_of<A: Arranged>(row: &RowOf<A>, schema: &A, now: Micros) -> EntriesOf<A> {
+    entries_of_by(row, schema, now, Rules::default())
+}
+
+pub(crate) fn entries_of_by<A: Arranged>(
+    row: &RowOf<A>,
+    schema: &A,
+    now: Micros,
+    rules: Rules,
+) -> EntriesOf<A> {
+    let until = row.entries_until_by(rules);
+    let mut entries = Entries {
+        version: row.version,
+        removals: Vec::new(),
+        puts: Vec::new(),
+        releases: Vec::new(),
+        until,
+    };
+    let released = row.claims.must_release.iter();
+    let released = released.filter(|(key, _)| schema.has_unique(key.view));
+    entries.releases.extend(released.cloned());
+    let go = row.must_go.iter().filter(|key| schema.has_view(key.view));
+    entries.removals.extend(go.map(|key| (key.clone(), row.version)));
+    match &row.record {
+        Some(record) if until.is_some_and(|until| until <= now) => {
+            let keys = schema.keys(record).into_iter();
+            entries
+                .removals
+                .extend(keys.map(|key| (key, row.version.before())));
+        }
+        Some(record) => entries.puts = schema.entries(record),
+        None => {}
+    }
+    entries
+}
+
+/// A plain write to one row of a view.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum EntryOperation<C> {
+    /// The row is deleted.
+    Delete(Version),
+    /// The row is put; with `replaces`, nulls delete.
+    Put {
+        /// The stamp.
+        stamp: Version,
+        /// The regular cells but the version, which is the stamp.
+        cells: C,
+        /// Whether it takes the place of a row that is there.
+        replaces: bool,
+    },
+}
+
+/// How an entry is written, in one mutation of its partition. One with nulls clears the row a stamp earlier: that is
+/// one tombstone for the row, and not one for each null.
+pub fn operations<K, C: Clone>(entry: &Entry<K, C>, version: Version) -> Vec<EntryOperation<C>> {
+    operations_by(entry, version, Rules::default())
+}
+
+pub(crate) fn operations_by<K, C: Clone>(
+    entry: &Entry<K, C>,
+    version: Version,
+    rules: Rules,
+) -> Vec<EntryOperation<C>> {
+    let put = EntryOperation::Put {
+        stamp: version,
+        cells: entry.cells.clone(),
+        replaces: !entry.has_nulls,
+    };
+    if entry.has_nulls && rules.keeps(Rule::NullsRemoved) {
+        vec![EntryOperation::Delete(version.before()), put]
+    } else {
+        vec![put]
+    }
+}
+
+/// A change as one transaction, for a store that has them: all of it if the version that was read is still there.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Transaction<R, K, C> {
+    /// The version that must be there; none: no row.
+    pub expected: Option<Version>,
+    /// The record afterwards; none: it is deleted.
+    pub after: After<R>,
+    /// What views are to lose and get, at the new version.
+    pub entries: Entries<K, C>,
+    /// The values of unique constraints that the record has afterwards.
+    pub taken: Vec<EntryKey<K>>,
+    /// Those that it had before, and has not afterwards.
+    pub released: Vec<EntryKey<K>>,
+}
+
+/// The transaction of a collection's record.
+pub type TransactionOf<A> =
+    Transaction<<A as Arranged>::Record, <A as Arranged>::Key, <A as Arranged>::Cells>;
+
+/// A change where the store has transactions. Nothing is left over there, so a row needs no tokens and has nothing to
+/// remove but what its last version had. By `now` it is told what has expired; `least` is the least version, greater
+/// than that of any record before, since a deleted one leaves no row that says its own.
+///
+/// # Errors
+/// Why it is refused.
+pub fn transaction<A: Arranged>(
+    request: &Request<A::Record, A::Patch>,
+    row: Option<&RowOf<A>>,
+    schema: &A,
+    now: Micros,
+    least: Version,
+) -> Result<TransactionOf<A>, Refusal> {
+    let after = decide(request, row, schema, now)?;
+    let found = Found {
+        row: row.cloned(),
+        done: row.map(|row| row.version),
+    };
+    let next = next_row(&found, after.clone(), schema, Token(0), least.0);
+    let mut entries = entries_of(&next, schema, now);
+    // One clock decides, so entries live exactly as long as their record.
+    entries.until = next.expires_at;
+    if next.has_expired(now) {
+        entries.puts.clear();
+    }
+    let lives = after.record.as_ref().filter(|_| !next.has_expired(now));
+    let taken: Vec<_> = lives.map(|record| schema.claims(record)).unwrap_or_default();
+    let before = row.and_then(|row| row.record.as_ref());
+    let mut released: Vec<_> = before.map(|record| schema.claims(record)).unwrap_or_default();
+    released.retain(|claim| !taken.contains(claim));
+    Ok(Transaction {
+        expected: row.map(|row| row.version),
+        after,
+        entries,
+        taken,
+        released,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::row::CLOCKS_APART_MICROS;
+    use crate::views::tests::tiny::{BY_PLACE, Tiny, record};
+
+    const SECOND: Micros = 1_000_000;
+
+    fn row(expires_at: Option<Micros>, must_go: &[u8]) -> RowOf<Tiny> {
+        let key = |key: &u8| EntryKey {
+            view: BY_PLACE,
+            key: *key,
+        };
+        Row {
+            tokens: Tokens::pushed(None, Token(1)),
+            version: Version(10),
+            generation: crate::views::Generation(1),
+            record: Some(record(1, None)),
+            expires_at,
+            must_go: must_go.iter().map(key).collect(),
+            claims: RowClaims::NONE,
+        }
+    }
+
+    fn schema() -> Tiny {
+        Tiny::new(1, &[BY_PLACE])
+    }
+
+    #[test]
+    fn entries_live_for_what_remains() {
+        let row = row(Some(5 * SECOND), &[2]);
+        let entries = entries_of(&row, &schema(), 3 * SECOND - 1);
+        let apart = CLOCKS_APART_MICROS;
+        let seconds = entries.ttl_seconds(3 * SECOND - 1);
+        assert_eq!((seconds, entries.puts.len()), (Some(3 + 3_600), 1));
+        let after = entries_of(&row, &schema(), 4 * SECOND + apart);
+        assert_eq!(
+            (after.ttl_seconds(4 * SECOND + apart), after.puts.len()),
+            (Some(1), 1)
+        );
+        let over = entries_of(&row, &schema(), 5 * SECOND + apart);
+        let removed: Vec<_> = over
+            .removals
+            .iter()
+            .map(|(key, stamp)| (key.key, stamp.0))
+            .collect();
+        assert_eq!((removed, over.puts.len()), (vec![(2, 10), (1, 9)], 0));
+    }
+
+    #[test]
+    fn what_is_raised_is_above_what_was_there() {
+        let row = row(Some(5 * SECOND), &[2]);
+        let next = |found: Option<&RowOf<Tiny>>, above| {
+            let raise = crate::views::tests::tiny::raise(above);
+            let after = decide(&raise, found, &schema(), 7 * SECOND).expect("raised");
+            let found = Found {
+                row: found.cloned(),
+                done: None,
+            };
+            next_row(&found, after, &schema(), Token(2), 7 * SECOND)
+        };
+        let raised = next(Some(&row), 9 * SECOND);
+        assert_eq!(
+            (raised.version, raised.record, raised.expires_at, raised.must_go),
+            (
+                Version(9 * SECOND + 2),
+                row.record,
+                row.expires_at,
+                row.must_go.clone()
+            )
+        );
+        assert_eq!(next(Some(&row), 0).version, Version(7 * SECOND));
+        let absent = next(None, 9 * SECOND);
+        assert_eq!((absent.version, absent.record), (Version(9 * SECOND + 2), None));
+    }
+
+    #[test]
+    fn who_has_expired_is_absent() {
+        let row = row(Some(5 * SECOND), &[]);
+        let insert = crate::views::tests::tiny::insert(3);
+        assert_eq!(
+            decide(&insert, Some(&row), &schema(), 5 * SECOND - 1),
+            Err(Refusal::Exists(Version(10)))
+        );
+        assert!(decide(&insert, Some(&row), &schema(), 5 * SECOND).is_ok());
+    }
+
+    #[test]
+    fn rows_of_the_absent_are_kept_for_ten_days_and_as_far_as_they_are_ahead() {
+        let mut gone = row(None, &[]);
+        assert_eq!(gone.ttl_seconds(0), None);
+        gone.record = None;
+        let days = crate::views::row::ABSENT_ROW_SECONDS as u32;
+        assert_eq!(gone.ttl_seconds(20), Some(days));
+        gone.version = Version(20 * SECOND);
+        assert_eq!(gone.ttl_seconds(0), Some(days + 20));
+        let expiring = row(Some(7 * SECOND), &[]);
+        assert_eq!(expiring.ttl_seconds(0), Some(days + 7));
+    }
+
+    #[test]
+    fn nothing_that_ends_is_kept_for_longer_than_a_store_can() {
+        let most = Some(MAX_KEPT_SECONDS as u32);
+        let mut gone = row(None, &[]);
+        gone.record = None;
+        gone.version = Version(i64::MAX);
+        assert_eq!(gone.ttl_seconds(i64::MIN), most);
+        let latest = MAX_KEPT_SECONDS * SECOND;
+        let expiring = row(Some(latest), &[]);
+        assert_eq!(expiring.ttl_seconds(0), most);
+        assert_eq!(entries_of(&expiring, &schema(), 0).ttl_seconds(0), most);
+        let put = |at| crate::views::tests::tiny::expiring(3, at);
+        assert!(decide(&put(latest), None, &schema(), 0).is_ok());
+        let later = decide(&put(latest + 1), None, &schema(), 0);
+        assert_eq!(later, Err(Refusal::ExpiresTooLate));
+    }
+
+    #[test]
+    fn in_a_transaction_entries_live_as_long_as_their_record() {
+        let put = crate::views::tests::tiny::expiring(3, 5 * SECOND);
+        let of = |now| {
+            transaction(&put, None, &schema(), now, Version(now))
+                .expect("put")
+                .entries
+        };
+        assert_eq!((of(0).ttl_seconds(0), of(0).puts.len()), (Some(5), 1));
+        assert!(of(5 * SECOND).puts.is_empty());
+    }
+
+    #[test]
+    fn what_must_go_is_bounded() {
+        let many: Vec<u8> = (0..=MAX_MUST_GO as u8).collect();
+        let mut found = Found {
+            row: Some(row(None, &many)),
+            done: None,
+        };
+        assert!(must_resolve_first(&found, &schema()));
+        found.done = Some(Version(10));
+        assert!(!must_resolve_first(&found, &schema()));
+        found = Found {
+            row: Some(row(None, &many[1..])),
+            done: None,
+        };
+        assert!(!must_resolve_first(&found, &schema()));
+    }
+}

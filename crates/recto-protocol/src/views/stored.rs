@@ -1,0 +1,361 @@
+//! The bytes of a base row's hidden columns, which outlive a process: `docs/format.md`, "Hidden columns". The other hidden
+//! values are plain CQL.
+//!
+//! A reader takes what a writer of a known version wrote, and nothing else: what is read is written again as the same
+//! bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recto_model::Cells;
+use recto_model::schema::HEAD_COLUMN;
+
+use crate::views::collection::KeyCells;
+use crate::views::row::{EntryKey, Generation, Micros, Row, RowClaims, Token, Tokens, ViewNumber};
+
+/// The version of the form of `recto_tokens`.
+pub const TOKENS_FORMAT_VERSION: u8 = 1;
+/// The version of the form of `recto_head`.
+pub const HEAD_FORMAT_VERSION: u8 = 1;
+/// The version of the form of a `recto_head` with claims.
+pub const HEAD_WITH_CLAIMS_VERSION: u8 = 2;
+
+/// How many bytes a `recto_head` may have: more than twice the keys of as many views as a collection has, and what was to
+/// be removed before.
+pub const MAX_HEAD_BYTES: usize = 2 << 20;
+
+const TOKEN_BYTES: usize = 16;
+const COUNT_BYTES: usize = 4;
+/// Version, life, generation, expiry, how many keys, how many claims, how many to release.
+const MAX_FIXED_BYTES: usize = 30;
+/// Of a claim that is held: the constraint, and its token.
+const HELD_BYTES: usize = 8 + TOKEN_BYTES;
+/// Of a key, what stands before its bytes: its view and its length.
+const KEY_HEADER_BYTES: usize = 12;
+
+const LIVES: u8 = 0;
+const DELETED: u8 = 1;
+const EXPIRES: u8 = 2;
+
+/// Why stored bytes are not read, or not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoredError {
+    /// They are of a version that this release does not know.
+    #[error("{column} is of version {version}, which this release does not know")]
+    UnknownVersion {
+        /// The column.
+        column: &'static str,
+        /// What they say of themselves.
+        version: i32,
+    },
+    /// No release wrote them.
+    #[error("{column} is damaged: {reason}")]
+    Damaged {
+        /// The column.
+        column: &'static str,
+        /// What is wrong.
+        reason: &'static str,
+    },
+    /// So many keys must go that they do not fit. Only when written.
+    #[error("keys of {bytes} bytes must go from views; at most {MAX_HEAD_BYTES} fit")]
+    TooLarge {
+        /// How many bytes the column would have.
+        bytes: usize,
+    },
+}
+
+impl StoredError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::UnknownVersion { .. } => {
+                "it was written by a newer Recto: use that release, or a later one"
+            }
+            Self::Damaged { .. } => {
+                "something else than Recto wrote to this table: delete the row in CQL, put the record again, then repair its views"
+            }
+            Self::TooLarge { .. } => "make the fields smaller that the collection's views are by",
+        }
+    }
+
+    pub(crate) fn damaged(column: &'static str, reason: &'static str) -> Self {
+        Self::Damaged { column, reason }
+    }
+
+    /// Of a version that is not the one which is known.
+    pub(crate) fn of_version(column: &'static str, version: i32) -> Self {
+        if version < 1 {
+            return Self::damaged(column, "there is no such version");
+        }
+        Self::UnknownVersion { column, version }
+    }
+}
+
+/// The cell of `recto_tokens`.
+pub fn encode_tokens(tokens: &Tokens) -> Vec<u8> {
+    let tokens = tokens.as_slice();
+    let mut bytes = Vec::with_capacity(1 + tokens.len() * TOKEN_BYTES);
+    bytes.push(TOKENS_FORMAT_VERSION);
+    bytes.extend(tokens.iter().flat_map(|token| token.0.to_be_bytes()));
+    bytes
+}
+
+/// The tokens in a cell of `recto_tokens`.
+///
+/// # Errors
+/// It is of another version, or damaged.
+pub fn decode_tokens(cell: &[u8]) -> Result<Tokens, StoredError> {
+    const COLUMN: &str = "recto_tokens";
+    let tokens = versioned(COLUMN, TOKENS_FORMAT_VERSION, cell)?;
+    let (tokens, rest) = tokens.as_chunks();
+    let tokens = tokens.iter().map(|token| Token(u128::from_be_bytes(*token)));
+    Tokens::new(tokens.collect())
+        .filter(|_| rest.is_empty())
+        .ok_or(StoredError::damaged(
+            COLUMN,
+            "it is no list of one to eight tokens",
+        ))
+}
+
+/// How long a record lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Life {
+    /// For ever.
+    Lives,
+    /// It is deleted.
+    Deleted,
+    /// Until then.
+    Expires(Micros),
+}
+
+impl Life {
+    /// When it ends.
+    pub fn expires_at(self) -> Option<Micros> {
+        match self {
+            Self::Expires(at) => Some(at),
+            Self::Lives | Self::Deleted => None,
+        }
+    }
+}
+
+/// What `recto_head` says of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The schema it was written by.
+    pub generation: Generation,
+    /// Whether there is a record.
+    pub life: Life,
+    /// Keys of entries that earlier versions had and this one has not.
+    pub must_go: BTreeSet<EntryKey<KeyCells>>,
+    /// Claims.
+    pub claims: RowClaims<KeyCells>,
+}
+
+impl Head {
+    /// The one of a row.
+    pub fn of(row: &Row<Cells, KeyCells>) -> Self {
+        let life = match (&row.record, row.expires_at) {
+            (None, _) => Life::Deleted,
+            (Some(_), None) => Life::Lives,
+            (Some(_), Some(at)) => Life::Expires(at),
+        };
+        Self {
+            generation: row.generation,
+            life,
+            must_go: row.must_go.clone(),
+            claims: row.claims.clone(),
+        }
+    }
+
+    /// The cell.
+    ///
+    /// # Errors
+    /// [`StoredError::TooLarge`] beyond [`MAX_HEAD_BYTES`]: nothing may be written then.
+    pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
+        let RowClaims { held, must_release } = &self.claims;
+        let key_bytes = |key: &EntryKey<KeyCells>| KEY_HEADER_BYTES + key.key.as_bytes().len();
+        let released = must_release.iter().map(|(key, _)| TOKEN_BYTES + key_bytes(key));
+        let keys =
+            self.must_go.iter().map(key_bytes).chain(released).sum::<usize>() + held.len() * HELD_BYTES;
+        let mut bytes = Vec::with_capacity(MAX_FIXED_BYTES + keys);
+        let has_claims = !self.claims.is_none();
+        bytes.push(if has_claims {
+            HEAD_WITH_CLAIMS_VERSION
+        } else {
+            HEAD_FORMAT_VERSION
+        });
+        bytes.push(match self.life {
+            Life::Lives => LIVES,
+            Life::Deleted => DELETED,
+            Life::Expires(_) => EXPIRES,
+        });
+        bytes.extend_from_slice(&self.generation.0.to_be_bytes());
+        if let Life::Expires(at) = self.life {
+            bytes.extend_from_slice(&at.to_be_bytes());
+        }
+        push_count(&mut bytes, self.must_go.len());
+        let length = bytes.len() + keys + if has_claims { 2 * COUNT_BYTES } else { 0 };
+        if length > MAX_HEAD_BYTES {
+            return Err(StoredError::TooLarge { bytes: length });
+        }
+        self.must_go.iter().for_each(|key| push_key(&mut bytes, key));
+        if has_claims {
+            push_count(&mut bytes, held.len());
+            for (number, token) in held {
+                bytes.extend_from_slice(&number.0.to_be_bytes());
+                bytes.extend_from_slice(&token.0.to_be_bytes());
+            }
+            push_count(&mut bytes, must_release.len());
+            for (key, token) in must_release {
+                push_key(&mut bytes, key);
+                bytes.extend_from_slice(&token.0.to_be_bytes());
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// What a cell says.
+    ///
+    /// # Errors
+    /// It is of another version, or damaged.
+    pub fn decode(cell: &[u8]) -> Result<Self, StoredError> {
+        let damaged = |reason| StoredError::damaged(HEAD_COLUMN, reason);
+        if cell.len() > MAX_HEAD_BYTES {
+            return Err(damaged("it is longer than any"));
+        }
+        let (version, rest) = head(cell)?;
+        read_head(rest, version == HEAD_WITH_CLAIMS_VERSION).map_err(damaged)
+    }
+
+    /// What a cell says of the record's life, for who needs nothing else of it.
+    ///
+    /// # Errors
+    /// It is of another version, or damaged before it says that.
+    pub fn life(cell: &[u8]) -> Result<Life, StoredError> {
+        let (_, mut rest) = head(cell)?;
+        let read = read_life(&mut rest);
+        let (life, _) = read.map_err(|reason| StoredError::damaged(HEAD_COLUMN, reason))?;
+        Ok(life)
+    }
+}
+
+impl Life {
+    /// Whether there is a record now.
+    pub fn lives_at(self, now: Micros) -> bool {
+        match self {
+            Self::Lives => true,
+            Self::Deleted => false,
+            Self::Expires(at) => at > now,
+        }
+    }
+}
+
+const CUT: &str = "it is not whole";
+
+fn read_life(rest: &mut &[u8]) -> Result<(Life, Generation), &'static str> {
+    let [life] = split(rest)?;
+    let generation = Generation(u64::from_be_bytes(split(rest)?));
+    let life = match life {
+        LIVES => Life::Lives,
+        DELETED => Life::Deleted,
+        EXPIRES => Life::Expires(Micros::from_be_bytes(split(rest)?)),
+        _ => return Err("it says neither that the record lives nor that it does not"),
+    };
+    Ok((life, generation))
+}
+
+fn read_head(mut rest: &[u8], has_claims: bool) -> Result<Head, &'static str> {
+    let (life, generation) = read_life(&mut rest)?;
+    let must_go = read_set(&mut rest, read_key)?;
+    let mut claims = RowClaims::NONE;
+    if has_claims {
+        let held = read_set(&mut rest, |rest| {
+            Ok((ViewNumber(u64::from_be_bytes(split(rest)?)), read_token(rest)?))
+        })?;
+        let count = held.len();
+        claims = RowClaims {
+            held: BTreeMap::from_iter(held),
+            must_release: read_set(&mut rest, |rest| Ok((read_key(rest)?, read_token(rest)?)))?,
+        };
+        if claims.held.len() != count {
+            return Err("it has two claims of one constraint");
+        }
+        if claims.is_none() {
+            return Err("it is of the version with claims, and has none");
+        }
+    }
+    if !rest.is_empty() {
+        return Err("something follows it");
+    }
+    Ok(Head {
+        generation,
+        life,
+        must_go,
+        claims,
+    })
+}
+
+/// What stands there in its order, behind how many there are.
+fn read_set<T: Ord>(
+    rest: &mut &[u8],
+    read: impl Fn(&mut &[u8]) -> Result<T, &'static str>,
+) -> Result<BTreeSet<T>, &'static str> {
+    let count = u32::from_be_bytes(split(rest)?);
+    let mut all = BTreeSet::new();
+    for _ in 0..count {
+        let one = read(rest)?;
+        if all.last().is_some_and(|last| *last >= one) {
+            return Err("its keys are not in order");
+        }
+        all.insert(one);
+    }
+    Ok(all)
+}
+
+fn read_token(rest: &mut &[u8]) -> Result<Token, &'static str> {
+    split(rest).map(|token| Token(u128::from_be_bytes(token)))
+}
+
+fn push_count(bytes: &mut Vec<u8>, count: usize) {
+    bytes.extend_from_slice(&(count as u32).to_be_bytes());
+}
+
+fn push_key(bytes: &mut Vec<u8>, EntryKey { view, key }: &EntryKey<KeyCells>) {
+    bytes.extend_from_slice(&view.0.to_be_bytes());
+    push_count(bytes, key.as_bytes().len());
+    bytes.extend_from_slice(key.as_bytes());
+}
+
+fn read_key(rest: &mut &[u8]) -> Result<EntryKey<KeyCells>, &'static str> {
+    let view = ViewNumber(u64::from_be_bytes(split(rest)?));
+    let length = u32::from_be_bytes(split(rest)?);
+    let (key, after) = rest.split_at_checked(length as usize).ok_or(CUT)?;
+    *rest = after;
+    let key = KeyCells::from_bytes(key).filter(|_| !key.is_empty());
+    Ok(EntryKey {
+        view,
+        key: key.ok_or("it has a key that is none")?,
+    })
+}
+
+fn split<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], &'static str> {
+    let (bytes, after) = rest.split_first_chunk().ok_or(CUT)?;
+    *rest = after;
+    Ok(*bytes)
+}
+
+/// The version of a head, and what stands behind it.
+fn head(cell: &[u8]) -> Result<(u8, &[u8]), StoredError> {
+    let version = cell.first().copied().unwrap_or_default();
+    let known = version.clamp(HEAD_FORMAT_VERSION, HEAD_WITH_CLAIMS_VERSION);
+    Ok((version, versioned(HEAD_COLUMN, known, cell)?))
+}
+
+/// What stands behind the version.
+fn versioned<'c>(column: &'static str, known: u8, cell: &'c [u8]) -> Result<&'c [u8], StoredError> {
+    match cell.split_first() {
+        None => Err(StoredError::damaged(column, "it is empty")),
+        Some((version, rest)) if *version == known => Ok(rest),
+        Some((version, _)) => Err(StoredError::of_version(column, i32::from(*version))),
+    }
+}

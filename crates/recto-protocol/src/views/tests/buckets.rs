@@ -1,0 +1,354 @@
+//! A view in buckets: pieces are cut in which entries lie, while the record moves from one to another.
+//!
+//! How a cut goes is looked at by `recto_protocol::buckets`, of one row and its writers. Here it is taken for granted that it goes so,
+//! and looked at what becomes of entries, whose stamps are those of the record and not of when they are sent.
+
+use super::model::{Config, I1, I2, Script};
+use super::reader::PAGES;
+use super::store::{Request, Slot, Store, TinyKey};
+use super::tiny::{ADDED, BY_PLACE, Tiny, TinyRequest, delete, move_to, note, put, record};
+use super::usually;
+use super::world::{Process, World};
+use crate::views::row::{EntryKey, ViewNumber};
+use crate::views::rules::Rule;
+
+/// How far the cut of each piece is, by a copy of the directory.
+pub(crate) type Steps = Vec<u8>;
+
+/// The piece of one key, which goes from bucket 0 to bucket 1.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Cut {
+    key: TinyKey,
+    step: u8,
+    /// The oldest step by which anybody may go who has a copy.
+    oldest: u8,
+    /// What bucket 0 has, on its way to bucket 1.
+    copying: Option<Slot>,
+}
+
+/// Bucket 1 is left alone; takes deletions; takes writes, too; is read; and bucket 0 is left.
+const LEFT: u8 = 4;
+
+fn read(step: u8) -> u8 {
+    u8::from(step >= 3)
+}
+
+/// The buckets that take a put, or a removal.
+fn takers(step: u8, is_put: bool) -> &'static [u8] {
+    match (step, is_put) {
+        (0, false) | (0 | 1, true) => &[0],
+        (LEFT, true) => &[1],
+        _ => &[0, 1],
+    }
+}
+
+impl Cut {
+    pub(super) fn new(key: &TinyKey) -> Self {
+        Self {
+            key: key.clone(),
+            step: 0,
+            oldest: 0,
+            copying: None,
+        }
+    }
+
+    fn may_go_on(&self) -> bool {
+        self.step < LEFT
+    }
+}
+
+impl Store {
+    fn cut_of(&self, key: &TinyKey) -> Option<(usize, &Cut)> {
+        let mut cuts = self.cuts.iter().enumerate();
+        cuts.find(|(_, cut)| cut.key == *key)
+    }
+
+    /// How far all cuts are.
+    pub(super) fn steps(&self) -> Steps {
+        self.cuts.iter().map(|cut| cut.step).collect()
+    }
+
+    /// The copy that a process has, or where that is over one that is read now.
+    pub(super) fn living_or_read(&self, copy: &Steps) -> Steps {
+        let cuts = self.cuts.iter().zip(copy);
+        cuts.map(|(cut, step)| if *step >= cut.oldest { *step } else { cut.step })
+            .collect()
+    }
+
+    /// The buckets that an entry goes to by a copy.
+    pub(super) fn takers(&self, key: &TinyKey, is_put: bool, copy: &Steps) -> &'static [u8] {
+        let cut = self.cut_of(key);
+        cut.map_or(&[0], |(index, _)| takers(copy[index], is_put))
+    }
+
+    /// Whether who wrote by a copy to these buckets may say that it is done.
+    fn is_done(&self, key: &TinyKey, is_put: bool, copy: &Steps, buckets: &[u8]) -> bool {
+        let Some((index, cut)) = self.cut_of(key) else {
+            return true;
+        };
+        let lives = copy[index] >= cut.oldest;
+        lives
+            || takers(cut.step, is_put)
+                .iter()
+                .all(|bucket| buckets.contains(bucket))
+    }
+
+    /// The bucket that is read of a key; by the oldest copies that live, if `oldest`.
+    pub(super) fn reads(&self, key: &TinyKey, oldest: bool) -> u8 {
+        let cut = self.cut_of(key);
+        cut.map_or(0, |(_, cut)| read(if oldest { cut.oldest } else { cut.step }))
+    }
+
+    fn goes_on(&mut self, index: usize) {
+        let key = self.cuts[index].key.clone();
+        let there = self.slot(&key, 0);
+        let cut = &mut self.cuts[index];
+        if let Some(row) = cut.copying.take() {
+            cut.step += 1;
+            self.copy_to(&key, 1, &row);
+        } else if cut.oldest < cut.step {
+            // Nobody goes by anything older any more.
+            cut.oldest = cut.step;
+        } else if cut.step == 2 {
+            cut.copying = Some(there);
+        } else {
+            cut.step += 1;
+        }
+    }
+}
+
+/// An entry on its way, and where to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Routed {
+    request: Request,
+    buckets: Vec<u8>,
+}
+
+/// What a process knows of pieces, and writes to them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Routes {
+    /// The copy that it had when it began to read the row.
+    pub(super) looked: Steps,
+    /// By which it removes entries.
+    removes: Steps,
+    routed: Vec<Routed>,
+    /// What is to be sent: who writes may be paused before.
+    pub(super) waiting: Vec<Request>,
+}
+
+impl Routes {
+    pub(super) fn new(cuts: usize) -> Self {
+        Self {
+            looked: vec![0; cuts],
+            ..Self::default()
+        }
+    }
+}
+
+impl World {
+    /// The cuts that may go on.
+    pub(super) fn cuts_next(&self) -> impl Iterator<Item = usize> {
+        let cuts = self.store.cuts.iter().enumerate();
+        cuts.filter(|(_, cut)| cut.may_go_on()).map(|(index, _)| index)
+    }
+
+    pub(super) fn cut_goes_on(&mut self, index: usize) {
+        self.store.goes_on(index);
+    }
+
+    /// Whether a process may read the directory though its copy lives, before it begins something.
+    pub(super) fn may_read_directory(&self, config: &Config, p: u8) -> bool {
+        let process = &self.processes[usize::from(p)];
+        let has_more = usize::from(process.asked) < config.scripts[usize::from(p)].requests.len();
+        process.write.is_none() && has_more && process.routes.looked != self.store.steps()
+    }
+
+    pub(super) fn looks(&mut self, p: u8) -> &mut Process {
+        let process = &mut self.processes[usize::from(p)];
+        process.routes.looked = self.store.living_or_read(&process.routes.looked);
+        process
+    }
+
+    /// Sends entries to the buckets that take them.
+    pub(super) fn routes(&mut self, config: &Config, p: u8) {
+        let now = self.store.steps();
+        let routes = &mut self.processes[usize::from(p)].routes;
+        let requests = std::mem::take(&mut routes.waiting);
+        routes.removes = self.store.living_or_read(&routes.looked);
+        if !config.rules().keeps(Rule::CopyBeforeRow) {
+            routes.looked = now;
+        }
+        routes.routed.clear();
+        for request in requests {
+            let Some((key, is_put)) = request.entry() else {
+                continue;
+            };
+            let copy = if is_put { &routes.looked } else { &routes.removes };
+            let buckets = self.store.takers(key, is_put, copy).to_vec();
+            let sent = buckets.iter().map(|bucket| (Some(p), request.to(*bucket)));
+            self.sent.extend(sent);
+            routes.routed.push(Routed { request, buckets });
+        }
+    }
+
+    /// All came that a process had sent: whether it is done, or some came to lie elsewhere; none: removals go on, to where
+    /// deletions go by now.
+    pub(super) fn is_written(&mut self, p: u8) -> Option<bool> {
+        let now = self.store.steps();
+        let Routes {
+            looked,
+            removes,
+            mut routed,
+            waiting,
+        } = std::mem::take(&mut self.processes[usize::from(p)].routes);
+        let mut undone = Vec::new();
+        for (index, Routed { request, buckets }) in routed.iter().enumerate() {
+            let Some((key, is_put)) = request.entry() else {
+                continue;
+            };
+            let copy = if is_put { &looked } else { &removes };
+            if !self.store.is_done(key, is_put, copy, buckets) {
+                undone.push((index, is_put));
+            }
+        }
+        let is_moved = undone.iter().any(|(_, is_put)| *is_put);
+        let routes = &mut self.processes[usize::from(p)].routes;
+        if is_moved || undone.is_empty() {
+            let copy = if is_moved { now } else { looked };
+            routes.looked = copy;
+            return Some(!is_moved);
+        }
+        for (index, _) in undone {
+            let there = &mut routed[index];
+            let Some((key, is_put)) = there.request.entry() else {
+                continue;
+            };
+            let buckets = self.store.takers(key, is_put, &now).to_vec();
+            let sent = buckets.iter().map(|bucket| (Some(p), there.request.to(*bucket)));
+            self.sent.extend(sent);
+            there.buckets = buckets;
+        }
+        *routes = Routes {
+            looked,
+            removes: now,
+            routed,
+            waiting,
+        };
+        None
+    }
+
+    /// Whether an entry that was put by a copy may be taken for put.
+    pub(super) fn is_put(&self, key: &TinyKey, copy: &Steps) -> bool {
+        let buckets = self.store.takers(key, true, copy);
+        self.store.is_done(key, true, copy, buckets)
+    }
+}
+
+const fn at(view: ViewNumber, key: u8) -> TinyKey {
+    EntryKey { view, key }
+}
+
+/// Writers of a record that stands at place 1, while the pieces of these places are cut.
+fn cutting(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
+    Config {
+        schema: Some(Tiny::new(1, &[BY_PLACE])),
+        first: Some(record(1, None)),
+        cuts: places.iter().map(|place| at(BY_PLACE, *place)).collect(),
+        scripts: scripts.iter().map(|requests| Script::new(0, requests)).collect(),
+        ..Config::default()
+    }
+}
+
+/// One of the writers may die, and another process resolves what it left.
+fn dying(places: &[u8], scripts: &[&[TinyRequest]]) -> Config {
+    let mut config = cutting(places, scripts);
+    config.scripts.push(Script::default());
+    Config {
+        crashes: 1,
+        sweeps: true,
+        mortal: Some(0),
+        ..config
+    }
+}
+
+#[test]
+fn an_entry_moves_between_pieces_that_are_both_cut() {
+    let script = [move_to(2), move_to(1)];
+    let config = cutting(&[1, 2], &[&script[..usize::from(usually(1, 2))]]);
+    config.holds("moves, both are cut", &["all asked and quiet", "moved"]);
+}
+
+#[test]
+fn two_writers_beside_a_cut() {
+    cutting(&[2], &[&[move_to(2)], &[delete()]]).holds("two writers beside a cut", &["all asked and quiet"]);
+}
+
+#[test]
+fn an_entry_that_is_put_again_where_it_stands() {
+    let config = Config {
+        losses: usually(0, 1),
+        ..cutting(&[2], &[&[put(2, Some(1)), note(Some(2))]])
+    };
+    config.holds("put again where it stands", &["all asked and quiet", "moved"]);
+}
+
+#[test]
+fn a_writer_dies_beside_a_cut() {
+    let scripts = [&[move_to(2), move_to(3)][..], &[move_to(1)]];
+    let config = dying(&[2], &scripts[..usize::from(usually(1, 2))]);
+    config.holds("a writer dies beside a cut", &["all asked and quiet"]);
+}
+
+#[test]
+fn a_request_comes_late_beside_a_cut() {
+    let config = Config {
+        losses: 1,
+        ..cutting(&[2], &[&[move_to(2), move_to(3)]])
+    };
+    config.holds("a request comes late", &["all asked and quiet", "moved"]);
+}
+
+#[test]
+fn pages_beside_a_cut() {
+    let config = Config {
+        reads: vec![2],
+        ..cutting(&[2], &[&[move_to(2), move_to(1)]])
+    };
+    config.holds("pages beside a cut", &["all asked and quiet"]);
+}
+
+/// A view is filled in whose pieces are cut.
+fn filling() -> Config {
+    Config {
+        later: Some(Tiny::new(2, &[BY_PLACE, ADDED])),
+        cuts: vec![at(ADDED, 1)],
+        ..cutting(&[], &[&[move_to(2)]])
+    }
+}
+
+#[test]
+fn a_view_is_filled_in_beside_a_cut() {
+    filling().holds("filled in beside a cut", &["all asked and quiet", "ready"]);
+}
+
+#[test]
+fn without_a_copy_from_before_the_row() {
+    cutting(&[2], &[&[move_to(2)], &[delete()]]).breaks(Rule::CopyBeforeRow, &[I1]);
+    filling().breaks(Rule::CopyBeforeRow, &[I1]);
+}
+
+#[test]
+fn without_writing_what_came_to_lie_elsewhere() {
+    cutting(&[2], &[&[move_to(2)]]).breaks(Rule::MovedIsNotWritten, &[I1, I2]);
+}
+
+#[test]
+fn without_reading_the_row_again() {
+    cutting(&[2], &[&[move_to(2)], &[delete()]]).breaks(Rule::MovedReadsRow, &[I1]);
+}
+
+#[test]
+fn without_resolving_the_newer_row() {
+    let config = cutting(&[2], &[&[move_to(2)], &[delete()]]);
+    config.breaks(Rule::NewerRowIsResolved, &[I1, I2, PAGES]);
+}

@@ -1,0 +1,230 @@
+//! What may go wrong in a model, and what must hold in every state of it.
+
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model, Path, Property};
+
+use super::reader::PAGES;
+use super::tiny::{Tiny, TinyRequest};
+use super::world::{Happening, World};
+use crate::views::building::Progress;
+use crate::views::row::{Micros, Version};
+use crate::views::rules::{Rule, Rules};
+use crate::views::write::Answer;
+
+/// What may happen, and how often.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not for itself")]
+pub(crate) struct Config {
+    /// The rules that are left out.
+    pub(crate) without: [Option<Rule>; 2],
+    /// For each process, what it is asked, one after the other.
+    pub(crate) scripts: Vec<Script>,
+    /// The record's first row, of token 0 and version 0, with its entries in all views of the first schema.
+    pub(crate) first: Option<super::tiny::Record>,
+    pub(crate) schema: Option<Tiny>,
+    /// The schema to which a view is added while the rest goes on.
+    pub(crate) later: Option<Tiny>,
+    /// Whether that is recorded from the start.
+    pub(crate) is_recorded: bool,
+    /// Whether the later schema has a view less, which is being dropped.
+    pub(crate) drops: bool,
+    /// How many requests are of unknown outcome.
+    pub(crate) losses: u8,
+    pub(crate) crashes: u8,
+    /// Which process may crash; none: each.
+    pub(crate) mortal: Option<u8>,
+    /// How many processes are frozen until others take them for dead, and let go.
+    pub(crate) freezes: u8,
+    /// How many processes end in good order, when they have been asked all.
+    pub(crate) leaves: u8,
+    pub(crate) deadlines: u8,
+    /// Whether a frozen process' clock stood still, so that it still believes in its lease.
+    pub(crate) clocks_stand_still: bool,
+    /// Whether another process resolves what the dead have left.
+    pub(crate) sweeps: bool,
+    /// Where pages are read while all that goes on: keys of the first view, one after the other.
+    pub(crate) reads: Vec<u8>,
+    /// Which entries lie in pieces that are cut.
+    pub(crate) cuts: Vec<super::store::TinyKey>,
+    /// Place and version of an entry that exists from the start, although no change wrote it.
+    pub(crate) orphan: Option<(u8, Version)>,
+}
+
+/// A process.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Script {
+    pub(crate) requests: Vec<TinyRequest>,
+    /// What its wall clock shows.
+    pub(crate) clock: Micros,
+    /// Whether it has not joined yet.
+    pub(crate) is_new: bool,
+    /// Whether it knows the later schema from the start.
+    pub(crate) knows_later: bool,
+}
+
+impl Script {
+    pub(crate) fn new(clock: Micros, requests: &[TinyRequest]) -> Self {
+        Self {
+            requests: requests.to_vec(),
+            clock,
+            is_new: false,
+            knows_later: false,
+        }
+    }
+}
+pub(crate) const I1: &str = "I1: views are exact when intents are resolved";
+pub(crate) const I2: &str = "I2: what is acknowledged is applied, and seen";
+pub(crate) const I3: &str = "I3: wholly applied, once, or not at all";
+pub(crate) const DROPPED: &str = "nobody waits for a write to a table that is gone";
+const NEVER_STUCK: &str = "whatever is begun can go on until intents are resolved";
+pub(crate) const TOLD: &str = "an outcome is unknown only to who does not wait";
+pub(crate) const I4: &str = "I4: versions rise, each change upon the one before";
+
+impl Config {
+    pub(crate) fn rules(&self) -> Rules {
+        Rules::without(self.without)
+    }
+
+    pub(super) fn schema_of(&self, generation: u8) -> &Tiny {
+        let schema = self.schema.as_ref().expect("a model has a schema");
+        if generation < 2 {
+            schema
+        } else {
+            self.later.as_ref().unwrap_or(schema)
+        }
+    }
+
+    pub(super) fn sweeper(&self) -> u8 {
+        self.scripts.len() as u8 - 1
+    }
+
+    /// Looks at everything that may happen.
+    pub(crate) fn check(self) -> impl Checker<Self> {
+        self.checker().spawn_bfs().join()
+    }
+
+    /// That nothing is broken, and what was seen on the way.
+    pub(crate) fn holds(self, name: &str, seen: &[&'static str]) {
+        let started = Instant::now();
+        let checker = self.check();
+        let states = checker.unique_state_count();
+        eprintln!(
+            "{name}: {states} states, {} deep, {:.1?}",
+            checker.max_depth(),
+            started.elapsed()
+        );
+        for name in [I1, I2, I3, I4, DROPPED, NEVER_STUCK, PAGES, TOLD] {
+            if let Some(path) = checker.discovery(name) {
+                panic!("{name}\n{}", told(path));
+            }
+        }
+        for name in seen {
+            assert!(checker.discovery(name).is_some(), "never seen: {name}");
+        }
+    }
+
+    /// That without a rule one of these is broken; the shortest way there has this many steps.
+    pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
+        self.without[0] = Some(rule);
+        let checker = self.checker();
+        let any = HasDiscoveries::AnyOf(invariants.iter().copied().collect());
+        let checker = checker.finish_when(any).spawn_bfs().join();
+        let found = invariants
+            .iter()
+            .find_map(|name| Some((name, checker.discovery(name)?)));
+        let Some((name, path)) = found else {
+            panic!(
+                "nothing breaks without {rule:?}: {} states",
+                checker.unique_state_count()
+            );
+        };
+        let text = told(path);
+        eprintln!(
+            "without {rule:?}, {name}, in {} states:\n{text}",
+            checker.unique_state_count()
+        );
+    }
+}
+
+/// A way to a state as text: what happened, one a line.
+fn told(path: Path<World, Happening>) -> String {
+    let happenings = path.into_actions().into_iter().enumerate();
+    happenings
+        .map(|(index, happening)| format!("{:>3}. {happening:?}\n", index + 1))
+        .collect()
+}
+
+impl Model for Config {
+    type State = World;
+    type Action = Happening;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self)]
+    }
+
+    fn actions(&self, world: &World, happenings: &mut Vec<Happening>) {
+        world.processes_act(self, happenings);
+        world.requests_act(self, happenings);
+        world.schema_acts(self, happenings);
+        happenings.extend(world.reads_next(self).into_iter().map(Happening::Page));
+        happenings.extend(world.cuts_next().map(Happening::Cut));
+    }
+
+    fn next_state(&self, world: &World, happening: Happening) -> Option<World> {
+        let mut next = world.clone();
+        next.happens(self, happening);
+        next.tidy(self.rules());
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(I1, |config, world: &World| {
+                !world.is_quiet() || world.is_exact(config)
+            }),
+            Property::always(I2, |config, world: &World| {
+                world.broken != Some(I2)
+                    && world.shows_acknowledged(config)
+                    && world.keeps_acknowledged(config)
+            }),
+            Property::always(I3, |_, world: &World| world.broken != Some(I3)),
+            Property::always(I4, |_, world: &World| world.broken != Some(I4)),
+            Property::always(NEVER_STUCK, |config, world: &World| {
+                let mut happenings = Vec::new();
+                config.actions(world, &mut happenings);
+                world.is_quiet() || !happenings.is_empty() || world.has_no_sweeper(config)
+            }),
+            Property::always(DROPPED, |_, world: &World| world.broken != Some(DROPPED)),
+            Property::always(PAGES, |_, world: &World| world.broken != Some(PAGES)),
+            Property::always(TOLD, |config, world: &World| {
+                let is_unknown = world.answers.values().any(|answer| *answer == Answer::Unknown);
+                !is_unknown || world.deadlines < config.deadlines
+            }),
+            Property::sometimes("all asked and quiet", |config, world: &World| {
+                world.is_at_end(config) && world.is_quiet()
+            }),
+            Property::sometimes("unknown", |_, world: &World| {
+                world.answers.values().any(|a| *a == Answer::Unknown)
+            }),
+            Property::sometimes("pending", |_, world: &World| {
+                world
+                    .answers
+                    .values()
+                    .any(|answer| matches!(answer, Answer::Pending(_)))
+            }),
+            Property::sometimes("refused", |_, world: &World| {
+                world
+                    .answers
+                    .values()
+                    .any(|answer| matches!(answer, Answer::Refused(_)))
+            }),
+            Property::sometimes("orphan removed", |_, world: &World| {
+                world.store.has_removed_orphan()
+            }),
+            Property::sometimes("moved", |_, world: &World| world.has_moved),
+            Property::sometimes("dropped", |_, world: &World| world.progress == Progress::Dropped),
+            Property::sometimes("ready", |_, world: &World| world.progress == Progress::Ready),
+        ]
+    }
+}

@@ -1,0 +1,258 @@
+//! A verified page, read while its records are written.
+
+use stateright::Checker as _;
+
+use super::model::{Config, I1, I2, Script};
+use super::store::{Request, TinyFound, TinyKey, TinyRow};
+use super::tiny::{BY_PLACE, Tiny, delete, expiring, insert, move_to, note, record};
+use super::world::World;
+use crate::views::judge::{BaseRead, Mend, Seen, Verdict, judge_by, remove_by};
+use crate::views::row::{EntryKey, Version};
+use crate::views::rules::{Rule, Rules};
+
+pub(crate) const PAGES: &str = "a page shows what stays, and nothing that is not there";
+
+/// What the reader's wall clock shows: it is ahead.
+const CLOCK: i64 = 20;
+
+/// A reader of one key after the other.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Reader {
+    keys_read: u8,
+    seen: Option<Seen<u8, Option<u8>>>,
+    found: Option<TinyFound>,
+    /// Whether the record has stood at the key, acknowledged, since the reading of it began.
+    stays: bool,
+    /// The key, and whether the record has stood there at any time since.
+    key: u8,
+    stood: bool,
+}
+
+/// A step of the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Reading {
+    Entry,
+    Base,
+    /// The base, missing what reads that are not serial may miss.
+    BaseMissing,
+}
+
+impl Reader {
+    /// The record changes.
+    pub(crate) fn sees_change(&mut self, before: Option<&TinyRow>, after: &TinyRow) {
+        let place = |row: &TinyRow| row.record.map(|record| record.place);
+        self.stays &= before.and_then(place) == place(after);
+        self.stood |= place(after) == Some(self.key);
+    }
+
+    fn is_amid(&self) -> bool {
+        self.seen.is_some() || self.found.is_some()
+    }
+}
+
+impl World {
+    /// What the reader may do next.
+    pub(crate) fn reads_next(&self, config: &Config) -> Vec<Reading> {
+        if self.key_read(config).is_none() {
+            return Vec::new();
+        }
+        let base_first = !config.rules().keeps(Rule::BaseAfterEntry);
+        let reads_base = if base_first {
+            self.reader.found.is_none()
+        } else {
+            self.reader.seen.is_some()
+        };
+        match reads_base {
+            false => vec![Reading::Entry],
+            true if self.store.missed.is_some() => vec![Reading::Base, Reading::BaseMissing],
+            true => vec![Reading::Base],
+        }
+    }
+
+    fn key_read(&self, config: &Config) -> Option<TinyKey> {
+        let key = *config.reads.get(self.reader.keys_read as usize)?;
+        Some(EntryKey { view: BY_PLACE, key })
+    }
+
+    pub(crate) fn page_reads(&mut self, config: &Config, reading: Reading) {
+        let Some(key) = self.key_read(config) else { return };
+        if !self.reader.is_amid() {
+            let stands = |row: Option<&TinyRow>| {
+                let record = row.and_then(|row| row.record);
+                record.is_some_and(|record| record.place == key.key)
+            };
+            let is_there = stands(self.store.base.as_ref());
+            let missed = self.store.missed.as_ref();
+            self.reader.key = key.key;
+            self.reader.stood = is_there || stands(missed.and_then(|missed| missed.row.as_ref()));
+            self.reader.stays = is_there && self.store.is_exact(config.schema_of(1));
+        }
+        match reading {
+            Reading::Entry => match self.store.seen(&key) {
+                Some(seen) => self.reader.seen = Some(seen),
+                None => return self.key_is_read(Verdict::Stale),
+            },
+            Reading::Base => self.reader.found = Some(self.store.read()),
+            Reading::BaseMissing => self.reader.found = self.store.read_missing(),
+        }
+        self.judges(config);
+    }
+
+    fn judges(&mut self, config: &Config) {
+        let (Some(seen), Some(found)) = (&self.reader.seen, &self.reader.found) else {
+            return;
+        };
+        let (rules, schema) = (config.rules(), config.schema_of(1));
+        let mut verdict = judge_by(seen, found.row.as_ref(), BaseRead::Quorum, schema, CLOCK, rules);
+        if verdict == Verdict::Unknown {
+            let row = self.store.base.as_ref();
+            verdict = judge_by(seen, row, BaseRead::Serial, schema, CLOCK, rules);
+        }
+        if verdict == Verdict::Stale {
+            let Mend::Remove(key, stamp) = remove_by::<Tiny>(seen, CLOCK, rules) else {
+                return;
+            };
+            let buckets = self.store.takers(&key, false, &self.store.steps());
+            let removals = buckets
+                .iter()
+                .map(|bucket| (None, Request::Remove(key.clone(), stamp, *bucket)));
+            self.sent.extend(removals);
+        }
+        self.key_is_read(verdict);
+    }
+
+    fn key_is_read(&mut self, verdict: Verdict) {
+        let is_dropped = !matches!(verdict, Verdict::True | Verdict::Expired);
+        if (self.reader.stays && is_dropped) || (verdict == Verdict::True && !self.reader.stood) {
+            self.broken = Some(PAGES);
+        }
+        self.reader = Reader {
+            keys_read: self.reader.keys_read + 1,
+            ..Reader::default()
+        };
+    }
+}
+
+fn reading(requests: &[super::tiny::TinyRequest]) -> Config {
+    Config {
+        schema: Some(Tiny::new(1, &[BY_PLACE])),
+        first: Some(record(1, None)),
+        scripts: vec![Script::new(0, requests)],
+        reads: vec![1, 2, 1],
+        ..Config::default()
+    }
+}
+
+#[test]
+fn pages_beside_moves() {
+    let config = Config {
+        losses: 1,
+        ..reading(&[move_to(2), note(Some(1)), move_to(1)])
+    };
+    config.holds("pages beside moves", &["all asked and quiet"]);
+}
+
+#[test]
+fn pages_beside_crashes() {
+    let mut config = Config {
+        crashes: 1,
+        sweeps: true,
+        ..reading(&[move_to(2)])
+    };
+    config.scripts.push(Script::new(0, &[move_to(1)]));
+    config.holds("pages beside crashes", &["all asked and quiet"]);
+}
+
+#[test]
+fn pages_beside_deletes() {
+    let config = Config {
+        losses: 1,
+        ..reading(&[delete(), insert(1), move_to(2)])
+    };
+    config.holds("pages beside deletes", &["all asked and quiet"]);
+}
+
+#[test]
+fn without_the_base_after_the_entry() {
+    let mut config = reading(&[delete(), insert(1)]);
+    // That an entry newer than its base decides nothing would save this one.
+    config.without[1] = Some(Rule::NewerEntryIsUnknown);
+    config.breaks(Rule::BaseAfterEntry, &[I1, PAGES]);
+}
+
+#[test]
+fn without_the_stamp_of_what_is_removed() {
+    let config = reading(&[move_to(2), move_to(1)]);
+    config.breaks(Rule::RemoveAtOwnStamp, &[I1]);
+}
+
+/// The clock of who reads is ahead: by it the record has expired.
+#[test]
+fn pages_of_what_expires_by_the_clock_of_who_reads() {
+    let config = Config {
+        losses: 1,
+        ..reading(&[expiring(1, 10)])
+    };
+    config.holds("pages, a clock ahead", &["all asked and quiet"]);
+}
+
+#[test]
+fn without_leaving_what_has_expired() {
+    reading(&[expiring(1, 10)]).breaks(Rule::ExpiredIsLeft, &[I1]);
+}
+
+/// That an entry newer than its base decides nothing is a guard: where the base is read after the entry, it is never
+/// older, since entries are written when the conditional write was heard of.
+#[test]
+fn entries_newer_than_their_base() {
+    let mut config = Config {
+        losses: 2,
+        crashes: 1,
+        sweeps: true,
+        ..reading(&[move_to(2)])
+    };
+    config.without = [Some(Rule::NewerEntryIsUnknown), None];
+    config.scripts.push(Script::default());
+    config.reads = vec![2];
+    config.holds("entries newer than their base", &["all asked and quiet"]);
+}
+
+/// A record that is not there, with an orphan of this version in its view, and a reader who removes it.
+fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
+    let mut config = reading(requests);
+    config.first = None;
+    config.orphan = Some((2, Version(version)));
+    config.scripts[0].clock = 10;
+    config.reads = vec![2, 2];
+    config
+}
+
+/// `repair` removes such orphans together, without a new version of the record.
+#[test]
+fn old_orphans_are_removed_beside_changes() {
+    let config = Config {
+        losses: 2,
+        ..orphan(8, &[insert(2), move_to(1), move_to(2)])
+    };
+    config.holds("old orphans", &["all asked and quiet", "orphan removed"]);
+    let config = Config {
+        losses: 1,
+        ..orphan(8, &[insert(1), delete(), insert(2)])
+    };
+    config.holds(
+        "old orphans and deletes",
+        &["all asked and quiet", "orphan removed"],
+    );
+}
+
+/// A younger orphan needs the new version: a clock that is behind inserts its record below the deletion.
+#[test]
+fn a_young_orphan_can_hide_a_record() {
+    let checker = orphan(12, &[insert(2)]).check();
+    assert!(checker.discovery(I2).is_some());
+}
+
+#[test]
+fn what_is_judged_is_judged_by_all_rules() {
+    assert_eq!(Rules::default(), Rules::without([None, None]));
+}
