@@ -7,6 +7,7 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use hyper::body::Incoming;
 use recto::session::{JsonRecord, ScanRequest, ScanStep};
 use recto::{Error, ErrorKind, Result};
+use recto_api::scans::ExportOptions;
 use serde::Deserialize;
 use tokio::time::sleep;
 
@@ -38,9 +39,7 @@ pub(crate) fn steps<'a>(
     let export = Export {
         transport,
         collection: collection.to_owned(),
-        filter: request.filter.clone(),
-        fields: request.fields.clone(),
-        token: request.resume.clone(),
+        request: request.clone(),
         body: None,
         unread: Unread::default(),
         records: Vec::new(),
@@ -83,10 +82,8 @@ pub(crate) fn steps<'a>(
 struct Export<'a> {
     transport: &'a Transport,
     collection: String,
-    filter: String,
-    fields: Vec<String>,
-    /// Everything before it was handed on.
-    token: Option<String>,
+    /// Records before its resume token were returned.
+    request: ScanRequest,
     body: Option<Incoming>,
     unread: Unread,
     /// Records after the token.
@@ -146,12 +143,8 @@ impl Export<'_> {
 
     /// Asks for what comes after the token.
     async fn begin(&self) -> Result<Incoming> {
-        let mut query = Query::default();
-        query.add_text("filter", &self.filter);
-        query.add_names("fields", &self.fields);
-        query.add_flag("versions", self.versions.is_some());
-        query.add_flag("resume_tokens", true);
-        query.add_text("resume_token", self.token.as_deref().unwrap_or_default());
+        let options = ExportOptions { resume_tokens: true };
+        let query = Query::of(&self.request).and(&options);
         let path = target::of_collection(&self.collection, "/records:export");
         let response = self.transport.stream(&query.ask(&path, &path)).await?;
         Ok(response.into_body())
@@ -200,7 +193,7 @@ impl Export<'_> {
                 ..
             } if token.is_empty() => {
                 self.is_over = true;
-                self.token = None;
+                self.request.resume_token = None;
                 Ok((!self.records.is_empty()).then(|| self.step(None)))
             }
             Line {
@@ -208,7 +201,7 @@ impl Export<'_> {
                 ..
             } => {
                 self.failures = 0;
-                self.token = Some(token.clone());
+                self.request.resume_token = Some(token.clone());
                 Ok(Some(self.step(Some(token))))
             }
             Line { .. } => Err(misunderstood(server)),

@@ -10,6 +10,7 @@ use recto::session::{
     ReceiveRequest, ReceivedMessage, RingSettings, SentMessage, Settling,
 };
 use recto::{Error, ErrorKind, Result};
+use recto_api::queues::PeekOptions;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
@@ -208,9 +209,11 @@ impl Queues for HttpSession {
     }
 
     async fn peek(&self, queue: &str, most: u32) -> Result<Vec<PeekedMessage>> {
-        let mut query = Query::default();
-        query.add("max_messages", most);
-        let body: PeekedBody = self.asked(&query.after(&of_queue(queue, "/messages"))).await?;
+        let options = PeekOptions {
+            max_messages: Some(most.into()),
+        };
+        let target = Query::of(&options).after(&of_queue(queue, "/messages"));
+        let body: PeekedBody = self.asked(&target).await?;
         Ok(body.messages)
     }
 

@@ -15,6 +15,8 @@ use recto::session::{
     VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
+use recto_api::loads::LoadOptions;
+use recto_api::pages::ExplainOptions;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
@@ -76,17 +78,7 @@ impl HttpSession {
         what: &str,
         request: &BucketsRequest,
     ) -> Result<R> {
-        let mut query = Query::default();
-        query.add_text("view", &request.view);
-        query.add_text("filter", &request.filter);
-        if let Some(size) = request.page_size {
-            query.add("page_size", size);
-        }
-        query.add_text("page_token", &request.page_token);
-        if let Some(at) = &request.at {
-            query.add_values("at", at);
-        }
-        let target = query.after(&target::of_collection(collection, &format!("/{what}")));
+        let target = Query::of(request).after(&target::of_collection(collection, &format!("/{what}")));
         match self.transport.get(&target).await {
             Ok(reply) => replies::read(self.transport.server(), &reply.body),
             Err(error) => Err(self.about(collection, error).await),
@@ -196,34 +188,6 @@ fn key_json(definition: &Collection, key: &[String]) -> Vec<Json> {
     values.collect()
 }
 
-/// A page's question as query parameters.
-fn question(request: &PageRequest) -> Query {
-    let mut query = Query::default();
-    query.add_text("filter", &request.filter);
-    query.add_text("order_by", &request.order_by);
-    if let Some(size) = request.page_size {
-        query.add("page_size", size);
-    }
-    query.add_text("page_token", &request.page_token);
-    query.add_flag("last", request.last);
-    if let Some(from) = &request.from {
-        query.add_values("from", from);
-    }
-    if let Some(around) = &request.around {
-        query.add("around", around.as_str());
-    }
-    query.add_text("view", &request.view);
-    query.add_names("fields", &request.fields);
-    query.add_flag("allow_residual", request.allow_residual);
-    query.add_flag("row_tokens", request.row_tokens);
-    query.add_flag("versions", request.versions);
-    if request.edges_both {
-        query.add("edges", "both");
-    }
-    query.add_flag("estimate", request.estimate);
-    query
-}
-
 /// What to do when the answer to work that runs on is cut.
 const RUNS_ON: &str = "what the server began goes on to its end, which its log tells";
 /// What to do when a load is cut.
@@ -300,7 +264,7 @@ impl Session for HttpSession {
 impl Pages for HttpSession {
     async fn page(&self, collection: &str, request: &PageRequest) -> Result<PageReply> {
         let path = |rest| target::of_collection(collection, rest);
-        let ask = question(request).ask(&path("/records"), &path("/records:query"));
+        let ask = Query::of(request).ask(&path("/records"), &path("/records:query"));
         let reply = match self.transport.ask(&ask).await {
             Ok(reply) => reply,
             Err(error) => return Err(self.about(collection, error).await),
@@ -310,8 +274,7 @@ impl Pages for HttpSession {
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {
-        let mut query = question(request);
-        query.add_flag("run", run);
+        let query = Query::of(request).and(&ExplainOptions { run });
         let path = target::of_collection(collection, "/records:explain");
         let reply = match self.transport.ask(&query.ask(&path, &path)).await {
             Ok(reply) => reply,
@@ -446,15 +409,13 @@ impl Tools for HttpSession {
         }
         let bytes = check_load_file(&request.file)?;
         let name = request.file.file_name().unwrap_or_default().to_string_lossy();
-        let mut query = Query::default();
-        query.add("collections", request.collections.join(","));
-        query.add("name", &*name);
-        for (option, value) in request.csv.parameters() {
-            query.add(option, value);
-        }
-        query.add_flag("again", request.again);
-        query.add_flag("ignore_unknown", request.ignore_unknown);
-        let target = query.after("/v1/store:load");
+        let options = LoadOptions {
+            collections: request.collections.clone(),
+            name: name.into_owned(),
+            again: request.again,
+            ignore_unknown: request.ignore_unknown,
+        };
+        let target = Query::of(&options).and(&request.csv).after("/v1/store:load");
         let sending = |sent| {
             progress(LoadProgress {
                 bytes_consumed: sent,

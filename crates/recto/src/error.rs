@@ -8,8 +8,9 @@ use recto_plan::error::{QueryError, QueryErrorKind};
 pub use recto_plan::refusal::Suggestion;
 use recto_store::{StoreError, StoreErrorKind};
 
-pub use crate::error_kind::ErrorKind;
-use crate::problem::ProblemType;
+pub use recto_api::ErrorKind;
+use recto_api::parameters::ParameterError;
+use recto_api::problem::ProblemType;
 
 /// Which part of what was asked an error is about, where it is about one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,6 +87,32 @@ impl Part {
 /// assert_eq!(error.to_string(), "no node can be reached (check the address)");
 /// assert_eq!(error.message(), "no node can be reached");
 /// assert!(error.is_retryable());
+/// ```
+///
+/// A caller decides by the kind how to continue:
+/// ```
+/// # use recto::{OpenOptions, Record, Recto};
+/// # #[derive(Debug, Clone, PartialEq, Record)]
+/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
+/// # struct Event { day: String, id: i64, kind: String }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> recto::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
+/// # store.apply(&recto::schema_of([Event::collection()])).await?;
+/// # let events = store.collection::<Event>()?;
+/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
+/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
+/// use recto::ErrorKind;
+///
+/// let error = events.query().filter(r#"kind = "alarm""#).await.unwrap_err();
+/// match error.kind() {
+///     ErrorKind::NoPlan => println!("an arrangement is missing: {}", error.hint().unwrap_or_default()),
+///     _ if error.is_retryable() => println!("again, a little later"),
+///     _ => return Err(error),
+/// }
+/// # Ok(())
+/// # }
 /// ```
 pub struct Error {
     inner: Box<Inner>,
@@ -372,6 +399,14 @@ impl StdError for Error {
             .source
             .as_deref()
             .map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<ParameterError> for Error {
+    fn from(error: ParameterError) -> Self {
+        let mut converted = Self::new(ErrorKind::InvalidArgument, error.message);
+        converted.inner.hint = error.hint;
+        converted
     }
 }
 

@@ -104,7 +104,6 @@ mod covered;
 pub mod design;
 mod entries;
 mod error;
-mod error_kind;
 mod explain;
 pub mod filter;
 pub mod filter_text;
@@ -124,7 +123,6 @@ mod paging;
 mod partitions;
 mod planned;
 mod present;
-pub mod problem;
 mod query;
 pub mod queues;
 mod reach;
@@ -163,9 +161,11 @@ pub use page::Page;
 pub use paging::{Estimate, Stop};
 #[doc(hidden)]
 pub use present::Versioned;
-pub use query::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, PageQuery};
+pub use query::PageQuery;
 pub use record::DynamicRecord;
 pub use recto::Recto;
+pub use recto_api::pages::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+pub use recto_api::problem;
 /// ```
 /// use recto::filter::field;
 /// use recto::{FieldType, Record};

@@ -20,6 +20,8 @@ use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
+use recto_api::pages::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::filter::{Filter, Literal};
@@ -29,11 +31,6 @@ use crate::paging::{Budget, PageSpec, Place, Share, fetch};
 use crate::planned::{Candidates, PlanKey, Planned};
 use crate::record::{decode_each, no_field};
 use crate::row_filter;
-
-/// Rows of a page that asks for no size.
-pub const DEFAULT_PAGE_SIZE: u32 = 50;
-/// The most rows of a page; more is coerced to it.
-pub const MAX_PAGE_SIZE: u32 = 1_000;
 
 /// The most bytes of the values of `from`: as many as a partition key and a clustering key may have
 /// together, so that every position fits in a cursor.

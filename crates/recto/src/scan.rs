@@ -71,7 +71,7 @@ pub(crate) fn steps(
     let asked = Asked {
         filter: request.filter,
         parallel: request.parallel,
-        resume: request.resume,
+        resume: request.resume_token,
     };
     let read = move |core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>| {
         let record = DynamicRecord::read_fields(core, arrangement, row, &fields)?.to_json_of(&fields);

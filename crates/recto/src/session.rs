@@ -9,7 +9,6 @@
 //! | `buckets` | the buckets that partitions are kept in |
 //! | `checked_buckets` | what is wrong with them |
 //! | `copies` | one store into another |
-//! | `csv` | options for CSV files |
 //! | `misfits` | records that do not fit a view |
 //! | `pages` | asking for records in their order, and for all of them |
 //! | `queues` | queues and their messages |
@@ -21,7 +20,6 @@ mod attached;
 mod buckets;
 mod checked_buckets;
 mod copies;
-mod csv;
 mod explanation;
 mod misfits;
 mod pages;
@@ -35,6 +33,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+pub use recto_api::buckets::BucketsRequest;
+pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
+pub use recto_api::pages::PageRequest;
+pub use recto_api::scans::ScanRequest;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
 pub use recto_plan::{PlanShape, Shape};
@@ -47,17 +49,16 @@ pub use crate::present::Versioned;
 pub use attached::{AttachReport, AttachRequest, LeftOut};
 pub use buckets::{
     BucketFigures, BucketList, BucketMetrics, BucketPartition, BucketPartitions, BucketStatus, BucketTarget,
-    BucketsRequest, MendProgress, MendReport, MendRequest,
+    MendProgress, MendReport, MendRequest,
 };
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
-pub use csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement,
     TableOrder,
 };
 pub use misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
-pub use pages::{Choices, FieldChoices, Pages, ScanRequest, ScanStep, SortChoice};
+pub use pages::{Choices, FieldChoices, Pages, ScanStep, SortChoice};
 pub use queue_ring::{QueueRing, RingSettings, RingTable};
 pub use queues::{
     DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
@@ -83,40 +84,6 @@ pub fn json_of_text(ty: &Type, text: &str) -> Json {
         Ok(value) => json::to_json(ty, &value),
         Err(_) => text.into(),
     }
-}
-
-/// Which page to list; HTTP's query parameters.
-#[allow(clippy::struct_excessive_bools)] // each is a parameter of its own
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct PageRequest {
-    /// Filter text (AIP-160 subset); empty for none.
-    pub filter: String,
-    /// Sort text (AIP-132); empty for the view's own order.
-    pub order_by: String,
-    /// Rows of the page: absent or 0 for the default, above the most is coerced, negative refused.
-    pub page_size: Option<i64>,
-    /// A token of an earlier page of the same query; empty for the first page.
-    pub page_token: String,
-    /// The last page.
-    pub last: bool,
-    /// A JSON array: start at these order values, inclusive.
-    pub from: Option<String>,
-    /// A row's token: the page around that row. Or a percentage, `60%`: the page around where so much of all rows ends.
-    pub around: Option<String>,
-    /// The fields to return; empty for all.
-    pub fields: Vec<String>,
-    /// The view to read; empty: the planner chooses.
-    pub view: String,
-    /// Whether conditions that no view serves may be checked row by row.
-    pub allow_residual: bool,
-    /// Whether to return a token per row.
-    pub row_tokens: bool,
-    /// Whether to return the version of each record.
-    pub versions: bool,
-    /// Whether to find out, at both ends, if there is more.
-    pub edges_both: bool,
-    /// Whether to say how many rows there are, and how many before the page.
-    pub estimate: bool,
 }
 
 /// A page as JSON; what HTTP's list and `page --json` print.

@@ -3,31 +3,7 @@
 
 use std::time::Duration;
 
-/// Percent-encoded text, decoded; `None` if two hexadecimal digits do not follow each `%`, or if what it stands
-/// for is not UTF-8. A `+` is a `+`.
-///
-/// ```
-/// use recto::text::percent_decoded;
-///
-/// assert_eq!(percent_decoded("a%2Cb+%C3%A9").as_deref(), Some("a,b+é"));
-/// assert_eq!(percent_decoded("100%"), None);
-/// ```
-pub fn percent_decoded(text: &str) -> Option<String> {
-    let Some(first) = text.find('%') else {
-        return Some(text.to_owned());
-    };
-    // The crate leaves what is not well-formed as it is.
-    let mut rest = &text[first..];
-    while let Some(at) = rest.find('%') {
-        let digits = rest.as_bytes().get(at + 1..at + 3)?;
-        if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
-        }
-        rest = &rest[at + 3..];
-    }
-    let decoded = percent_encoding::percent_decode_str(text).decode_utf8().ok()?;
-    Some(decoded.into_owned())
-}
+pub use recto_api::text::percent_decoded;
 
 /// A number with its thousands apart: `336,776`.
 pub fn grouped(number: u64) -> String {

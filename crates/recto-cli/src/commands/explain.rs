@@ -40,9 +40,8 @@ pub(crate) struct ExplainArgs {
 
 /// Shows how a page is found.
 pub(crate) async fn run(args: &ExplainArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
-    let request = args.query.request();
     let explained = session
-        .explain(&args.query.collection, &request, !args.plan_only)
+        .explain(&args.query.collection, &args.query.request, !args.plan_only)
         .await;
     let explained = explained.map_err(|error| args.query.failure(error))?;
     if args.json {

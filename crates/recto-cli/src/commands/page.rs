@@ -33,67 +33,13 @@ On a terminal, keys turn pages: n or → next, p or ← previous, f first, l las
 is then as long as the terminal is high. Elsewhere nothing is asked, and the tokens that lead to both neighbours \
 are printed.";
 
-/// Which page; the same for `page` and `explain`.
+/// Which page of which collection; the same for `page` and `explain`.
 #[derive(Debug, Clone, Args)]
-#[allow(clippy::struct_excessive_bools)] // each is a flag
 pub(crate) struct QueryArgs {
     /// The collection
     pub(crate) collection: String,
-    #[arg(help = "Conditions: 'carrier = \"UA\" AND time_hour >= \"2013-07-01T00:00:00Z\"'")]
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
-    pub(crate) filter: String,
-    #[arg(help = "The sort: 'time_hour desc, flight' or '-time_hour, flight'; the view's own if absent")]
-    #[arg(
-        long,
-        alias = "sort",
-        value_name = "TEXT",
-        default_value = "",
-        hide_default_value = true,
-        allow_hyphen_values = true
-    )]
-    pub(crate) order_by: String,
-    /// Rows of the page: 50 if absent, 1000 at most
-    #[arg(long, value_name = "ROWS", allow_negative_numbers = true)]
-    pub(crate) page_size: Option<i64>,
-    /// The page that a token of an earlier page leads to
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        group = "position",
-        default_value = "",
-        hide_default_value = true
-    )]
-    pub(crate) page_token: String,
-    /// The last page
-    #[arg(long, group = "position")]
-    pub(crate) last: bool,
-    #[arg(help = "The page that starts at these order values, a JSON array: '[\"2013-07-04T12:00:00Z\"]'")]
-    #[arg(long, value_name = "VALUES", group = "position")]
-    pub(crate) from: Option<String>,
-    /// The page around the row of this token, or around where so much of all rows ends: 60%
-    #[arg(long, value_name = "TOKEN", group = "position")]
-    pub(crate) around: Option<String>,
-    /// Only these fields
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
-    pub(crate) fields: Vec<String>,
-    /// The view to read; the planner chooses if absent
-    #[arg(long, value_name = "VIEW", default_value = "", hide_default_value = true)]
-    pub(crate) view: String,
-    /// Allow conditions that no arrangement serves: rows are read and checked one by one
-    #[arg(long)]
-    pub(crate) allow_residual: bool,
-    /// Return a token for each row
-    #[arg(long)]
-    pub(crate) row_tokens: bool,
-    /// Return the version of each record
-    #[arg(long)]
-    pub(crate) versions: bool,
-    /// Find out at both ends whether there is more
-    #[arg(long)]
-    pub(crate) edges_both: bool,
-    /// Say how many rows there are, and how many before the page: of what is kept in buckets
-    #[arg(long)]
-    pub(crate) estimate: bool,
+    #[command(flatten)]
+    pub(crate) request: PageRequest,
 }
 
 /// Arguments of `recto page`.
@@ -110,33 +56,13 @@ pub(crate) struct PageArgs {
 }
 
 impl QueryArgs {
-    /// The request these arguments make.
-    pub(crate) fn request(&self) -> PageRequest {
-        PageRequest {
-            filter: self.filter.clone(),
-            order_by: self.order_by.clone(),
-            page_size: self.page_size,
-            page_token: self.page_token.clone(),
-            last: self.last,
-            from: self.from.clone(),
-            around: self.around.clone(),
-            fields: self.fields.iter().map(|field| field.trim().to_owned()).collect(),
-            view: self.view.clone(),
-            allow_residual: self.allow_residual,
-            row_tokens: self.row_tokens,
-            versions: self.versions,
-            edges_both: self.edges_both,
-            estimate: self.estimate,
-        }
-    }
-
     /// An error about the query, shown under the text it is about.
     pub(crate) fn failure(&self, error: recto::Error) -> Failure {
         let column = error.column();
         let is_query = error.kind() == ErrorKind::InvalidQuery;
         let text = match error.part() {
-            Some(ErrorPart::Filter) => &self.filter,
-            Some(ErrorPart::Sort) => &self.order_by,
+            Some(ErrorPart::Filter) => &self.request.filter,
+            Some(ErrorPart::Sort) => &self.request.order_by,
             _ => return Failure::from(error),
         };
         let failure = Failure::from(error);
@@ -149,7 +75,7 @@ impl QueryArgs {
 
 /// Shows a page; on a terminal, turns pages until told to quit.
 pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
-    let mut request = args.query.request();
+    let mut request = args.query.request.clone();
     let name = &args.query.collection;
     if args.json {
         let reply = session

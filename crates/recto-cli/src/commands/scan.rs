@@ -16,7 +16,7 @@ Examples:
   recto scan posts > posts.ndjson
   recto scan posts --fields user_id,post_id | head
   recto scan posts --filter 'user_id = 7' > seven.ndjson
-  recto scan posts --resume TOKEN >> posts.ndjson      goes on where a scan was stopped
+  recto scan posts --resume-token TOKEN >> posts.ndjson      goes on where a scan was stopped
 
 The records come in the store's own order, which the other kind of store does not share. A filter that a page \
 could be served for reads only what it asks for; any other is applied to every record. A scan that is stopped or fails prints the token it can go on from to standard error.";
@@ -27,21 +27,8 @@ could be served for reads only what it asks for; any other is applied to every r
 pub(crate) struct ScanArgs {
     /// The collection
     pub(crate) collection: String,
-    /// Only records that satisfy these conditions
-    #[arg(long, value_name = "FILTER", default_value = "", hide_default_value = true)]
-    pub(crate) filter: String,
-    /// Only these fields
-    #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
-    pub(crate) fields: Vec<String>,
-    /// Ranges to read side by side; 0 lets the store choose
-    #[arg(long, value_name = "RANGES", default_value_t = 0, hide_default_value = true)]
-    pub(crate) parallel: u32,
-    /// Go on from this token of an earlier scan
-    #[arg(long, value_name = "TOKEN")]
-    pub(crate) resume: Option<String>,
-    /// Print the version of each record beside it, as {"record": …, "version": …}
-    #[arg(long)]
-    pub(crate) versions: bool,
+    #[command(flatten)]
+    pub(crate) request: ScanRequest,
     /// The output is NDJSON in any case; accepted, as everywhere
     #[arg(long, hide = true)]
     pub(crate) json: bool,
@@ -51,16 +38,9 @@ pub(crate) struct ScanArgs {
 
 /// Prints every record.
 pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
-    let request = ScanRequest {
-        filter: args.filter.clone(),
-        fields: args.fields.iter().map(|field| field.trim().to_owned()).collect(),
-        parallel: args.parallel,
-        resume: args.resume.clone(),
-        versions: args.versions,
-    };
     let mut stop = Stop::listen();
-    let mut steps = session.scan(&args.collection, &request);
-    let mut token = request.resume.clone();
+    let mut steps = session.scan(&args.collection, &args.request);
+    let mut token = args.request.resume_token.clone();
     loop {
         let step = tokio::select! {
             biased;
@@ -80,7 +60,7 @@ pub(crate) async fn run(args: &ScanArgs, session: &dyn Session, console: &mut Co
                 let column = error.column();
                 let mut failure = Failure::from(error);
                 if let Some(column) = column {
-                    failure = failure.pointing(&args.filter, column);
+                    failure = failure.pointing(&args.request.filter, column);
                 }
                 // A token that was refused leads nowhere.
                 let is_stopped = failure.exit != Exit::Refused;
@@ -112,7 +92,7 @@ fn print(step: &ScanStep, console: &mut Console) -> Result<()> {
 
 fn say_how_to_go_on(args: &ScanArgs, token: Option<&str>, console: &mut Console) -> Result<()> {
     let command = match token {
-        Some(token) => format!("recto scan {} --resume {token}", args.collection),
+        Some(token) => format!("recto scan {} --resume-token {token}", args.collection),
         None => format!("recto scan {}", args.collection),
     };
     let stopped = console.err_paint(Tone::Warning, "stopped;");

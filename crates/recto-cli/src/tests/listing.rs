@@ -170,7 +170,7 @@ async fn a_scan_prints_ndjson() {
         "flights",
         "--parallel",
         "4",
-        "--resume",
+        "--resume-token",
         "T0",
         "--fields",
         "carrier, flight",

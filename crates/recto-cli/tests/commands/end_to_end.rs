@@ -338,7 +338,7 @@ fn a_page_takes_every_option() {
             "--from",
             "[\"2013-01-10\"]",
             "--row-tokens",
-            "--edges-both",
+            "--both-edges",
             "--fields",
             "flight",
         ],
@@ -955,7 +955,7 @@ fn what_is_wrong_is_refused_with_a_code_and_changes_nothing() {
     place.run(&["page", "flihgts"]).failed(3, "did you mean flights?");
     place.run(&["page", "flihgts", "--json"]).failed(3, "flihgts");
     place
-        .run(&["scan", "flights", "--resume", "garbage"])
+        .run(&["scan", "flights", "--resume-token", "garbage"])
         .failed(2, "error:");
     place.run(&["scan", "nothing"]).failed(3, "nothing");
     place.run(&["get", "flights", "UA"]).failed(2, "3 fields");

@@ -13,14 +13,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
 
-use super::body::Body;
-use super::body_parameters::whole;
+use super::body::{Body, whole};
 use super::caller::Caller;
-use super::parameters::Parameters;
-use super::records::TTL;
+use super::request;
 use super::{address, answer, body, keys};
 use crate::access::Operation;
 use crate::problem::Problem;
+
+/// Member of a change: the time in seconds after which its record expires.
+const TTL: &str = "ttl_seconds";
 
 /// What can be done to a record.
 const VERBS: [&str; 4] = ["insert", "put", "update", "delete"];
@@ -36,7 +37,7 @@ const IF_VERSION: &str = "if_version";
 pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     caller.definition(&collection).await?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let schema = caller.schema().await?;
     let body = body::read(request).await?;
     let changes = read(&schema, &collection, &body)?;

@@ -7,12 +7,11 @@ use std::fmt;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
+use recto_api::words;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value as Json};
 
-use super::body_parameters::whole;
-use super::body_words;
 use super::coding::Coding;
 use crate::config::DEFAULT_BODY_BYTES;
 use crate::problem::Problem;
@@ -50,7 +49,7 @@ impl Body {
         }
         drop_points(&mut self.json);
         #[cfg(not(feature = "full"))]
-        let read = T::deserialize(self.json).map_err(|error| body_words::problem(&error.to_string(), ""));
+        let read = T::deserialize(self.json).map_err(|error| translated(&error.to_string(), ""));
         #[cfg(feature = "full")]
         let read = serde_path_to_error::deserialize(self.json).map_err(|error| {
             let is_inside = error.path().iter().next().is_some();
@@ -59,10 +58,32 @@ impl Body {
             } else {
                 String::new()
             };
-            body_words::problem(&error.inner().to_string(), &place)
+            translated(&error.inner().to_string(), &place)
         });
         read
     }
+}
+
+/// Returns an error of the parser about the value at `place` as a problem.
+fn translated(error: &str, place: &str) -> Problem {
+    let (detail, hint) = words::translated(error, place);
+    let mut problem = Problem::invalid_body(detail);
+    if !place.is_empty() {
+        problem = problem.with_field(place);
+    }
+    match hint {
+        Some(hint) => problem.with_hint(hint),
+        None => problem,
+    }
+}
+
+/// Returns a whole number's digits; 2.0 is one.
+pub(super) fn whole(number: &Number) -> Option<String> {
+    if !number.is_f64() {
+        return Some(number.to_string());
+    }
+    let value = number.as_f64()?;
+    (value.fract() == 0.0).then(|| format!("{value:.0}"))
 }
 
 /// Writes whole numbers without a point: 2.0 is 2. Bodies that hold values of records are not read so.

@@ -10,21 +10,15 @@ use recto::session::{BucketsRequest, MendProgress, MendRequest};
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
-use super::parameters::Parameters;
 use super::upkeep::{Told, members, run_on};
-use super::{address, answer, body};
+use super::{address, answer, body, request};
 use crate::access::Operation;
 use crate::problem::Problem;
-
-/// The query parameters of partitions.
-pub(crate) const PARTITION_PARAMETERS: [&str; 3] = ["view", "page_size", "page_token"];
-/// Those of the buckets of one.
-pub(crate) const BUCKET_PARAMETERS: [&str; 5] = ["view", "filter", "page_size", "page_token", "at"];
 
 /// `GET /v1/collections/{collection}/partitions`.
 pub(super) async fn partitions(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let (collection, session) = caller.bucket_session(&uri, Operation::Read).await?;
-    let request = request(&Parameters::read(&uri, &PARTITION_PARAMETERS)?)?;
+    let request: BucketsRequest = request::parameters(&uri, BucketsRequest::OF_PARTITIONS)?.read()?;
     let listed = session.tools()?.bucket_partitions(&collection, &request).await?;
     Ok(answer::json_once(&json!(listed)))
 }
@@ -32,20 +26,9 @@ pub(super) async fn partitions(caller: Caller, uri: Uri) -> Result<Response, Pro
 /// `GET /v1/collections/{collection}/buckets`.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let (collection, session) = caller.bucket_session(&uri, Operation::Read).await?;
-    let request = request(&Parameters::read(&uri, &BUCKET_PARAMETERS)?)?;
+    let request: BucketsRequest = request::of_address(&uri)?;
     let listed = session.tools()?.buckets(&collection, &request).await?;
     Ok(answer::json_once(&json!(listed)))
-}
-
-fn request(parameters: &Parameters) -> Result<BucketsRequest, Problem> {
-    let text = |name: &str| parameters.text(name).unwrap_or_default().to_owned();
-    Ok(BucketsRequest {
-        view: text("view"),
-        filter: text("filter"),
-        page_size: parameters.whole("page_size")?,
-        page_token: text("page_token"),
-        at: parameters.text("at").map(str::to_owned),
-    })
 }
 
 /// `POST /v1/collections/{collection}/buckets:mend`: `{"view": "…", "filter": "…"}`, one partition, or all of them.
@@ -54,7 +37,7 @@ pub(super) async fn mend(caller: Caller, uri: Uri, asked: Request) -> Result<Res
         return Err(Problem::forbidden_store(Operation::Repair));
     }
     let (collection, session) = caller.bucket_session(&uri, Operation::Write).await?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let [view, filter] = members(body::json(asked).await?, ["view", "filter"])?;
     let request = MendRequest {
         view: text("view", view)?,

@@ -8,13 +8,13 @@ use recto::session::StoreDescription;
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
-use super::parameters::Parameters;
+use super::request;
 use super::{address, answer};
 use crate::problem::Problem;
 
 /// `GET /v1/collections`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let schema = caller.schema().await?;
     let store = caller.app_session().describe().await?;
     let collections = schema.collections.iter();
@@ -25,7 +25,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
 /// `GET /v1/collections/{collection}`.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let definition = caller.definition(&address::collection(&uri)?).await?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let store = caller.app_session().describe().await?;
     Ok(answer::json(&headers, &describe(&definition, &store)))
 }

@@ -4,11 +4,15 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
 use recto::Session;
+use recto::session::PageRequest;
+use recto_api::pages::ExplainOptions;
+use recto_api::parameters::{Parameters, names_of};
 use serde_json::json;
 
 use super::address;
 use super::caller::Caller;
-use super::question::Question;
+use super::pages::problem;
+use super::request;
 use crate::access::Operation;
 use crate::problem::Problem;
 
@@ -16,21 +20,31 @@ use crate::problem::Problem;
 pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
-    let question = Question::read(&uri, &["run"])?;
-    answer(&collection, &*session, &question).await
+    let parameters = request::parameters(&uri, &known())?;
+    answer(&collection, &*session, &parameters).await
 }
 
-/// `POST …/records:explain`: the same, with the parameters as a JSON object.
+/// `POST …/records:explain`: the same parameters as a JSON object.
 pub(super) async fn explain_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
-    let question = Question::of_request(&uri, request, &["run"]).await?;
-    answer(&collection, &*session, &question).await
+    let parameters = request::in_body(&uri, request, &known()).await?;
+    answer(&collection, &*session, &parameters).await
 }
 
-async fn answer(collection: &str, session: &dyn Session, question: &Question) -> Result<Response, Problem> {
-    let run = question.parameters.flag("run")?;
-    let explained = session.explain(collection, &question.request, run).await;
-    let explained = explained.map_err(|error| question.problem(error))?;
+fn known() -> Vec<&'static str> {
+    [names_of::<PageRequest>(), names_of::<ExplainOptions>()].concat()
+}
+
+async fn answer(
+    collection: &str,
+    session: &dyn Session,
+    parameters: &Parameters,
+) -> Result<Response, Problem> {
+    let request: PageRequest = parameters.read()?;
+    let ExplainOptions { run } = parameters.read()?;
+    request.check()?;
+    let explained = session.explain(collection, &request, run).await;
+    let explained = explained.map_err(|error| problem(&request, error))?;
     Ok(super::answer::json_once(&json!(explained)))
 }

@@ -15,19 +15,18 @@ use axum::response::Response;
 use futures::StreamExt as _;
 use recto::session::{ScanRequest, ScanStep, version_json};
 use recto::{Error, ErrorPart, Session};
+use recto_api::parameters::{Parameters, names_of};
+use recto_api::scans::ExportOptions;
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::address;
 use super::answer;
 use super::caller::Caller;
-use super::parameters::Parameters;
+use super::request;
 use crate::access::Operation;
 use crate::operation::{Context, Deed};
 use crate::problem::Problem;
-
-/// The parameters of an export.
-pub(crate) const PARAMETERS: [&str; 5] = ["filter", "fields", "versions", "resume_tokens", "resume_token"];
 
 /// The media type of lines of JSON.
 pub(crate) const NDJSON: &str = "application/x-ndjson";
@@ -42,7 +41,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Export)?;
-    let parameters = Parameters::read(&uri, &PARAMETERS)?;
+    let parameters = request::parameters(&uri, &known())?;
     begin(session, collection, &parameters).await
 }
 
@@ -50,8 +49,12 @@ pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem
 pub(super) async fn export_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Export)?;
-    let parameters = Parameters::of_request(&uri, request, &PARAMETERS).await?;
+    let parameters = request::in_body(&uri, request, &known()).await?;
     begin(session, collection, &parameters).await
+}
+
+fn known() -> Vec<&'static str> {
+    [names_of::<ScanRequest>(), names_of::<ExportOptions>()].concat()
 }
 
 async fn begin(
@@ -59,17 +62,11 @@ async fn begin(
     collection: String,
     parameters: &Parameters,
 ) -> Result<Response, Problem> {
-    let has_tokens = parameters.flag("resume_tokens")?;
-    let resume = parameters.text("resume_token").filter(|token| !token.is_empty());
-    let request = ScanRequest {
-        filter: parameters.text("filter").unwrap_or_default().to_owned(),
-        fields: parameters.names("fields"),
-        parallel: 0,
-        resume: resume.map(str::to_owned),
-        versions: parameters.flag("versions")?,
+    let ExportOptions { resume_tokens } = parameters.read()?;
+    let lines = Lines {
+        has_tokens: resume_tokens,
     };
-    let lines = Lines { has_tokens };
-    let body = stream(session, collection, request, lines).await?;
+    let body = stream(session, collection, parameters.read()?, lines).await?;
     Ok(answer::untagged(HeaderValue::from_static(NDJSON), body))
 }
 

@@ -8,13 +8,14 @@ use axum::http::Uri;
 use axum::response::Response;
 use recto::queues::{MAX_BATCH, receipt_from_text};
 use recto::session::{OutgoingMessage, QueueStatus, Queues, ReceiveRequest, SentMessage, Settling};
+use recto_api::queues::PeekOptions;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
-use super::parameters::Parameters;
 use super::queues::of_queue;
+use super::request;
 use super::{address, answer, body};
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -79,7 +80,7 @@ struct Redriving {
 pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Send)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let body = body::read(request).await?;
     let given = body.json["messages"].as_array().into_iter().flatten();
     if let Some(other) = given.into_iter().position(Json::is_array) {
@@ -182,7 +183,7 @@ fn settled_result(number: usize, receipt: &str, done: bool) -> Json {
 pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Manage)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     session.queues()?.purge(&queue).await.map_err(of_queue)?;
     Ok(answer::no_content())
 }
@@ -234,8 +235,8 @@ async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Opt
 pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Read)?;
-    let parameters = Parameters::read(&uri, &[MAX_MESSAGES])?;
-    let most = match parameters.whole(MAX_MESSAGES)? {
+    let PeekOptions { max_messages } = request::of_address(&uri)?;
+    let most = match max_messages {
         None => DEFAULT_PEEKED,
         // What is too much is refused in the words of who looks.
         Some(most) => u32::try_from(most.max(0)).unwrap_or(u32::MAX),
@@ -248,7 +249,7 @@ pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> 
 pub(super) async fn remove(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Manage)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let position = address::position(&uri)?;
     let removed = session.queues()?.remove_message(&queue, &position).await;
     Ok(answer::json_once(
@@ -258,7 +259,7 @@ pub(super) async fn remove(caller: Caller, uri: Uri) -> Result<Response, Problem
 
 /// A body of a request that has no parameters.
 async fn read<T: DeserializeOwned>(uri: &Uri, request: Request) -> Result<T, Problem> {
-    Parameters::read(uri, &[])?;
+    request::no_parameters(uri)?;
     body::read(request).await?.value()
 }
 

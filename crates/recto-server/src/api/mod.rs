@@ -4,17 +4,14 @@
 //! |---|---|
 //! | `caller` | who asks, and the session that is theirs |
 //! | `address` | the collection and the key in a request's path |
-//! | `parameters` | query parameters, each known by name and given once |
+//! | `request` | the parameters of requests, from addresses and from bodies |
 //! | `body` | JSON bodies, read strictly |
-//! | `body_words` | errors of bodies, in words of the API |
 //! | `coding` | compressed bodies |
-//! | `body_parameters` | parameters in a body, where they are too long for an address |
 //! | `answer` | representations: entity tags, caching, methods |
 //! | `collections` | the collections of the schema |
 //! | `buckets` | the buckets that their partitions are kept in |
 //! | `views` | their views, with the states of their tables |
 //! | `schema` | the schema as it is recorded |
-//! | `question` | the parameters of a page as a request to the engine |
 //! | `pages` | lists of records |
 //! | `cost` | what a page cost, in a header |
 //! | `explain` | how a list is found |
@@ -33,8 +30,6 @@ mod address;
 mod answer;
 mod batch;
 mod body;
-mod body_parameters;
-mod body_words;
 mod buckets;
 mod caller;
 mod coding;
@@ -46,11 +41,10 @@ mod export;
 mod keys;
 mod messages;
 mod pages;
-mod parameters;
-mod question;
 mod queue_ring;
 mod queues;
 mod records;
+mod request;
 mod schema;
 mod units;
 mod upkeep;
@@ -63,13 +57,12 @@ use axum::routing::{any, delete, get, post};
 use answer::resource_with_hint;
 pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
 pub(crate) use body::BodyLimit;
-pub(crate) use buckets::{BUCKET_PARAMETERS, PARTITION_PARAMETERS};
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
-pub(crate) use export::{NDJSON, PARAMETERS as EXPORT_PARAMETERS};
+pub(crate) use export::NDJSON;
 pub(crate) use messages::{DEFAULT_PEEKED, MAX_MESSAGES};
-pub(crate) use question::PARAMETERS as PAGE_PARAMETERS;
-pub(crate) use upkeep::{LOAD_PARAMETERS, LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS};
+pub(crate) use request::no_parameters;
+pub(crate) use upkeep::{LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS};
 pub(crate) use views::ANY_COLLECTION;
 
 use crate::app::App;
@@ -216,9 +209,4 @@ fn message_routes(of: &str) -> Router<App> {
 
 async fn nothing_here(uri: Uri) -> Problem {
     Problem::no_resource(uri.path())
-}
-
-/// Refuses all parameters, where a resource takes none.
-pub(crate) fn no_parameters(uri: &Uri) -> Result<(), Problem> {
-    parameters::Parameters::read(uri, &[]).map(|_| ())
 }

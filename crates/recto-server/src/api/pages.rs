@@ -5,15 +5,16 @@ use std::fmt::Write as _;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
-use recto::Session;
-use recto::session::{Estimate, PageReply, PageText, version_json};
+use recto::session::{Estimate, PageReply, PageRequest, PageText, version_json};
+use recto::{Error, ErrorPart, Session};
+use recto_api::parameters::{names_of, to_query};
 use serde_json::Value as Json;
 
 use super::address;
 use super::answer;
 use super::caller::Caller;
 use super::cost;
-use super::question::{PLACES, Question};
+use super::request;
 use crate::access::Operation;
 use crate::problem::Problem;
 
@@ -27,38 +28,39 @@ const LINK_ROOM_CHARACTERS: usize = r#", <records?&page_token=>; rel="first""#.l
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
-    let question = Question::read(&uri, &[])?;
-    page(&collection, &*session, &question, Some(&headers)).await
+    let asked: PageRequest = request::of_address(&uri)?;
+    page(&collection, &*session, &asked, Some(&headers)).await
 }
 
 /// `POST …/records:query`: the same, with the parameters as a JSON object.
 pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
-    let question = Question::of_request(&uri, request, &[]).await?;
-    page(&collection, &*session, &question, None).await
+    let parameters = request::in_body(&uri, request, names_of::<PageRequest>()).await?;
+    page(&collection, &*session, &parameters.read()?, None).await
 }
 
-/// The page; for whom an entity tag is of use, that and what `asked` says of it.
+/// Answers a page. With the `headers` of a request, it has an entity tag, and may be answered as not modified.
 async fn page(
     collection: &str,
     session: &dyn Session,
-    question: &Question,
-    asked: Option<&HeaderMap>,
+    request: &PageRequest,
+    headers: Option<&HeaderMap>,
 ) -> Result<Response, Problem> {
-    let page = session.page_text(collection, &question.request).await;
+    request.check()?;
+    let page = session.page_text(collection, request).await;
     let PageText {
         records,
         digest,
         reply,
         ..
-    } = page.map_err(|error| question.problem(error))?;
+    } = page.map_err(|error| problem(request, error))?;
     let (text, tag) = representation(records, digest, &reply);
-    let mut response = match asked.zip(tag) {
-        Some((asked, tag)) => answer::tagged(asked, &tag, answer::APPLICATION_JSON, text),
+    let mut response = match headers.zip(tag) {
+        Some((headers, tag)) => answer::tagged(headers, &tag, answer::APPLICATION_JSON, text),
         None => answer::untagged(answer::APPLICATION_JSON, text),
     };
-    let links = links(question, &reply);
+    let links = links(request, &reply);
     answer::set(response.headers_mut(), header::LINK, &links);
     if !reply.cost_hidden {
         answer::set(response.headers_mut(), cost::COST, &cost::text(&reply.cost));
@@ -103,8 +105,8 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
 }
 
 /// RFC 8288: where the first, the previous and the next page are, relative to this one.
-fn links(question: &Question, reply: &PageReply) -> String {
-    let query = question.parameters.encoded_without(&PLACES);
+fn links(request: &PageRequest, reply: &PageReply) -> String {
+    let query = to_query(&request.first_page());
     let tokens = reply.next_page_token.len() + reply.previous_page_token.len();
     let mut links = String::with_capacity(3 * (query.len() + LINK_ROOM_CHARACTERS) + tokens);
     let mut link = |relation: &str, token: &str| {
@@ -142,6 +144,29 @@ fn links(question: &Question, reply: &PageReply) -> String {
         }
     }
     links
+}
+
+/// Returns an error of a page as a problem that names the parameter.
+pub(super) fn problem(request: &PageRequest, error: Error) -> Problem {
+    let parameter = match error.part() {
+        Some(ErrorPart::View) => {
+            // The name of the view is wrong, not the query.
+            let problem = Problem::invalid_parameter("view", error.message());
+            return match error.hint() {
+                Some(hint) => problem.with_hint(hint),
+                None => problem,
+            };
+        }
+        Some(ErrorPart::Filter) => "filter",
+        Some(ErrorPart::Sort) => "order_by",
+        Some(ErrorPart::From) => "from",
+        Some(ErrorPart::Fields) => "fields",
+        Some(ErrorPart::PageSize) => "page_size",
+        Some(ErrorPart::Cursor) if request.around.is_some() => "around",
+        Some(ErrorPart::Cursor) => "page_token",
+        _ => return Problem::of_query(error),
+    };
+    Problem::of_query(error).with_parameter(parameter)
 }
 
 #[cfg(test)]
@@ -198,13 +223,13 @@ mod tests {
     #[test]
     fn links_keep_what_was_asked_but_the_place() {
         let uri = "/x?filter=a+%3D+1&page_token=old&page_size=5".parse().unwrap();
-        let question = Question::read(&uri, &[]).unwrap();
+        let request = request::of_address(&uri).unwrap();
         assert_eq!(
-            links(&question, &reply("new", None)),
+            links(&request, &reply("new", None)),
             "<records?filter=a%20%3D%201&page_size=5>; rel=\"first\", \
              <records?filter=a%20%3D%201&page_size=5&page_token=new>; rel=\"next\""
         );
-        let bare = Question::read(&"/x?last=true".parse().unwrap(), &[]).unwrap();
+        let bare = request::of_address(&"/x?last=true".parse().unwrap()).unwrap();
         assert_eq!(links(&bare, &reply("", None)), "<records>; rel=\"first\"");
         let long = reply(&"n".repeat(MAX_LINK_CHARACTERS), None);
         assert_eq!(links(&bare, &long), "<records>; rel=\"first\"");

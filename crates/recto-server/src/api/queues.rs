@@ -9,14 +9,14 @@ use serde_json::{Value as Json, json};
 use super::body::{self, Body};
 use super::caller::Caller;
 use super::conditions::{self, Condition};
-use super::parameters::Parameters;
+use super::request;
 use super::{address, answer};
 use crate::access::{EVERY_QUEUE, Operation};
 use crate::problem::Problem;
 
 /// `GET /v1/queues`: those that may be read.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     if !caller.access.allows_some_queue(Operation::Read) {
         return Err(Problem::forbidden_queue(EVERY_QUEUE, Operation::Read));
     }
@@ -31,7 +31,7 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Operation::Read)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     Ok(tagged(StatusCode::OK, &session.queues()?.queue(&name).await?))
 }
 
@@ -39,7 +39,7 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Operation::Manage)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let condition = Condition::of_versions(request.headers())?;
     if !matches!(condition, Condition::None | Condition::Absent) {
         let detail = "If-Match is for changes, and a queue that is put is made, or there and like that";
@@ -64,7 +64,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Operation::Manage)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let condition = Condition::of_versions(request.headers())?;
     let settings = settings(&caller, body::read_patch(request).await?)?;
     let queues = session.queues()?;
@@ -81,7 +81,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
     let session = caller.queue_session(&name, Operation::Manage)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     if Condition::of_versions(&headers)? != Condition::None {
         let detail = "a queue is deleted whatever its version is";
         return Err(Problem::invalid_parameter("If-Match", detail).with_hint("leave the condition out"));

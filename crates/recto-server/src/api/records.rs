@@ -8,19 +8,17 @@ use axum::response::Response;
 use recto::schema::{Collection, WriteMode};
 use recto::session::{Action, Outcome, RecordChange};
 use recto::{DynamicRecord, Error, ErrorKind, MAX_TTL_SECONDS, Session};
+use recto_api::records::{GetOptions, PutOptions};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use super::body::{self, Body};
 use super::caller::Caller;
 use super::conditions::{self, Condition};
-use super::parameters::Parameters;
+use super::request;
 use super::{NOTHING, PUT_RECORD, READ, RECORD, WRITE, address, answer, keys};
 use crate::access::Operation;
 use crate::problem::Problem;
-
-/// How long a record lives that is put.
-pub(super) const TTL: &str = "ttl_seconds";
 
 /// How often a write of whatever version is there is made, because others changed it meanwhile.
 const MAX_TRIES: usize = 10;
@@ -63,9 +61,8 @@ pub(super) async fn wrong_batch_method(caller: Caller, method: Method, uri: Uri)
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
     let session = caller.session(&collection, Operation::Read)?;
-    let parameters = Parameters::read(&uri, &["fields"])?;
+    let GetOptions { fields } = request::of_address(&uri)?;
     let definition = caller.definition(&collection).await?;
-    let fields = parameters.names("fields");
     if let Some(unknown) = fields.iter().find(|name| definition.field(name).is_none()) {
         let detail = format!("collection {collection} has no field {unknown}");
         return Err(Problem::invalid_parameter("fields", detail).with_field(unknown));
@@ -167,7 +164,7 @@ impl Asked {
 /// where there is none.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = Asked::of(caller, &uri, request.headers(), Operation::Write).await?;
-    let ttl_seconds = ttl_seconds(&Parameters::read(&uri, &[TTL])?)?;
+    let ttl_seconds = ttl_seconds(&request::of_address(&uri)?)?;
     let body = body::read(request).await?;
     if !body.json.is_object() {
         return Err(Problem::invalid_body("the body is a record: a JSON object"));
@@ -185,7 +182,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
 /// `PATCH …/records/{key}`: gives some fields new values (RFC 7396); the others stay.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let asked = Asked::of(caller, &uri, request.headers(), Operation::Write).await?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
         let detail = "If-None-Match: * is for inserts, and a patch is of a record that is there";
         return Err(Problem::invalid_parameter("If-None-Match", detail).with_hint("PUT inserts a record"));
@@ -208,7 +205,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
 /// `DELETE …/records/{key}`: afterwards there is none, whether or not there was one.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let asked = Asked::of(caller, &uri, &headers, Operation::Delete).await?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
         let detail = "If-None-Match: * is for inserts, and not for deletions";
         return Err(Problem::invalid_parameter("If-None-Match", detail));
@@ -224,14 +221,14 @@ fn fields(definition: &Arc<Collection>, body: &Body) -> Result<DynamicRecord, Pr
     Ok(DynamicRecord::from_json_text(Arc::clone(definition), text.get())?)
 }
 
-fn ttl_seconds(parameters: &Parameters) -> Result<Option<u32>, Problem> {
-    let Some(seconds) = parameters.whole(TTL)? else {
+fn ttl_seconds(options: &PutOptions) -> Result<Option<u32>, Problem> {
+    let Some(seconds) = options.ttl_seconds else {
         return Ok(None);
     };
     match u32::try_from(seconds) {
         Ok(seconds) if (1..=MAX_TTL_SECONDS).contains(&seconds) => Ok(Some(seconds)),
         _ => Err(Problem::invalid_parameter(
-            TTL,
+            "ttl_seconds",
             format!("a record lives for 1 to {MAX_TTL_SECONDS} seconds, not for {seconds}"),
         )),
     }

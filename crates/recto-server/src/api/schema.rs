@@ -10,14 +10,14 @@ use serde_json::json;
 
 use super::answer;
 use super::caller::Caller;
-use super::parameters::Parameters;
+use super::request;
 use crate::access::Operation;
 use crate::problem::Problem;
 
 /// `GET /v1/schema`: the collections that are seen, and what holds for queues if those are, in the schema language, and the
 /// generation.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let store = caller.app_session().describe().await?;
     let mut schema = caller.schema().await?;
     keep_used_types(&mut schema);

@@ -5,8 +5,8 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::caller::Caller;
-use super::parameters::Parameters;
 use super::queues::{self, changed_answer, of_queue};
+use super::request;
 use super::{READ, WRITE, address, answer};
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Read)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let units = session.queues()?.units(&queue).await?;
     Ok(answer::json_once(&json!({ "units": units })))
 }
@@ -58,7 +58,7 @@ pub(super) async fn begin_or_end(caller: Caller, uri: Uri) -> Result<Response, P
         allow => return Err(Problem::method_not_allowed(&Method::POST, allow)),
     }
     let session = caller.queue_session(&queue, Operation::Manage)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let queues = session.queues()?;
     if verb == "begin" {
         let begun = queues.begin_unit(&queue, &unit).await.map_err(of_queue)?;

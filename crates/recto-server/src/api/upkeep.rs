@@ -30,9 +30,9 @@ use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress, ViewPro
 use recto::{ApplyOptions, Session};
 use serde_json::{Map, Value as Json, json};
 
-use super::body_parameters::whole;
+use super::body::whole;
 use super::caller::Caller;
-use super::parameters::Parameters;
+use super::request;
 use super::{answer, body};
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -40,7 +40,6 @@ use crate::work::Running;
 use recto::problem::ProblemType;
 
 pub(super) use compare::{repair, verify};
-pub(crate) use load::PARAMETERS as LOAD_PARAMETERS;
 pub(super) use load::load;
 pub(super) use telling::{Told, run_on};
 
@@ -59,7 +58,7 @@ pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 /// `POST /v1/store:backup`: `{"name": "…"}`, a folder to make in the one that the operator named.
 pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Backup)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let name = backup_name(body::json(request).await?)?;
     let folder = caller.upkeep().backup_folder.as_ref();
     let to = folder.ok_or_else(no_backup_folder)?.join(&name);
@@ -91,7 +90,7 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
 /// `POST /v1/store:compact`.
 pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Compact)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let running = caller.begin(Operation::Compact)?;
     let told = Told::default();
     let tells = told.clone();
@@ -111,7 +110,7 @@ pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Proble
 /// `POST /v1/store:check`.
 pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Check)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let running = caller.begin(Operation::Check)?;
     let told = Told::default();
     let tells = told.clone();
@@ -126,7 +125,7 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
 /// the changes that applying the schema and removing these collections would make.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let (schema, options) = schema(body::json(request).await?)?;
     Ok(answer::json_once(&plan_json(
         &session.tools()?.plan(&schema, &options).await?,
@@ -136,7 +135,7 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
 /// `POST /v1/store:apply`: the same body; makes the store hold the schema.
 pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let (schema, options) = schema(body::json(request).await?)?;
     let running = caller.begin(Operation::Apply)?;
     let told = Told::default();
@@ -159,7 +158,7 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
 /// `GET /v1/store:cursorKeys`: which keys there are; never the keys themselves.
 pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::CursorKeys)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     Ok(answer::json_once(&keys_json(
         &session.tools()?.cursor_keys().await?,
     )))
@@ -172,7 +171,7 @@ pub(super) async fn rotate_cursor_keys(
     request: Request,
 ) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::CursorKeys)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     let [earlier] = members(body::json(request).await?, ["earlier"])?;
     let earlier = number(&earlier)
         .ok_or_else(|| Problem::invalid_body("earlier is a whole number").with_field("earlier"))?;

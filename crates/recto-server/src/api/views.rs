@@ -6,7 +6,7 @@ use recto::session::ViewStatus;
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
-use super::parameters::Parameters;
+use super::request;
 use super::{address, answer};
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -17,7 +17,7 @@ pub(crate) const ANY_COLLECTION: &str = "-";
 /// `GET /v1/collections/{collection}/views`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    Parameters::read(&uri, &[])?;
+    request::no_parameters(&uri)?;
     if collection != ANY_COLLECTION {
         caller.definition(&collection).await?;
         caller.access.granted_operation(&collection, Operation::Read)?;

@@ -34,7 +34,7 @@ pub(super) async fn get(
     let request = PageRequest {
         page_size: Some(PAGE_ROWS),
         fields: url.fields.clone(),
-        edges_both: false,
+        both_edges: false,
         ..url.first_page().request()
     };
     // What is wrong with the query is told before anything is sent.

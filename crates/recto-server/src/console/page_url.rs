@@ -105,13 +105,10 @@ impl PageUrl {
             last: self.last,
             from: self.from.clone(),
             around: self.around.clone(),
-            fields: Vec::new(),
             view: self.view.clone(),
             allow_residual: self.allow_residual,
-            row_tokens: false,
-            versions: false,
-            edges_both: true,
-            estimate: false,
+            both_edges: true,
+            ..PageRequest::default()
         }
     }
 

@@ -1,13 +1,14 @@
 //! The buckets that a collection's partitions are kept in.
 
 use recto::schema::Collection;
+use recto::session::BucketsRequest;
 use serde_json::{Map, Value as Json, json};
 
 use super::parameters;
 use super::responses::{json_of, of_operation};
 use super::types::{nullable, object};
 use crate::access::{Access, Operation};
-use crate::api::{BUCKET_PARAMETERS, NDJSON, PARTITION_PARAMETERS};
+use crate::api::NDJSON;
 
 /// Whether an arrangement of a collection is kept in buckets.
 pub(super) fn are_in(collection: &Collection) -> bool {
@@ -33,24 +34,19 @@ pub(super) fn paths(collection: &Collection, access: &Access) -> Map<String, Jso
     paths
 }
 
-fn named(collection: &Collection, names: &[&str]) -> Vec<Json> {
-    let parameter = |name: &&str| match *name {
-        "view" => parameters::view(collection),
-        "at" => parameters::at(),
-        name => parameters::reference(name),
-    };
-    names.iter().map(parameter).collect()
-}
-
 fn partitions(collection: &Collection) -> Json {
     let name = &collection.name;
     let response = json_of("BucketPartitions", "The partitions, in the store's own order.");
+    let parameters = BucketsRequest::OF_PARTITIONS.iter();
+    let parameters: Vec<Json> = parameters
+        .map(|name| parameters::named::<BucketsRequest>(collection, name))
+        .collect();
     json!({
         "operationId": format!("list_bucket_partitions_of_{name}"),
         "summary": "Partitions that are kept in buckets",
         "description": "How many buckets each has, and what they hold. At most 256 are listed at once.",
         "tags": [name],
-        "parameters": named(collection, &PARTITION_PARAMETERS),
+        "parameters": parameters,
         "responses": of_operation(vec![("200", response)], &["501"]),
     })
 }
@@ -64,7 +60,7 @@ fn buckets(collection: &Collection) -> Json {
         "description": "The filter names the partition: the value of each of its fields; what else it says is not looked at. At most 256 \
              buckets are listed at once.",
         "tags": [name],
-        "parameters": named(collection, &BUCKET_PARAMETERS),
+        "parameters": parameters::of_request::<BucketsRequest>(collection),
         "responses": of_operation(vec![("200", response)], &["501"]),
     })
 }

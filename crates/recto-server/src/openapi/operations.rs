@@ -1,12 +1,16 @@
 //! What can be asked of a collection.
 
 use recto::schema::{Collection, WriteMode};
+use recto::session::ScanRequest;
+use recto_api::pages::ExplainOptions;
+use recto_api::records::{GetOptions, PutOptions};
+use recto_api::scans::ExportOptions;
 use serde_json::{Map, Value as Json, json};
 
 use super::responses::{etag, json_of, of_operation, tagged_json_of};
 use super::{parameters, schemas};
 use crate::access::{Access, Operation};
-use crate::api::{ANY_COLLECTION, EXPORT_PARAMETERS, NDJSON, PAGE_PARAMETERS};
+use crate::api::{ANY_COLLECTION, NDJSON};
 
 /// What a put is where records are never changed.
 const APPEND: &str = "Records are added and never changed: putting a record that is there is done, and another one \
@@ -155,17 +159,6 @@ fn describe(name: &str) -> Json {
     })
 }
 
-/// The parameters of a page of a collection, and more.
-fn page_parameters(collection: &Collection, more: &[&str]) -> Vec<Json> {
-    let of_page = PAGE_PARAMETERS.iter().chain(more);
-    let of_page = of_page.map(|name| match *name {
-        "view" => parameters::view(collection),
-        "fields" => parameters::fields(collection),
-        name => parameters::reference(name),
-    });
-    of_page.collect()
-}
-
 /// The page of a list; with its entity tag, if it has one.
 fn page_response(collection: &Collection, is_tagged: bool) -> Json {
     let (schema, about) = (
@@ -192,12 +185,14 @@ fn page_response(collection: &Collection, is_tagged: bool) -> Json {
 fn list(collection: &Collection) -> Json {
     let name = &collection.name;
     let response = page_response(collection, true);
+    let mut parameters = parameters::of_page(collection);
+    parameters.push(parameters::reference("If-None-Match"));
     json!({
         "operationId": format!("list_{name}"),
         "summary": "A page of records",
         "description": "Of `page_token`, `from`, `around` and `last` one at most.",
         "tags": [name],
-        "parameters": page_parameters(collection, &["If-None-Match"]),
+        "parameters": parameters,
         "responses": of_operation(vec![("200", response), not_modified()], &["501"]),
     })
 }
@@ -236,12 +231,14 @@ fn by_body(mut operation: Json, collection: &Collection, verb: &str) -> Json {
 fn explain(collection: &Collection) -> Json {
     let name = &collection.name;
     let response = json_of("Explanation", "How the page is found.");
+    let mut parameters = parameters::of_page(collection);
+    parameters.extend(parameters::of_request::<ExplainOptions>(collection));
     json!({
         "operationId": format!("explain_{name}"),
         "summary": "How a page is found",
         "description": "Takes the parameters of the list, and says what would be read for it, and why.",
         "tags": [name],
-        "parameters": page_parameters(collection, &["run"]),
+        "parameters": parameters,
         "responses": of_operation(vec![("200", response)], &["501"]),
     })
 }
@@ -253,11 +250,8 @@ fn export(collection: &Collection) -> Json {
              connection.",
         "content": { NDJSON: { "schema": { "type": "string" } } },
     });
-    let parameters = EXPORT_PARAMETERS.iter().map(|name| match *name {
-        "fields" => parameters::fields(collection),
-        name => parameters::reference(name),
-    });
-    let parameters: Vec<Json> = parameters.collect();
+    let mut parameters = parameters::of_request::<ScanRequest>(collection);
+    parameters.extend(parameters::of_request::<ExportOptions>(collection));
     json!({
         "operationId": format!("export_{name}"),
         "summary": "All records, streamed",
@@ -271,10 +265,8 @@ fn export(collection: &Collection) -> Json {
 
 fn get(collection: &Collection) -> Json {
     let name = &collection.name;
-    let parameters = [
-        parameters::fields(collection),
-        parameters::reference("If-None-Match"),
-    ];
+    let mut parameters = parameters::of_request::<GetOptions>(collection);
+    parameters.push(parameters::reference("If-None-Match"));
     let mut found = tagged_json_of(name, "The record.");
     found["content"]["application/json"]["schema"] = schemas::record_or_part(name);
     json!({
@@ -337,7 +329,7 @@ fn put(collection: &Collection) -> Json {
              With `If-None-Match: *` it is inserted, where there is none."
         }
     };
-    let mut parameters = vec![parameters::reference("ttl_seconds")];
+    let mut parameters = parameters::of_request::<PutOptions>(collection);
     let mut done = vec![("204", json!({ "description": "The record is stored." }))];
     if collection.writes == WriteMode::Update {
         parameters.extend([parameters::reference("If-Match"), parameters::if_absent()]);

@@ -1,90 +1,24 @@
-//! What stands in paths and queries.
+//! Parameters in paths, queries and headers. Those of a request are the fields of its struct.
 
+use recto::MAX_TTL_SECONDS;
 use recto::schema::Collection;
-use recto::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, MAX_TTL_SECONDS};
+use recto::session::PageRequest;
+use recto_api::description::parameters_of;
 use serde_json::{Map, Value as Json, json};
 
 use super::types::{self, Side};
 use crate::api::view_names;
 
-/// The parameters of pages, by name.
+/// Parameters of pages whose values depend on the collection.
+const OF_COLLECTION: [&str; 2] = ["fields", "view"];
+
+/// The parameters that operations refer to, by name.
 pub(super) fn shared() -> Map<String, Json> {
-    let text = || json!({ "type": "string" });
-    let flag = || json!({ "type": "boolean", "default": false });
-    let size = json!({ "type": "integer", "minimum": 0, "default": DEFAULT_PAGE_SIZE });
-    let size_about = format!(
-        "Rows of the page; 0 for the default, and above {MAX_PAGE_SIZE} it is that. It may change from page to page."
-    );
-    let filter = "Conditions joined by AND (a subset of AIP-160): `carrier = \"UA\" AND (dest = \"SFO\" OR dest = \
-         \"LAX\") AND time_hour >= \"2013-07-01T00:00:00Z\"`, `startsWith(name, \"Ab\")`, `(day, id) > (\"2013-07-01\", 4)`.";
-    let all = [
-        query("filter", text(), filter),
-        query(
-            "order_by",
-            text(),
-            "The sort (AIP-132): `due desc, id`, or `-due, id`. The view's own order if absent.",
-        ),
-        query("page_size", size, &size_about),
-        query(
-            "page_token",
-            text(),
-            "A `next_page_token` or `previous_page_token` of the same query; empty for the first page.",
-        ),
-        query(
-            "from",
-            text(),
-            "Where the page starts: a JSON array of values of the order's first columns, inclusive.",
-        ),
-        query(
-            "around",
-            text(),
-            "A row's token: the page around that row. Or a percentage, `60%`: the page around where so much of all rows ends, of \
-             partitions that are kept in buckets.",
-        ),
-        query("last", flag(), "The last page."),
-        query(
-            "allow_residual",
-            flag(),
-            "Whether conditions that no view serves may be checked row by row.",
-        ),
-        query("row_tokens", flag(), "Whether to return a token per record."),
-        query(
-            "versions",
-            flag(),
-            "Whether to return the version of each record; null of those that have none. Lines of an export are \
-             `{\"record\": …, \"version\": …}` then.",
-        ),
-        query(
-            "edges",
-            json!({ "enum": ["both"] }),
-            "Find out at both ends of the page whether there is more.",
-        ),
-        query(
-            "estimate",
-            flag(),
-            "Whether to say how many rows there are, and how many before the page: of what is kept in buckets.",
-        ),
-        query(
-            "run",
-            flag(),
-            "Whether to read the page too, and say what it did cost.",
-        ),
-        query(
-            "resume_tokens",
-            flag(),
-            "Wrap each record as `{\"record\": …}`, with lines `{\"resume_token\": \"…\"}` between them; the last \
-             one's is empty.",
-        ),
-        query(
-            "resume_token",
-            text(),
-            "Go on after the records that stood before this token in an export that was cut.",
-        ),
-        query("ttl_seconds", ttl(), TTL),
-        if_none_match(),
-        if_match(),
-    ];
-    all.into_iter()
+    let of_pages = parameters_of::<PageRequest>().iter();
+    let of_pages = of_pages.filter(|(name, _)| !OF_COLLECTION.contains(&name.as_str()));
+    let of_pages = of_pages.map(|(name, property)| in_query(name, property.clone()));
+    of_pages
+        .chain([if_none_match(), if_match()])
         .map(|parameter| {
             (
                 parameter["name"].as_str().unwrap_or_default().to_owned(),
@@ -94,17 +28,89 @@ pub(super) fn shared() -> Map<String, Json> {
         .collect()
 }
 
-const TTL: &str = "How long the record lives, in seconds; it is kept until it is deleted if absent. In an append \
-     collection, a record that is there already lives for the longer of the two times (on Cassandra, for the later \
-     given).";
+/// Returns the parameters of a page of a collection.
+pub(super) fn of_page(collection: &Collection) -> Vec<Json> {
+    let names = parameters_of::<PageRequest>().keys();
+    let parameter = |name: &String| match OF_COLLECTION.contains(&name.as_str()) {
+        true => named::<PageRequest>(collection, name),
+        false => reference(name),
+    };
+    names.map(parameter).collect()
+}
+
+/// Returns the parameters of a request about a collection.
+pub(super) fn of_request<T>(collection: &Collection) -> Vec<Json> {
+    let names = parameters_of::<T>().keys();
+    names.map(|name| named::<T>(collection, name)).collect()
+}
+
+/// Returns one parameter of a request about a collection.
+pub(super) fn named<T>(collection: &Collection, name: &str) -> Json {
+    in_query(name, property::<T>(collection, name))
+}
+
+/// Returns the parameters of a request as the properties of a JSON body.
+pub(super) fn in_body<T>(collection: &Collection) -> Map<String, Json> {
+    let names = parameters_of::<T>().keys();
+    let property = |name: &String| {
+        let mut property = property::<T>(collection, name);
+        if let Some(members) = property.as_object_mut() {
+            members.remove(EXPLODE);
+        }
+        (name.clone(), property)
+    };
+    names.map(property).collect()
+}
+
+/// Returns the JSON Schema of a parameter, with the names that the collection has.
+fn property<T>(collection: &Collection, name: &str) -> Json {
+    let mut property = parameters_of::<T>().get(name).cloned().unwrap_or_default();
+    match name {
+        "view" => {
+            property["enum"] = view_names(collection).into();
+        }
+        "fields" => {
+            let names = collection.fields.iter().map(|field| field.name.as_str());
+            property["items"] = json!({ "enum": names.collect::<Vec<_>>() });
+        }
+        "ttl_seconds" => {
+            property["minimum"] = 1.into();
+            property["maximum"] = MAX_TTL_SECONDS.into();
+        }
+        _ => {}
+    }
+    property
+}
+
+/// Property of a list that an address joins by commas.
+const EXPLODE: &str = "explode";
+
+/// Returns a parameter of an address. A list of values that are no text is JSON there.
+pub(super) fn in_query(name: &str, mut schema: Json) -> Json {
+    let mut parameter = json!({ "name": name, "in": "query" });
+    let has_values = schema["type"] == "array"
+        && schema["items"]["type"] != "string"
+        && schema["items"].get("enum").is_none();
+    if let Some(members) = schema.as_object_mut() {
+        if let Some(description) = members.remove("description") {
+            parameter["description"] = description;
+        }
+        if let Some(explode) = members.remove(EXPLODE) {
+            parameter["style"] = "form".into();
+            parameter[EXPLODE] = explode;
+        }
+    }
+    parameter["schema"] = if has_values {
+        json!({ "type": "string" })
+    } else {
+        schema
+    };
+    parameter
+}
 
 /// How long a record lives.
 pub(super) fn ttl() -> Json {
     json!({ "type": "integer", "minimum": 1, "maximum": MAX_TTL_SECONDS })
-}
-
-pub(super) fn query(name: &str, schema: Json, about: &str) -> Json {
-    json!({ "name": name, "in": "query", "description": about, "schema": schema })
 }
 
 fn if_none_match() -> Json {
@@ -139,55 +145,6 @@ pub(super) fn if_absent() -> Json {
 /// A reference to a parameter of the document.
 pub(super) fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/components/parameters/{name}") })
-}
-
-/// Which view to read, of a collection's.
-pub(super) fn view(collection: &Collection) -> Json {
-    let schema = json!({ "enum": view_names(collection) });
-    query("view", schema, "The view to read; the planner chooses if absent.")
-}
-
-/// The places that buckets are listed around.
-pub(super) fn at() -> Json {
-    let about = "A JSON array of places, each an array of values of the order's first columns: the list is around the first, and says \
-                 which bucket has each.";
-    query("at", json!({ "type": "string" }), about)
-}
-
-/// Which fields to return, of a collection's.
-pub(super) fn fields(collection: &Collection) -> Json {
-    let names: Vec<&str> = collection
-        .fields
-        .iter()
-        .map(|field| field.name.as_str())
-        .collect();
-    json!({
-        "name": "fields",
-        "in": "query",
-        "description": "The fields to return, separated by commas; all if absent.",
-        "style": "form",
-        "explode": false,
-        "schema": { "type": "array", "items": { "enum": names } },
-    })
-}
-
-/// Parameters as a JSON object in a body, by name.
-pub(super) fn in_body(collection: &Collection, names: &[&str]) -> Map<String, Json> {
-    let shared = shared();
-    let member = |name: &&str| {
-        let parameter = match *name {
-            "view" => view(collection),
-            "fields" => fields(collection),
-            name => shared[name].clone(),
-        };
-        let mut schema = match *name {
-            "from" => json!({ "type": "array", "items": {} }),
-            _ => parameter["schema"].clone(),
-        };
-        schema["description"] = parameter["description"].clone();
-        ((*name).to_owned(), schema)
-    };
-    names.iter().map(member).collect()
 }
 
 /// The key's fields in the path, in the key's order.

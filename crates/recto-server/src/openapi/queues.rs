@@ -4,6 +4,8 @@ use recto::queues::{
     MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT, MAX_QUEUE_NAME_LENGTH,
     MAX_RETENTION_SECONDS, MAX_SHARDS, MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS,
 };
+use recto_api::description;
+use recto_api::queues::PeekOptions;
 use serde_json::{Map, Value as Json, json};
 
 use super::responses::{json_of, of_operation, tagged_json_of};
@@ -24,7 +26,7 @@ pub(super) fn paths(access: &Access) -> Map<String, Json> {
         if !allows(operation) {
             return;
         }
-        let at = paths.entry(path).or_insert_with(|| parameters_of(path));
+        let at = paths.entry(path).or_insert_with(|| path_parameters(path));
         at[method] = item;
     };
     let (queue, unit) = ("/v1/queues/{queue}", "/v1/queues/{queue}/units/{unit}");
@@ -71,7 +73,7 @@ fn of_messages() -> [(Operation, &'static str, &'static str, Json); 9] {
     ]
 }
 
-fn parameters_of(path: &str) -> Json {
+fn path_parameters(path: &str) -> Json {
     let in_path = |name: &str, schema: Json, about: &str| json!({ "name": name, "in": "path", "required": true, "description": about, "schema": schema });
     let mut parameters = Vec::new();
     if path.contains("{queue}") {
@@ -668,8 +670,11 @@ fn peek() -> Json {
         vec![("200", answer)],
         &[],
     );
-    let most = json!({ "type": "integer", "minimum": 1, "maximum": MAX_BATCH, "default": DEFAULT_PEEKED });
-    peek["parameters"] = json!([parameters::query(MAX_MESSAGES, most, "Messages at most.")]);
+    let mut most = description::parameters_of::<PeekOptions>()[MAX_MESSAGES].clone();
+    most["minimum"] = 1.into();
+    most["maximum"] = MAX_BATCH.into();
+    most["default"] = DEFAULT_PEEKED.into();
+    peek["parameters"] = json!([parameters::in_query(MAX_MESSAGES, most)]);
     peek
 }
 

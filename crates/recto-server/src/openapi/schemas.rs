@@ -2,12 +2,14 @@
 
 use recto::problem::ProblemType;
 use recto::schema::{Collection, Schema, WriteMode};
+use recto::session::{PageRequest, ScanRequest};
 use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
+use recto_api::pages::ExplainOptions;
+use recto_api::scans::ExportOptions;
 use serde_json::{Map, Value as Json, json};
 
 use super::parameters;
 use super::types::{self, Side, nullable, object, tuple};
-use crate::api::{EXPORT_PARAMETERS, PAGE_PARAMETERS};
 
 /// A reference to a schema of the document.
 pub(super) fn reference(name: &str) -> Json {
@@ -78,18 +80,26 @@ pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
         (format!("{name}.page"), page(name)),
         (format!("{name}.change"), change(collection)),
         (format!("{name}.batch"), batch(collection)),
-        (format!("{name}.query"), asked(collection, &PAGE_PARAMETERS)),
+        (
+            format!("{name}.query"),
+            object(parameters::in_body::<PageRequest>(collection), &[]),
+        ),
         (
             format!("{name}.explain"),
-            asked(collection, &[&PAGE_PARAMETERS[..], &["run"]].concat()),
+            of_both::<PageRequest, ExplainOptions>(collection),
         ),
-        (format!("{name}.export"), asked(collection, &EXPORT_PARAMETERS)),
+        (
+            format!("{name}.export"),
+            of_both::<ScanRequest, ExportOptions>(collection),
+        ),
     ])
 }
 
-/// Parameters in a body.
-fn asked(collection: &Collection, names: &[&str]) -> Json {
-    object(parameters::in_body(collection, names), &[])
+/// Returns the schema of a body that has the parameters of two requests.
+fn of_both<A, B>(collection: &Collection) -> Json {
+    let mut members = parameters::in_body::<A>(collection);
+    members.extend(parameters::in_body::<B>(collection));
+    object(members, &[])
 }
 
 fn record(collection: &Collection) -> Json {

@@ -1,7 +1,9 @@
 //! What can be asked of the store itself.
 
 use recto::schema::Schema;
-use recto::session::{BlobFormat, MAX_LISTED_MISFITS};
+use recto::session::{BlobFormat, CsvOptions, MAX_LISTED_MISFITS};
+use recto_api::description::parameters_of;
+use recto_api::loads::LoadOptions;
 use serde_json::{Map, Value as Json, json};
 
 use super::parameters;
@@ -9,7 +11,7 @@ use super::responses::{json_of, of_operation};
 use super::schemas::reference;
 use super::types::object;
 use crate::access::{Access, Operation};
-use crate::api::{LOAD_PARAMETERS, LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS, NDJSON};
+use crate::api::{LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS, NDJSON};
 
 /// What the operations are listed under.
 pub(super) const TAG: &str = "store";
@@ -249,6 +251,9 @@ fn repair() -> Json {
     compare("repair_views", "Mend views", about)
 }
 
+/// Pattern of the names of files that can be loaded.
+const FILE_NAME: &str = "^.+[.](?:csv|ndjson|jsonl|zip|(?:csv|ndjson|jsonl)[.](?:gz|zst))$";
+
 fn load(schema: &Schema, access: &Access) -> Json {
     let about = "The body is the file: CSV with a header line or NDJSON, plain or in .gz, .zst or .zip. It is taken \
                  whole before anything of it is stored. A load whose client goes away stops; the same file sent \
@@ -261,72 +266,30 @@ fn load(schema: &Schema, access: &Access) -> Json {
     let writable: Vec<&String> = names
         .filter(|name| access.allows(name, Operation::Write))
         .collect();
-    let parameters = LOAD_PARAMETERS.map(|name| match name {
-        "collections" => json!({
-            "name": name,
-            "in": "query",
-            "required": true,
-            "description": "The collections that get each row, separated by commas.",
-            "style": "form",
-            "explode": false,
-            "schema": { "type": "array", "minItems": 1, "items": { "enum": writable } },
-        }),
-        "name" => json!({
-            "name": name,
-            "in": "query",
-            "required": true,
-            "description": "The file's name, whose endings say what it is.",
-            "schema": { "type": "string", "pattern": "^.+[.](?:csv|ndjson|jsonl|zip|(?:csv|ndjson|jsonl)[.](?:gz|zst))$" },
-        }),
-        "null" => parameters::query(
-            name,
-            json!({ "type": "array", "items": { "type": "string" } }),
-            "Cells of CSV that stand for null, each as the file writes it, with its quotes. The default is the cell that is empty \
-             and has no quotes. Give the parameter once for each text.",
-        ),
-        "delimiter" => parameters::query(
-            name,
-            json!({ "type": "string", "default": "," }),
-            "Separator between two cells of CSV: one ASCII character, or `tab`.",
-        ),
-        "escape" => parameters::query(
-            name,
-            json!({ "type": "string" }),
-            "Character that takes the meaning from the character after it: one ASCII character, such as the backslash in files of \
-             cqlsh. Without it quotes are doubled.",
-        ),
-        "map" => parameters::query(
-            name,
-            json!({ "type": "array", "items": { "type": "string", "pattern": "^.*=.*$" } }),
-            "Columns of CSV that fill a field of another name, each as `column=field`. A column without a field is left out. Give \
-             the parameter once for each column.",
-        ),
-        "blobs" => parameters::query(
-            name,
-            json!({ "enum": BlobFormat::ALL.map(BlobFormat::as_str) }),
-            "Form of blobs in CSV. Without it blobs are base64, and a cell that looks like hex is rejected.",
-        ),
-        "time_format" => parameters::query(
-            name,
-            json!({ "type": "string" }),
-            "Pattern of dates and times in CSV, such as `%Y/%m/%d`. Without it they are in ISO 8601.",
-        ),
-        "time_zone" => parameters::query(
-            name,
-            json!({ "type": "string" }),
-            "Time zone of timestamps in CSV that have no offset: `UTC`, an offset such as `+02:00`, or a name such as \
-             `Europe/Berlin`.",
-        ),
-        "again" => parameters::query(name, flag(), "Load a file again that was loaded to its end."),
-        name => parameters::query(name, flag(), "Leave out columns that are not fields."),
+    let of_load = parameters_of::<LoadOptions>().iter();
+    let properties = of_load.chain(parameters_of::<CsvOptions>());
+    let parameters = properties.map(|(name, property)| {
+        let mut property = property.clone();
+        let is_required = matches!(name.as_str(), "collections" | "name");
+        match name.as_str() {
+            "collections" => {
+                property["minItems"] = 1.into();
+                property["items"] = json!({ "enum": writable });
+            }
+            "name" => property["pattern"] = FILE_NAME.into(),
+            "map" => property["items"]["pattern"] = "^.*=.*$".into(),
+            "blobs" => property["enum"] = json!(BlobFormat::ALL.map(BlobFormat::as_str)),
+            _ => {}
+        }
+        let mut parameter = parameters::in_query(name, property);
+        if is_required {
+            parameter["required"] = true.into();
+        }
+        parameter
     });
-    load["parameters"] = parameters.to_vec().into();
+    load["parameters"] = parameters.collect::<Vec<_>>().into();
     load["requestBody"] = json!({ "required": true, "content": { "application/octet-stream": {} } });
     load
-}
-
-fn flag() -> Json {
-    json!({ "type": "boolean" })
 }
 
 fn plan() -> Json {

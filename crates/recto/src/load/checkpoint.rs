@@ -20,6 +20,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::source::Format;
 use super::write;
+use recto_api::parameters::to_pairs;
+
 use crate::catalog::change::{TableChange, change_table};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
@@ -426,7 +428,7 @@ fn load_id(
         Format::Csv => add(&CSV_RULES.to_le_bytes()),
     }
     add(&[u8::from(request.ignore_unknown)]);
-    for (name, value) in request.csv.parameters() {
+    for (name, value) in to_pairs(&request.csv) {
         add(name.as_bytes());
         add(value.as_bytes());
     }

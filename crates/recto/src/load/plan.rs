@@ -8,6 +8,8 @@ use recto_model::{RowRef, Table, Type};
 use super::convert::CellRules;
 use super::records::{CsvCell, Dialect, Record, Shape, split_cells};
 use super::source::Format;
+use recto_api::parameters::to_pairs;
+
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{ColumnMapping, LoadRequest};
@@ -112,7 +114,7 @@ impl LoadPlan {
     /// # Errors
     /// An option is for CSV files only.
     pub(super) fn ndjson(collections: &[Arc<CollectionCore>], request: &LoadRequest) -> Result<Self> {
-        if let Some((option, _)) = request.csv.parameters().first() {
+        if let Some((option, _)) = to_pairs(&request.csv).first() {
             let flag = option.replace('_', "-");
             return Err(Error::new(
                 ErrorKind::InvalidArgument,

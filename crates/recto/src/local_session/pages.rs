@@ -133,7 +133,7 @@ impl LocalSession {
         if request.allow_residual {
             query = query.allow_residual();
         }
-        if request.edges_both {
+        if request.both_edges {
             query = query.both_edges();
         }
         if !request.page_token.is_empty() {

@@ -9,8 +9,9 @@ use super::token::Seal;
 use super::{Rows, Step, Steps};
 use crate::error::{Error, Result};
 use crate::keys::check_position;
-use crate::query::{MAX_PAGE_SIZE, PageQuery};
+use crate::query::PageQuery;
 use crate::record::DynamicRecord;
+use recto_api::pages::MAX_PAGE_SIZE;
 
 /// The pages of `query` from its beginning, or from where a token says.
 pub(super) async fn begin(

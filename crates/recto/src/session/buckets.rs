@@ -7,21 +7,6 @@ use serde_json::Value as Json;
 
 use super::JsonRecord;
 
-/// Which buckets of a collection are asked for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BucketsRequest {
-    /// The view; empty: the collection's own arrangement.
-    pub view: String,
-    /// Filter text that names one partition: the value of each of its fields.
-    pub filter: String,
-    /// How many are listed: absent or 0 for the default, above the most is coerced, negative refused.
-    pub page_size: Option<i64>,
-    /// A token of an earlier list; empty for the first one.
-    pub page_token: String,
-    /// A JSON array of places, each an array of order values: the list is around the first of them, and says which bucket has each.
-    pub at: Option<String>,
-}
-
 /// How large a bucket may be: in bytes, or in rows; neither: it is by time, and may be of any size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketTarget {

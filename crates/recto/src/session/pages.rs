@@ -5,24 +5,8 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 pub use recto_plan::choices::{Choices, FieldChoices, SortChoice};
 use serde_json::Value as Json;
 
-use super::{Explanation, JsonRecord, PageReply, PageRequest, PageText};
+use super::{Explanation, JsonRecord, PageReply, PageRequest, PageText, ScanRequest};
 use crate::error::{Error, ErrorKind, Result};
-
-/// Which part of a collection to scan.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ScanRequest {
-    /// Filter text (AIP-160 subset): only records that satisfy it; empty for all. One that pages could
-    /// not be served for is applied to every record of the collection.
-    pub filter: String,
-    /// The fields to return; empty for all.
-    pub fields: Vec<String>,
-    /// How many token ranges to read side by side; 0 for the default.
-    pub parallel: u32,
-    /// A token of an earlier scan of the same filter to go on from.
-    pub resume: Option<String>,
-    /// Whether to return the version of each record.
-    pub versions: bool,
-}
 
 /// One step of a scan.
 #[derive(Debug, Clone, PartialEq)]

@@ -276,7 +276,7 @@ async fn a_scan_takes_no_more_ranges_from_a_token_than_it_gives() {
     bytes.extend_from_slice(&check.as_bytes()[..8]);
     let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
     let request = ScanRequest {
-        resume: Some(token),
+        resume_token: Some(token),
         ..ScanRequest::default()
     };
     let first = session.scan("events", &request).next().await.unwrap();

@@ -144,7 +144,7 @@ fn reads_print_the_same() {
         united("page", &[]),
         united("page", &["--page-size", "3", "--row-tokens"]),
         united("page", &["--page-size", "3", "--json", "--row-tokens"]),
-        united("page", &["--last", "--page-size", "7", "--json", "--edges-both"]),
+        united("page", &["--last", "--page-size", "7", "--json", "--both-edges"]),
         united(
             "page",
             &[
@@ -231,7 +231,7 @@ fn errors_print_the_same() {
         (2, united("page", &["--around", "nonsense"])),
         (2, united("page", &["--fields", "day,zz", "--json"])),
         (2, vec!["scan", "flights", "--fields", "zz"]),
-        (2, vec!["scan", "flights", "--resume", "nonsense"]),
+        (2, vec!["scan", "flights", "--resume-token", "nonsense"]),
     ];
     for (code, line) in lines {
         assert_eq!(place.same(&line), code, "{line:?}");
@@ -403,13 +403,13 @@ fn a_scan_whose_server_is_gone_says_how_to_go_on() {
     assert!(!cut.out.is_empty() && cut.out.len() < expected.len());
     let token = cut
         .err
-        .split("--resume ")
+        .split("--resume-token ")
         .nth(1)
         .unwrap()
         .split_whitespace()
         .next()
         .unwrap();
-    let rest = place.http(&["scan", "flights", "--resume", token]).done();
+    let rest = place.http(&["scan", "flights", "--resume-token", token]).done();
     assert!(sorted(&format!("{}{rest}", cut.out)) == sorted(&expected));
 }
 

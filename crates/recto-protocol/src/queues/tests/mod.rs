@@ -144,6 +144,6 @@ const MODELS: [&str; 8] = [
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");
-    let decision = include_str!("../../../../docs/design/queues.md");
+    let decision = include_str!("../../../../../docs/design/queues.md");
     recto_model::decisions::assert_each_rule_has_a_test(rules, 15, &MODELS, decision);
 }

@@ -44,6 +44,6 @@ const MODELS: [&str; 7] = [
 #[test]
 fn each_rule_has_a_test_and_the_decision_names_it() {
     let rules = include_str!("../rules.rs");
-    let decision = include_str!("../../../../docs/design/views.md");
+    let decision = include_str!("../../../../../docs/design/views.md");
     recto_model::decisions::assert_each_rule_has_a_test(rules, 30, &MODELS, decision);
 }

@@ -14,7 +14,7 @@ use super::{ROWS_PER_SECOND, members, names, rows_per_second};
 use crate::access::{EVERY_COLLECTION, Operation};
 use crate::api::body;
 use crate::api::caller::Caller;
-use crate::api::parameters::Parameters;
+use crate::api::request;
 use crate::problem::Problem;
 
 /// Where to go on.
@@ -37,7 +37,7 @@ async fn compare(
     request: Request,
     operation: Operation,
 ) -> Result<Response, Problem> {
-    Parameters::read(uri, &[])?;
+    request::no_parameters(uri)?;
     let mut asked = asked(body::json(request).await?)?;
     asked.repair = operation == Operation::Repair;
     let session = caller.comparing(operation, &mut asked).await?;

@@ -5,40 +5,31 @@ use axum::http::{Uri, header};
 use axum::response::Response;
 use recto::session::{CsvOptions, LoadProgress, LoadReport, LoadRequest, LoadedCollection};
 use recto::{Error, ErrorKind, ErrorPart};
+use recto_api::loads::LoadOptions;
+use recto_api::parameters::names_of;
 use serde_json::{Value as Json, json};
 
 use super::spool::Spool;
 use super::telling::{Done, Told, while_heard};
 use crate::access::Operation;
 use crate::api::caller::Caller;
-use crate::api::parameters::Parameters;
+use crate::api::request;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
-
-/// The parameters of a load.
-pub(crate) const PARAMETERS: [&str; 11] = {
-    let [null, delimiter, escape, map, blobs, time_format, time_zone] = CsvOptions::PARAMETERS;
-    [
-        "collections",
-        "name",
-        null,
-        delimiter,
-        escape,
-        map,
-        blobs,
-        time_format,
-        time_zone,
-        "again",
-        "ignore_unknown",
-    ]
-};
 
 /// `POST /v1/store:load`: the body is the file. It is taken whole before anything of it is stored, as a
 /// damaged one stores nothing, and is the same load wherever it is sent from: one that was stopped goes on
 /// where it was.
 pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let parameters = Parameters::read_repeated(&uri, &PARAMETERS, &CsvOptions::REPEATED)?;
-    let collections = parameters.names("collections");
+    let known = [names_of::<LoadOptions>(), names_of::<CsvOptions>()].concat();
+    let parameters = request::parameters(&uri, &known)?;
+    let LoadOptions {
+        collections,
+        name,
+        again,
+        ignore_unknown,
+    } = parameters.read()?;
+    let csv = parameters.read()?;
     if collections.is_empty() {
         let detail = "collections names those to load into, with commas between";
         return Err(Problem::invalid_parameter("collections", detail));
@@ -51,16 +42,15 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
     for name in &collections {
         caller.definition(name).await?;
     }
-    let name = parameters.text("name").unwrap_or_default().to_owned();
     recto::check_load_name(&name).map_err(|error| Problem::from(error).with_parameter("name"))?;
     if let Some(coding) = request.headers().get(header::CONTENT_ENCODING) {
         return Err(Problem::packed_body(&String::from_utf8_lossy(coding.as_bytes())));
     }
     let mut asked = LoadRequest {
         collections,
-        csv: csv_options(&parameters)?,
-        again: parameters.flag("again")?,
-        ignore_unknown: parameters.flag("ignore_unknown")?,
+        csv,
+        again,
+        ignore_unknown,
         ..LoadRequest::default()
     };
     let running = caller.begin(Operation::Load)?;
@@ -87,19 +77,6 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
             .map_err(|problem| spool.name_in(unreadable.unwrap_or(problem)))
     };
     while_heard(caller.upkeep(), told, work).await
-}
-
-fn csv_options(parameters: &Parameters) -> Result<CsvOptions, Problem> {
-    let text = |name: &str| parameters.text(name).map(str::to_owned);
-    Ok(CsvOptions {
-        null: parameters.texts("null").map(str::to_owned).collect(),
-        delimiter: parameters.parsed("delimiter")?,
-        escape: parameters.parsed("escape")?,
-        map: parameters.all_parsed("map")?,
-        blobs: parameters.parsed("blobs")?,
-        time_format: text("time_format"),
-        time_zone: text("time_zone"),
-    })
 }
 
 /// Whether the file cannot be read or unpacked; that of the rejects is the server's own.

@@ -15,6 +15,7 @@ use recto::{Error, ErrorKind};
 use crate::problem::Problem;
 use crate::work::Upkeep;
 use recto::problem::ProblemType;
+use recto_api::parameters::to_pairs;
 
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -188,7 +189,7 @@ fn identity(request: &LoadRequest) -> blake3::Hasher {
     };
     add(&collections.join(","));
     add(flags);
-    for (option, value) in request.csv.parameters() {
+    for (option, value) in to_pairs(&request.csv) {
         add(option);
         add(&value);
     }

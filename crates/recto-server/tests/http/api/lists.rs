@@ -33,7 +33,7 @@ pub(crate) async fn take_known_parameters_once(client: Client) {
         ("&last", "last"),
         ("&row_tokens=yes", "row_tokens"),
         ("&allow_residual=", "allow_residual"),
-        ("&edges=none", "edges"),
+        ("&both_edges=none", "both_edges"),
         ("&order_by=%ff", "order_by"),
         ("&order_by=%2", "order_by"),
     ] {
@@ -43,7 +43,7 @@ pub(crate) async fn take_known_parameters_once(client: Client) {
     }
     for fine in [
         "&last=false",
-        "&edges=both",
+        "&both_edges=true",
         "&allow_residual=true&row_tokens=false",
         "&&",
     ] {
@@ -176,7 +176,7 @@ pub(crate) async fn start_where_asked(client: Client) {
     }
     // The opposite end is found out where that is asked for.
     let both = client
-        .notes(&[("filter", &filter), ("from", "[5]"), ("edges", "both")])
+        .notes(&[("filter", &filter), ("from", "[5]"), ("both_edges", "true")])
         .await;
     assert_eq!(both["previous_page_token"], "");
 }

@@ -261,7 +261,11 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
         let records = "/v1/collections/notes/records";
         let list = listed(
             records,
-            &[("filter", &filter), ("allow_residual", "true"), ("edges", "both")],
+            &[
+                ("filter", &filter),
+                ("allow_residual", "true"),
+                ("both_edges", "true"),
+            ],
         );
         let explain = listed(
             &format!("{records}:explain"),

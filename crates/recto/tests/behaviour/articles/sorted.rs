@@ -275,7 +275,7 @@ pub(crate) async fn a_whole_table_by_token(recto: Recto) {
             );
             readings += 1;
             match step.resume {
-                Some(resume) => request.resume = Some(resume),
+                Some(resume) => request.resume_token = Some(resume),
                 None => break,
             }
         }

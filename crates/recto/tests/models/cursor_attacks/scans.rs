@@ -32,7 +32,7 @@ async fn filled(recto: &Recto, options: OpenOptions) -> LocalSession {
 fn asking(filter: &str, resume: Option<&str>) -> ScanRequest {
     ScanRequest {
         filter: filter.to_owned(),
-        resume: resume.map(str::to_owned),
+        resume_token: resume.map(str::to_owned),
         // So that the embedded store has more than one range to tell of, too.
         parallel: 4,
         ..ScanRequest::default()

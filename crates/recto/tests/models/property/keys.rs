@@ -78,8 +78,8 @@ async fn scan(asked: &mut Asked<'_>, filter: String, rows: &[Row]) -> Result<(),
             asked.same_rows(&[row], &expected, &what)?;
             found += 1;
         }
-        request.resume = step.resume;
-        if request.resume.is_none() {
+        request.resume_token = step.resume;
+        if request.resume_token.is_none() {
             break;
         }
     }

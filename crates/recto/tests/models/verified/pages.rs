@@ -174,7 +174,7 @@ fn both_ends_are_told_of_what_is_so() {
         assert_eq!((ids(&page), page.next_page_token.as_str()), (vec![4, 3], ""));
         let from = PageRequest {
             from: Some("[2]".into()),
-            edges_both: true,
+            both_edges: true,
             ..asked.clone()
         };
         let page = session.page("suspensions", &from).await.unwrap();

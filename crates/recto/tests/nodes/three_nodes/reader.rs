@@ -228,7 +228,7 @@ impl Reader<'_> {
                             }
                         }
                         match step.resume {
-                            Some(resume) => request.resume = Some(resume),
+                            Some(resume) => request.resume_token = Some(resume),
                             None => break None,
                         }
                     }

@@ -3,64 +3,42 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::{Error, ErrorKind};
+use serde::{Deserialize, Serialize};
+
+use crate::parameters::{ParameterError, parsed};
 
 /// Options for a CSV file. An NDJSON file takes none of these options.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct CsvOptions {
-    /// Cells that stand for null, each as the file writes it, with its quotes. No text: the cell that is empty and has
+    /// Cells that stand for null, each as the file writes it, with its quotes. Without one, the cell that is empty and has
     /// no quotes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null: Vec<String>,
-    /// Character between two cells; `None`: a comma.
+    /// Character between two cells, or `tab`; without it, a comma.
+    #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub delimiter: Option<Delimiter>,
-    /// Character before a character that has no meaning of its own, such as the backslash in files of cqlsh; `None`:
+    /// Character before a character that has no meaning of its own, such as the backslash in files of cqlsh; without it,
     /// quotes are doubled.
+    #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub escape: Option<Escape>,
-    /// Columns that fill a field of another name.
+    /// Columns that fill a field of another name, each as `column=field`. Without a field, the column is left out.
+    #[serde(with = "parsed::each", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub map: Vec<ColumnMapping>,
-    /// Form of blobs; `None`: base64, without cells that look like hex.
+    /// Form of blobs, `base64` or `hex`; without it, base64, but no cells that look like hex.
+    #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub blobs: Option<BlobFormat>,
-    /// Pattern of dates and times, such as `%Y/%m/%d`; `None`: ISO 8601.
+    /// Pattern of dates and times, such as `%Y/%m/%d`; without it, ISO 8601.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_format: Option<String>,
     /// Time zone of timestamps without an offset, such as `UTC`, `+02:00` or `Europe/Berlin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-}
-
-impl CsvOptions {
-    /// Names of the HTTP parameters of these options.
-    pub const PARAMETERS: [&str; 7] = [
-        "null",
-        "delimiter",
-        "escape",
-        "map",
-        "blobs",
-        "time_format",
-        "time_zone",
-    ];
-
-    /// Names of the parameters that may be given several times.
-    pub const REPEATED: [&str; 2] = ["null", "map"];
-
-    /// Returns the options that are set, each as the name and value of its HTTP parameter.
-    #[must_use]
-    pub fn parameters(&self) -> Vec<(&'static str, String)> {
-        let null = self.null.iter().map(|text| ("null", text.clone()));
-        let delimiter = self
-            .delimiter
-            .map(|delimiter| ("delimiter", delimiter.to_string()));
-        let escape = self.escape.map(|escape| ("escape", escape.to_string()));
-        let map = self.map.iter().map(|mapping| ("map", mapping.to_string()));
-        let blobs = self.blobs.map(|blobs| ("blobs", blobs.as_str().to_owned()));
-        let time_format = self.time_format.clone().map(|format| ("time_format", format));
-        let time_zone = self.time_zone.clone().map(|zone| ("time_zone", zone));
-        null.chain(delimiter)
-            .chain(escape)
-            .chain(map)
-            .chain(blobs)
-            .chain(time_format)
-            .chain(time_zone)
-            .collect()
-    }
 }
 
 /// Character between two cells of a CSV file.
@@ -79,9 +57,9 @@ impl Delimiter {
 }
 
 impl FromStr for Delimiter {
-    type Err = Error;
+    type Err = ParameterError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, ParameterError> {
         match text.as_bytes() {
             _ if text == "\\t" || text == "tab" => Ok(Self(b'\t')),
             [byte] if is_free(*byte) => Ok(Self(*byte)),
@@ -113,9 +91,9 @@ impl Escape {
 }
 
 impl FromStr for Escape {
-    type Err = Error;
+    type Err = ParameterError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, ParameterError> {
         match text.as_bytes() {
             [byte] if is_free(*byte) => Ok(Self(*byte)),
             _ => Err(invalid(format!("{text:?} cannot escape a character")).with_hint(
@@ -146,9 +124,9 @@ pub struct ColumnMapping {
 }
 
 impl FromStr for ColumnMapping {
-    type Err = Error;
+    type Err = ParameterError;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self, ParameterError> {
         // Names of fields have no `=`; names of columns may have one.
         let (column, field) = text.rsplit_once('=').ok_or_else(|| {
             invalid(format!("{text:?} does not map a column to a field"))
@@ -190,16 +168,25 @@ impl BlobFormat {
     }
 }
 
-impl FromStr for BlobFormat {
-    type Err = Error;
+impl fmt::Display for BlobFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+impl FromStr for BlobFormat {
+    type Err = ParameterError;
+
+    fn from_str(text: &str) -> Result<Self, ParameterError> {
         let mut all = Self::ALL.into_iter();
         all.find(|format| format.as_str() == text)
             .ok_or_else(|| invalid(format!("blobs are base64 or hex, not {text:?}")))
     }
 }
 
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidArgument, message)
+fn invalid(message: String) -> ParameterError {
+    ParameterError {
+        message,
+        ..ParameterError::default()
+    }
 }

@@ -1,36 +1,58 @@
-//! Errors of bodies in words of the API: the parser names types of Rust.
+//! Errors of JSON and of parameters in the words of the API: the parser names types of Rust.
 
-use crate::problem::Problem;
+use crate::parameters::ParameterError;
 
-/// Turns an error of the parser into a problem with the value at `place`, such as `messages[0].delay_seconds`. An empty
-/// place is the body.
-pub(super) fn problem(error: &str, place: &str) -> Problem {
-    let problem = |detail: String| match place {
-        "" => Problem::invalid_body(detail),
-        place => Problem::invalid_body(detail).with_field(place),
-    };
+/// Maximum number of characters of a value that an error repeats.
+const MAX_SHOWN_CHARACTERS: usize = 60;
+/// Stands for the name of the value in the message of an error that this crate makes.
+pub(crate) const NAME: &str = "{name}";
+/// Separates a message from its hint, because serde's errors have a message only. No text has this control character.
+const HINT: char = '\u{1f}';
+
+/// Returns the beginning of a text, as an error shows it.
+pub(crate) fn shortened(text: &str) -> String {
+    let shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    shown + more
+}
+
+/// Returns an error as a message that [`translated`] takes apart again.
+pub(crate) fn with_hint(error: &ParameterError) -> String {
+    match &error.hint {
+        Some(hint) => format!("{}{HINT}{hint}", error.message),
+        None => error.message.clone(),
+    }
+}
+
+/// Translates an error of the parser about the value at `place`, such as `messages[0].delay_seconds`, into a message and
+/// perhaps a hint. An empty place is the body.
+pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
     let named = if place.is_empty() { "the body" } else { place };
     if let Some(rest) = error.strip_prefix("missing field ") {
-        return problem(format!("{} is missing in {named}", quoted(rest)));
+        return (format!("{} is missing in {named}", quoted(rest)), None);
     }
-    let (what, expected) = error.split_once(", expected ").unwrap_or((error, ""));
-    if let Some(name) = what.strip_prefix("unknown field ") {
-        let unknown = problem(format!("there is no {} in {named}", quoted(name)));
-        return match names(expected) {
-            names if names.is_empty() => unknown,
-            names => unknown.with_hint(format!("the members are {names}")),
-        };
+    let (problem, expected) = error.split_once(", expected ").unwrap_or((error, ""));
+    if let Some(name) = problem.strip_prefix("unknown field ") {
+        let names = Some(names(expected)).filter(|names| !names.is_empty());
+        let hint = names.map(|names| format!("the members are {names}"));
+        return (format!("there is no {} in {named}", quoted(name)), hint);
     }
-    if let Some(given) = what.strip_prefix("unknown variant ") {
+    if let Some(given) = problem.strip_prefix("unknown variant ") {
         let names = names(expected);
-        return problem(format!("{named} is one of {names}, not {}", quoted(given)));
+        return (
+            format!("{named} is one of {names}, not {}", shortened(quoted(given))),
+            None,
+        );
     }
-    let given = what.strip_prefix("invalid type: ");
-    let given = given.or_else(|| what.strip_prefix("invalid value: "));
-    match given {
-        Some(given) => problem(format!("{named} is {}, not {}", wanted(expected), found(given))),
-        None => problem(error.to_owned()),
+    let given = problem.strip_prefix("invalid type: ");
+    let given = given.or_else(|| problem.strip_prefix("invalid value: "));
+    if let Some(given) = given {
+        let found = shortened(found(given));
+        return (format!("{named} is {}, not {found}", wanted(expected)), None);
     }
+    let (message, hint) = error.split_once(HINT).unwrap_or((error, ""));
+    let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
+    (message.replace(NAME, named), hint)
 }
 
 /// Returns the text between backquotes, or the whole text without backquotes.
@@ -113,9 +135,9 @@ mod tests {
                 "deduplication is one of queue, group, not x",
             ),
         ] {
-            assert_eq!(problem(error, place).detail(), detail);
+            assert_eq!(translated(error, place).0, detail);
         }
-        let unknown = problem("unknown field `a`, expected `b` or `c`", "");
-        assert_eq!(unknown.hint(), Some("the members are b, c"));
+        let (_, hint) = translated("unknown field `a`, expected `b` or `c`", "");
+        assert_eq!(hint.as_deref(), Some("the members are b, c"));
     }
 }

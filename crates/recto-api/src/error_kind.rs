@@ -1,31 +1,6 @@
 //! The kinds of errors.
 
 /// The kind of a failure, by which a caller decides how to go on.
-///
-/// ```
-/// # use recto::{OpenOptions, Record, Recto};
-/// # #[derive(Debug, Clone, PartialEq, Record)]
-/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
-/// # struct Event { day: String, id: i64, kind: String }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> recto::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
-/// # store.apply(&recto::schema_of([Event::collection()])).await?;
-/// # let events = store.collection::<Event>()?;
-/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
-/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
-/// use recto::ErrorKind;
-///
-/// let error = events.query().filter(r#"kind = "alarm""#).await.unwrap_err();
-/// match error.kind() {
-///     ErrorKind::NoPlan => println!("an arrangement is missing: {}", error.hint().unwrap_or_default()),
-///     _ if error.is_retryable() => println!("again, a little later"),
-///     _ => return Err(error),
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -61,16 +36,16 @@ pub enum ErrorKind {
     Forbidden,
     /// A stored record has a value that the record type cannot represent: the name of a variant that an enum does not
     /// have, a null where the field is no `Option`, JSON of another shape. The record is not damaged; the error names its
-    /// [key](crate::Error::key) and the [field](crate::Error::field).
+    /// key and the field.
     Unreadable,
     /// Stored data is damaged, or has a version that this release cannot read.
     Corrupt,
     /// Another record is there with the key of one that was put, in a collection whose records are
-    /// never changed; or another has the values of [fields](crate::Error::field) that are unique. Nothing was written.
+    /// never changed; or another has the values of fields that are unique. Nothing was written.
     Conflict,
-    /// An insert found a record with its key, of this [version](crate::Error::version); nothing was written.
+    /// An insert found a record with its key, whose version the error names; nothing was written.
     Exists,
-    /// A record is not of the version that was asked for, but of [another](crate::Error::version), or is not there;
+    /// A record is not of the version that was asked for, but has another, or is not there;
     /// nothing was written.
     Changed,
     /// A limit was exceeded; nothing was written.

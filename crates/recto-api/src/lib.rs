@@ -1,0 +1,37 @@
+//! The operations of Recto's HTTP API.
+//!
+//! A request is a struct. The server reads it from an address or from a JSON body, the client writes it to both, the
+//! command line has it as its arguments, and the description of the API has its doc comments. So an option is written
+//! once, and its meaning stands in the engine.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`parameters`] | reads and writes the parameters of a request |
+//! | [`pages`] | pages of a collection: list, query, explain |
+//! | [`scans`] | all records of a collection: export |
+//! | [`records`] | one record |
+//! | [`buckets`] | the buckets of a collection |
+//! | [`csv`] | options for CSV files |
+//! | [`loads`] | loading a file |
+//! | [`description`] | parameters as JSON Schema |
+//! | [`queues`] | queues and their messages |
+//! | [`problem`] | the types of problems, with statuses and exit codes |
+//! | [`text`] | percent-encoding |
+//! | [`words`] | errors of JSON in the words of the API |
+
+pub mod buckets;
+pub mod csv;
+pub mod description;
+pub mod loads;
+pub mod pages;
+pub mod parameters;
+pub mod problem;
+pub mod queues;
+pub mod records;
+pub mod scans;
+pub mod text;
+pub mod words;
+
+mod error_kind;
+
+pub use error_kind::ErrorKind;

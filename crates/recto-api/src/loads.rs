@@ -1,0 +1,26 @@
+//! Loading a file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::pages::is_false;
+use crate::parameters::comma_separated;
+
+/// Options of `POST …/store:load`, beside those of CSV files. The body is the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct LoadOptions {
+    /// Collections to load into.
+    #[serde(with = "comma_separated", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(with = "Vec<String>", extend("explode" = false)))]
+    pub collections: Vec<String>,
+    /// Name of the file, whose ending names its format: `.csv`, `.ndjson` or `.jsonl`, perhaps with `.gz`, `.zst` or `.zip`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Load a file that was loaded before.
+    #[serde(skip_serializing_if = "is_false")]
+    pub again: bool,
+    /// Leave out columns and members that no collection has.
+    #[serde(skip_serializing_if = "is_false")]
+    pub ignore_unknown: bool,
+}

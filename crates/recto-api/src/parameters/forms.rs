@@ -1,0 +1,259 @@
+//! How fields are read and written that are not plain text, numbers or flags: modules for `#[serde(with = "…")]`.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// The name by which an address knows a list whose values are joined by commas.
+pub(super) const COMMA_SEPARATED: &str = "recto::CommaSeparated";
+/// The name by which an address knows a value that is JSON.
+pub(super) const JSON_TEXT: &str = "recto::JsonText";
+
+/// Names: joined by commas in an address, an array in a body. A name that is given twice counts once.
+pub mod comma_separated {
+    use super::{COMMA_SEPARATED, Deserialize, Deserializer, Serializer, Visitor, de, fmt};
+
+    /// Writes names.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(names: &[String], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_newtype_struct(COMMA_SEPARATED, names)
+    }
+
+    /// Reads names.
+    ///
+    /// # Errors
+    /// It is no list of names, or a name holds a comma.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+        deserializer.deserialize_newtype_struct(COMMA_SEPARATED, Names)
+    }
+
+    struct Names;
+
+    impl<'de> Visitor<'de> for Names {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence")
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Vec<String>, D::Error> {
+            let given = Vec::<String>::deserialize(inner)?;
+            let mut names: Vec<String> = Vec::with_capacity(given.len());
+            for name in given {
+                if name.is_empty() || name.contains(',') {
+                    return Err(de::Error::custom(
+                        "{name} holds a name that is empty or has a comma",
+                    ));
+                }
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            Ok(names)
+        }
+    }
+}
+
+/// A JSON array: its text in an address, the array itself in a body. It is kept as text, so that its numbers keep their
+/// digits.
+pub mod json_text {
+    use serde_json::value::RawValue;
+
+    use super::{Deserialize, Deserializer, JSON_TEXT, Serialize, Serializer, Visitor, de, fmt};
+
+    /// Writes JSON.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(text) = text else {
+            return serializer.serialize_none();
+        };
+        match serde_json::from_str::<&RawValue>(text) {
+            Ok(json) if text.trim_start().starts_with('[') => {
+                serializer.serialize_newtype_struct(JSON_TEXT, json)
+            }
+            // The server rejects it in its own words.
+            _ => text.serialize(serializer),
+        }
+    }
+
+    /// Reads JSON. Whether text from an address is JSON is not checked here.
+    ///
+    /// # Errors
+    /// A body has no array.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+        deserializer.deserialize_newtype_struct(JSON_TEXT, Text).map(Some)
+    }
+
+    struct Text;
+
+    impl<'de> Visitor<'de> for Text {
+        type Value = String;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<String, D::Error> {
+            let json = Box::<RawValue>::deserialize(inner)?;
+            if json.get().starts_with('[') {
+                Ok(json.get().to_owned())
+            } else {
+                Err(de::Error::custom("{name} is an array of values in a body"))
+            }
+        }
+    }
+}
+
+/// A whole number that may be absent. JSON may write it with a point: 2.0 is 2. A number beyond 64 bits is the largest or
+/// the smallest of them.
+pub mod whole_number {
+    use super::{Deserializer, Serialize, Serializer, Visitor, de, fmt};
+
+    /// Writes a number.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(number: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+        number.serialize(serializer)
+    }
+
+    /// Reads a number.
+    ///
+    /// # Errors
+    /// It is no whole number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+        deserializer.deserialize_i64(Whole).map(Some)
+    }
+
+    struct Whole;
+
+    impl Visitor<'_> for Whole {
+        type Value = i64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number")
+        }
+
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<i64, E> {
+            Ok(number)
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<i64, E> {
+            Ok(i64::try_from(number).unwrap_or(i64::MAX))
+        }
+
+        #[allow(clippy::cast_possible_truncation)] // numbers beyond 64 bits become the largest or the smallest
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<i64, E> {
+            if number.fract() == 0.0 {
+                Ok(number as i64)
+            } else {
+                Err(E::invalid_value(de::Unexpected::Float(number), &self))
+            }
+        }
+    }
+}
+
+/// Text that may be absent; empty text is absent.
+pub mod text_option {
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes text.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+        text.serialize(serializer)
+    }
+
+    /// Reads text.
+    ///
+    /// # Errors
+    /// It is no text.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+}
+
+/// A value that text stands for, by `FromStr` and `Display`.
+pub mod parsed {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use super::{Deserialize, Deserializer, Serializer, de};
+    use crate::parameters::ParameterError;
+    use crate::words;
+
+    /// Writes a value that may be absent.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => serializer.collect_str(value),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// Text does not stand for such a value.
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        T: FromStr<Err = ParameterError>,
+        D: Deserializer<'de>,
+    {
+        parse(&String::deserialize(deserializer)?).map(Some)
+    }
+
+    /// Reads a value of text, with the hint of its error.
+    pub(super) fn parse<T: FromStr<Err = ParameterError>, E: de::Error>(text: &str) -> Result<T, E> {
+        text.parse().map_err(|error| E::custom(words::with_hint(&error)))
+    }
+
+    /// The same of several values, each a parameter in an address.
+    pub mod each {
+        use std::fmt::Display;
+        use std::str::FromStr;
+
+        use serde::ser::SerializeSeq;
+
+        use super::super::{Deserialize, Deserializer, Serializer};
+        use crate::parameters::ParameterError;
+
+        /// Writes values.
+        ///
+        /// # Errors
+        /// Those of the serializer.
+        pub fn serialize<T: Display, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+            let mut written = serializer.serialize_seq(Some(values.len()))?;
+            for value in values {
+                written.serialize_element(&value.to_string())?;
+            }
+            written.end()
+        }
+
+        /// Reads values.
+        ///
+        /// # Errors
+        /// Text does not stand for such a value.
+        pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
+        where
+            T: FromStr<Err = ParameterError>,
+            D: Deserializer<'de>,
+        {
+            let texts = Vec::<String>::deserialize(deserializer)?;
+            texts.iter().map(|text| super::parse(text)).collect()
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Parameters of a request: a struct that is read from an address or a JSON body, and written to both.
+//!
+//! Each field of the struct is a parameter of its name. In an address its value is text, and these are written so:
+//!
+//! | type | in an address | in a body |
+//! |---|---|---|
+//! | text | as it is | a string |
+//! | `bool` | `true` or `false` | `true` or `false` |
+//! | a whole number | its digits | a number |
+//! | `Vec` | the parameter is repeated | an array |
+//! | `Vec` with [`comma_separated`] | values joined by commas | an array |
+//! | text with [`json_text`] | JSON | the same JSON |
+//!
+//! A parameter that is unknown or that is given twice is an error, which names it.
+//!
+//! ```
+//! use recto_api::pages::PageRequest;
+//! use recto_api::parameters::{Parameters, names_of, to_query};
+//!
+//! let query = "filter=carrier%20%3D%20%22UA%22&fields=day,dest&last=true";
+//! let request: PageRequest = Parameters::of_query(query, names_of::<PageRequest>())?.read()?;
+//! assert_eq!(request.filter, r#"carrier = "UA""#);
+//! assert_eq!(request.fields, ["day", "dest"]);
+//!
+//! let body = r#"{"filter": "carrier = \"UA\"", "fields": ["day", "dest"], "last": true}"#;
+//! let same: PageRequest = Parameters::of_json(body, names_of::<PageRequest>())?.read()?;
+//! assert_eq!(same, request);
+//! assert_eq!(to_query(&same), "filter=carrier%20%3D%20%22UA%22&last=true&fields=day%2Cdest");
+//!
+//! let error = Parameters::of_query("filtre=a", names_of::<PageRequest>()).unwrap_err();
+//! assert_eq!(error.name.as_deref(), Some("filtre"));
+//! # Ok::<(), recto_api::parameters::ParameterError>(())
+//! ```
+
+mod forms;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+pub use forms::{comma_separated, json_text, parsed, text_option, whole_number};
+pub use read::names_of;
+pub use write::{to_pairs, to_query};
+
+use crate::text::percent_decoded;
+use crate::words::{self, shortened};
+
+/// Why parameters cannot be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ParameterError {
+    /// Name of the parameter; absent where the request as a whole is wrong.
+    pub name: Option<String>,
+    /// The fault, in one sentence.
+    pub message: String,
+    /// How to mend it.
+    pub hint: Option<String>,
+}
+
+impl ParameterError {
+    /// Returns an error about the parameter `name`.
+    pub fn new(name: &str, message: impl Into<String>) -> Self {
+        Self {
+            name: Some(name.to_owned()),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Adds a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn unknown(name: &str, known: &[&str]) -> Self {
+        let hint = if known.is_empty() {
+            "leave it out: there are no parameters".to_owned()
+        } else {
+            format!("the parameters are {}", known.join(", "))
+        };
+        Self::new(name, format!("there is no parameter {}", quoted(name))).with_hint(hint)
+    }
+
+    /// Returns the error that serde has about the parameter `name`.
+    fn of_serde(name: &str, error: &str) -> Self {
+        let (message, hint) = words::translated(error, name);
+        Self {
+            name: Some(name.to_owned()),
+            message,
+            hint,
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("{:?}", shortened(text))
+}
+
+/// The parameters of a request, before they are read as a struct.
+#[derive(Debug, Clone, Default)]
+pub struct Parameters {
+    given: Vec<(String, Given)>,
+}
+
+/// The value of a parameter, as the request has it.
+#[derive(Debug, Clone)]
+enum Given {
+    /// All values of this name in an address.
+    Texts(Vec<String>),
+    /// A member of a body.
+    Json(Box<RawValue>),
+}
+
+impl Parameters {
+    /// Returns the parameters of an address's query. Text is form-encoded: percent-encoded, and `+` is a space.
+    ///
+    /// # Errors
+    /// A name is not in `known`, or text is not percent-encoded UTF-8.
+    pub fn of_query(query: &str, known: &[&str]) -> Result<Self, ParameterError> {
+        let mut given: Vec<(String, Given)> = Vec::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let not_text =
+                || ParameterError::new(&shortened(name), "a parameter is not percent-encoded UTF-8");
+            let name = form_decoded(name).ok_or_else(not_text)?;
+            let value = form_decoded(value).ok_or_else(not_text)?;
+            if !known.contains(&name.as_str()) {
+                return Err(ParameterError::unknown(&name, known));
+            }
+            match given.iter_mut().find(|(earlier, _)| *earlier == name) {
+                Some((_, Given::Texts(texts))) => texts.push(value),
+                _ => given.push((name, Given::Texts(vec![value]))),
+            }
+        }
+        Ok(Self { given })
+    }
+
+    /// Returns the parameters of a JSON body. Numbers keep their digits.
+    ///
+    /// # Errors
+    /// The text is not a JSON object, or a name is not in `known`.
+    pub fn of_json(text: &str, known: &[&str]) -> Result<Self, ParameterError> {
+        let members: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(text).map_err(|_| ParameterError {
+                name: None,
+                message: "the body is a JSON object of parameters".to_owned(),
+                hint: Some(format!("the parameters are {}", known.join(", "))),
+            })?;
+        if let Some(name) = members.keys().find(|name| !known.contains(&name.as_str())) {
+            return Err(ParameterError::unknown(name, known));
+        }
+        let given = members
+            .into_iter()
+            .map(|(name, value)| (name, Given::Json(value)));
+        Ok(Self {
+            given: given.collect(),
+        })
+    }
+
+    /// Reads the parameters that are fields of `T`. Others are left for another struct.
+    ///
+    /// # Errors
+    /// A value is not of its field's type, or a field that is not repeated is given twice.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ParameterError> {
+        read::read(&self.given)
+    }
+}
+
+fn form_decoded(text: &str) -> Option<String> {
+    if text.contains('+') {
+        percent_decoded(&text.replace('+', " "))
+    } else {
+        percent_decoded(text)
+    }
+}

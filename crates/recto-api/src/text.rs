@@ -1,0 +1,66 @@
+//! Percent-encoded text of addresses.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// The unreserved characters of RFC 3986, which stay as they are in a query.
+const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The same without the dot: a part of a path that is `.` or `..` would be a way up.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
+
+/// Returns text as a part of a path.
+///
+/// ```
+/// assert_eq!(recto_api::text::path_part("a,b/.."), "a%2Cb%2F%2E%2E");
+/// ```
+pub fn path_part(text: &str) -> String {
+    utf8_percent_encode(text, IN_PATH).to_string()
+}
+
+/// Returns parameters as a query, form-encoded, without `?`.
+///
+/// ```
+/// assert_eq!(recto_api::text::query([("a", "1"), ("b", "x y")]), "a=1&b=x%20y");
+/// ```
+pub fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut query = String::new();
+    for (name, value) in pairs {
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.extend(utf8_percent_encode(name, IN_QUERY));
+        query.push('=');
+        query.extend(utf8_percent_encode(value, IN_QUERY));
+    }
+    query
+}
+
+/// Percent-encoded text, decoded; `None` if two hexadecimal digits do not follow each `%`, or if what it stands
+/// for is not UTF-8. A `+` is a `+`.
+///
+/// ```
+/// use recto_api::text::percent_decoded;
+///
+/// assert_eq!(percent_decoded("a%2Cb+%C3%A9").as_deref(), Some("a,b+é"));
+/// assert_eq!(percent_decoded("100%"), None);
+/// ```
+pub fn percent_decoded(text: &str) -> Option<String> {
+    let Some(first) = text.find('%') else {
+        return Some(text.to_owned());
+    };
+    // The crate leaves what is not well-formed as it is.
+    let mut rest = &text[first..];
+    while let Some(at) = rest.find('%') {
+        let digits = rest.as_bytes().get(at + 1..at + 3)?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        rest = &rest[at + 3..];
+    }
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8().ok()?;
+    Some(decoded.into_owned())
+}
