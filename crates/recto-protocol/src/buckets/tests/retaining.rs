@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use super::model::{by_seconds, is_broken, told};
 use super::{directory, piece};
@@ -289,7 +289,9 @@ impl Drops {
 
     fn breaks(mut self, rule: Rule, property: &'static str) {
         self.without = Some(rule);
-        is_broken(rule, self.checker().spawn_bfs().join().discovery(property));
+        let found = HasDiscoveries::AnyOf([property].into());
+        let checker = self.checker().finish_when(found).spawn_dfs().join();
+        is_broken(rule, checker.discovery(property));
     }
 }
 

@@ -1,5 +1,5 @@
 //! The models: all that may happen to one record, by the very step functions that the engine runs. For each rule a
-//! test leaves it out and finds the shortest way in which something breaks.
+//! test leaves it out and finds a way in which something breaks.
 //!
 //! `RECTO_TEST_SCALE=2`, or more, lets more go wrong at once: millions of states, some minutes.
 

@@ -124,12 +124,13 @@ impl Config {
         }
     }
 
-    /// That without a rule one of these is broken; the shortest way there has this many steps.
+    /// Checks that one of these is broken without a rule. The search is depth first: it finds a way, though not the shortest,
+    /// through a fraction of the states.
     pub(crate) fn breaks(mut self, rule: Rule, invariants: &[&'static str]) {
         self.without[0] = Some(rule);
         let checker = self.checker();
         let any = HasDiscoveries::AnyOf(invariants.iter().copied().collect());
-        let checker = checker.finish_when(any).spawn_bfs().join();
+        let checker = checker.finish_when(any).spawn_dfs().join();
         let found = invariants
             .iter()
             .find_map(|name| Some((name, checker.discovery(name)?)));

@@ -571,7 +571,7 @@ impl Config {
     fn breaks(mut self, rule: Rule) {
         self.without = Some(rule);
         let any = HasDiscoveries::AnyOf([I8].into());
-        let checker = self.checker().finish_when(any).spawn_bfs().join();
+        let checker = self.checker().finish_when(any).spawn_dfs().join();
         let path = checker.discovery(I8);
         let path = path.unwrap_or_else(|| panic!("nothing breaks without {rule:?}"));
         eprintln!("without {rule:?}:\n{:#?}", path.into_actions());
