@@ -29,6 +29,22 @@ pub struct BucketsRequest {
     pub at: Option<String>,
 }
 
+/// Body of `POST …/buckets:mend`: which buckets to split now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct MendRequest {
+    /// View whose buckets Recto splits; absent or empty, the collection's own sort order.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub view: String,
+    /// Filter that names one partition; absent or empty, all partitions.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub filter: String,
+    /// Wait up to an hour and clear what earlier splits left. A server does so by itself.
+    #[serde(skip)]
+    pub clear: bool,
+}
+
 impl BucketsRequest {
     /// The parameters of `…/partitions`. Those of `…/buckets` are all.
     pub const OF_PARTITIONS: &[&str] = &["view", "page_size", "page_token"];

@@ -32,13 +32,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::buckets::BucketsRequest;
+    use crate::buckets::{BucketsRequest, MendRequest};
     use crate::csv::CsvOptions;
     use crate::loads::LoadOptions;
     use crate::pages::{ExplainOptions, MAX_PAGE_SIZE, PageRequest};
     use crate::queues::PeekOptions;
     use crate::records::{GetOptions, PutOptions};
     use crate::scans::{ExportOptions, ScanRequest};
+    use crate::store::{BackupRequest, CompareRequest, RotateRequest, SchemaRequest};
 
     /// Set to write `requests.json` anew.
     const WRITE: &str = "RECTO_WRITE_DESCRIPTION";
@@ -80,6 +81,11 @@ mod tests {
             described::<PutOptions>(),
             described::<PeekOptions>(),
             described::<LoadOptions>(),
+            described::<MendRequest>(),
+            described::<BackupRequest>(),
+            described::<SchemaRequest>(),
+            described::<CompareRequest>(),
+            described::<RotateRequest>(),
             described::<CsvOptions>(),
         ]);
         let made = serde_json::to_string_pretty(&requests).unwrap() + "\n";

@@ -15,6 +15,7 @@
 //! | [`loads`] | loading a file |
 //! | [`description`] | parameters as JSON Schema |
 //! | [`queues`] | queues and their messages |
+//! | [`store`] | maintenance of the store |
 //! | [`problem`] | the types of problems, with statuses and exit codes |
 //! | [`text`] | percent-encoding |
 //! | [`words`] | errors of JSON in the words of the API |
@@ -29,6 +30,7 @@ pub mod problem;
 pub mod queues;
 pub mod records;
 pub mod scans;
+pub mod store;
 pub mod text;
 pub mod words;
 

@@ -81,7 +81,7 @@ pub struct PageRequest {
     /// Fields to return; absent or empty, all.
     #[serde(with = "comma_separated", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(with = "Vec<String>", extend("explode" = false)))]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FIELDS", value_delimiter = ','))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FIELDS", value_delimiter = ',', value_parser = trimmed))]
     pub fields: Vec<String>,
     /// View to read; absent, Recto chooses one.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -165,4 +165,10 @@ pub struct ExplainOptions {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(crate) fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+/// Reads a name of a list on the command line, which may have a space after its comma.
+#[cfg(feature = "clap")]
+pub(crate) fn trimmed(name: &str) -> Result<String, std::convert::Infallible> {
+    Ok(name.trim().to_owned())
 }

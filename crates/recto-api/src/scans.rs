@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::pages::is_false;
+#[cfg(feature = "clap")]
+use crate::pages::trimmed;
 use crate::parameters::{comma_separated, text_option};
 
 /// Which records of a collection to export: the parameters of `…/records:export`, and of `recto scan`.
@@ -22,7 +24,7 @@ pub struct ScanRequest {
     /// Fields to return; absent or empty, all.
     #[serde(with = "comma_separated", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, schemars(with = "Vec<String>", extend("explode" = false)))]
-    #[cfg_attr(feature = "clap", arg(long, value_name = "FIELDS", value_delimiter = ','))]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FIELDS", value_delimiter = ',', value_parser = trimmed))]
     pub fields: Vec<String>,
     /// Return the version of each record beside it, as `{"record": …, "version": …}`.
     #[serde(skip_serializing_if = "is_false")]

@@ -74,6 +74,7 @@ fn wanted(expected: &str) -> String {
         "u16" => format!("a whole number from 0 to {}", u16::MAX),
         "u32" => format!("a whole number from 0 to {}", u32::MAX),
         "u64" | "usize" => "a whole number, 0 or more".to_owned(),
+        "a nonzero u32" => format!("a whole number from 1 to {}", u32::MAX),
         "i8" | "i16" | "i32" | "i64" => "a whole number".to_owned(),
         "f32" | "f64" => "a number".to_owned(),
         "a boolean" => "true or false".to_owned(),

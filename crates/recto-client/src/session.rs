@@ -17,6 +17,7 @@ use recto::session::{
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use recto_api::loads::LoadOptions;
 use recto_api::pages::ExplainOptions;
+use recto_api::store::{BackupRequest, CompareRequest, RotateRequest, SchemaRequest};
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
@@ -221,13 +222,13 @@ fn whole(progress: LoadProgress, sent: u64) -> LoadProgress {
     }
 }
 
-/// A schema and what goes with it, as a body.
+/// Returns the body of a request about a schema.
 fn schema_body(schema: &Schema, options: &ApplyOptions) -> Json {
-    json!({
-        "toml": schema.to_toml(),
-        "remove": options.remove,
-        "rows_per_second": options.rows_per_second,
-        "allow_misfits": options.allow_misfits,
+    json!(SchemaRequest {
+        toml: schema.to_toml(),
+        remove: options.remove.clone(),
+        rows_per_second: options.rows_per_second,
+        allow_misfits: options.allow_misfits,
     })
 }
 
@@ -380,10 +381,10 @@ impl Tools for HttpSession {
         } else {
             "/v1/store:verify"
         };
-        let body = json!({
-            "collections": request.collections,
-            "rows_per_second": request.rows_per_second,
-            "resume_token": request.resume,
+        let body = json!(CompareRequest {
+            collections: request.collections.clone(),
+            rows_per_second: request.rows_per_second,
+            resume_token: request.resume.clone(),
         });
         let compared = self.work_until(target, Some(&body), progress, ENDS).await;
         match compared {
@@ -449,7 +450,8 @@ impl Tools for HttpSession {
     }
 
     async fn backup(&self, to: &Path, progress: Progress<'_, StoreProgress>) -> Result<Backup> {
-        let body = json!({ "name": backup_name(to)? });
+        let name = backup_name(to)?.to_owned();
+        let body = json!(BackupRequest { name });
         self.work("/v1/store:backup", Some(&body), progress).await
     }
 
@@ -465,7 +467,7 @@ impl Tools for HttpSession {
     }
 
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
-        let body = json!({ "earlier": earlier });
+        let body = json!(RotateRequest { earlier });
         let target = "/v1/store:rotateCursorKeys";
         let body = self.transport.change(Method::POST, target, Some(&body)).await?;
         let reply = self.transport.read_whole(body).await?;
@@ -502,7 +504,7 @@ impl Tools for HttpSession {
             let message = "a server clears by itself what cuts left";
             return Err(Error::new(ErrorKind::Unsupported, message).with_hint("leave --clear away"));
         }
-        let body = json!({ "view": request.view, "filter": request.filter });
+        let body = json!(request);
         let target = target::of_collection(collection, "/buckets:mend");
         let mended = self.work(&target, Some(&body), progress).await;
         match mended {

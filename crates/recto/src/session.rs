@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-pub use recto_api::buckets::BucketsRequest;
+pub use recto_api::buckets::{BucketsRequest, MendRequest};
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
 pub use recto_api::pages::PageRequest;
 pub use recto_api::scans::ScanRequest;
@@ -49,7 +49,7 @@ pub use crate::present::Versioned;
 pub use attached::{AttachReport, AttachRequest, LeftOut};
 pub use buckets::{
     BucketFigures, BucketList, BucketMetrics, BucketPartition, BucketPartitions, BucketStatus, BucketTarget,
-    MendProgress, MendReport, MendRequest,
+    MendProgress, MendReport,
 };
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};

@@ -162,6 +162,57 @@ pub mod whole_number {
     }
 }
 
+/// A value that may be absent. If it is given, it is not null.
+pub mod present {
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<T: Serialize, S: Serializer>(
+        value: &Option<T>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(serializer)
+    }
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// It is no such value.
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        T: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        T::deserialize(deserializer).map(Some)
+    }
+}
+
+/// A number that may be absent. If it is given, it is at least 1.
+pub mod at_least_one {
+    use std::num::NonZeroU32;
+
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes a number.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(number: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
+        number.serialize(serializer)
+    }
+
+    /// Reads a number.
+    ///
+    /// # Errors
+    /// It is no whole number, or it is 0.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+        NonZeroU32::deserialize(deserializer).map(|number| Some(number.get()))
+    }
+}
+
 /// Text that may be absent; empty text is absent.
 pub mod text_option {
     use super::{Deserialize, Deserializer, Serialize, Serializer};

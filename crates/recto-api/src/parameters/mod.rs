@@ -43,7 +43,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-pub use forms::{comma_separated, json_text, parsed, text_option, whole_number};
+pub use forms::{at_least_one, comma_separated, json_text, parsed, present, text_option, whole_number};
 pub use read::names_of;
 pub use write::{to_pairs, to_query};
 

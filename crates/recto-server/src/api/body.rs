@@ -103,11 +103,6 @@ fn drop_points(json: &mut Json) {
     }
 }
 
-/// The JSON of a request's body, for what holds no values of records.
-pub(crate) async fn json(request: Request) -> Result<Json, Problem> {
-    Ok(read(request).await?.json)
-}
-
 /// A request's body.
 pub(crate) async fn read(request: Request) -> Result<Body, Problem> {
     read_of(request, &[JSON]).await

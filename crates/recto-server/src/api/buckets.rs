@@ -7,10 +7,10 @@ use axum::http::Uri;
 use axum::response::Response;
 use recto::Session;
 use recto::session::{BucketsRequest, MendProgress, MendRequest};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::caller::Caller;
-use super::upkeep::{Told, members, run_on};
+use super::upkeep::{Told, run_on};
 use super::{address, answer, body, request};
 use crate::access::Operation;
 use crate::problem::Problem;
@@ -38,13 +38,7 @@ pub(super) async fn mend(caller: Caller, uri: Uri, asked: Request) -> Result<Res
     }
     let (collection, session) = caller.bucket_session(&uri, Operation::Write).await?;
     request::no_parameters(&uri)?;
-    let [view, filter] = members(body::json(asked).await?, ["view", "filter"])?;
-    let request = MendRequest {
-        view: text("view", view)?,
-        filter: text("filter", filter)?,
-        // Who serves the store does that anyway.
-        clear: false,
-    };
+    let request: MendRequest = body::read(asked).await?.value()?;
     let running = caller.upkeep().begin(Operation::Repair, &caller.access.name)?;
     let told = Told::default();
     let tells = told.clone();
@@ -54,14 +48,6 @@ pub(super) async fn mend(caller: Caller, uri: Uri, asked: Request) -> Result<Res
         running.end(mended.await.map(|report| json!(report)))
     };
     run_on(caller.upkeep(), told, work).await
-}
-
-fn text(member: &str, value: Json) -> Result<String, Problem> {
-    match value {
-        Json::Null => Ok(String::new()),
-        Json::String(text) => Ok(text),
-        _ => Err(Problem::invalid_body(format!("{member} is text")).with_field(member)),
-    }
 }
 
 impl Caller {

@@ -28,9 +28,9 @@ use axum::response::Response;
 use recto::schema::Schema;
 use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress, ViewProgress};
 use recto::{ApplyOptions, Session};
+use recto_api::store::{BackupRequest, RotateRequest, SchemaRequest};
 use serde_json::{Map, Value as Json, json};
 
-use super::body::whole;
 use super::caller::Caller;
 use super::request;
 use super::{answer, body};
@@ -46,12 +46,6 @@ pub(super) use telling::{Told, run_on};
 /// Where a file is sent to be loaded.
 pub(crate) const LOAD_PATH: &str = "/v1/store:load";
 
-/// How fast work on views goes at most.
-const ROWS_PER_SECOND: &str = "rows_per_second";
-
-/// Whether views are added although records do not fit them.
-const ALLOW_MISFITS: &str = "allow_misfits";
-
 /// The longest name of a backup.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 
@@ -59,7 +53,8 @@ pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Backup)?;
     request::no_parameters(&uri)?;
-    let name = backup_name(body::json(request).await?)?;
+    let BackupRequest { name } = body::read(request).await?.value()?;
+    check_backup_name(&name)?;
     let folder = caller.upkeep().backup_folder.as_ref();
     let to = folder.ok_or_else(no_backup_folder)?.join(&name);
     let place = to.clone();
@@ -126,7 +121,7 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
     request::no_parameters(&uri)?;
-    let (schema, options) = schema(body::json(request).await?)?;
+    let (schema, options) = schema(body::read(request).await?.value()?)?;
     Ok(answer::json_once(&plan_json(
         &session.tools()?.plan(&schema, &options).await?,
     )))
@@ -136,7 +131,7 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
 pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::Apply)?;
     request::no_parameters(&uri)?;
-    let (schema, options) = schema(body::json(request).await?)?;
+    let (schema, options) = schema(body::read(request).await?.value()?)?;
     let running = caller.begin(Operation::Apply)?;
     let told = Told::default();
     let tells = told.clone();
@@ -172,9 +167,7 @@ pub(super) async fn rotate_cursor_keys(
 ) -> Result<Response, Problem> {
     let session = caller.store_session(Operation::CursorKeys)?;
     request::no_parameters(&uri)?;
-    let [earlier] = members(body::json(request).await?, ["earlier"])?;
-    let earlier = number(&earlier)
-        .ok_or_else(|| Problem::invalid_body("earlier is a whole number").with_field("earlier"))?;
+    let RotateRequest { earlier } = body::read(request).await?.value()?;
     Ok(answer::json_once(&keys_json(
         &session.tools()?.rotate_cursor_keys(earlier).await?,
     )))
@@ -195,60 +188,9 @@ impl Caller {
     }
 }
 
-/// The members of a body that is an object of these and no others.
-pub(super) fn members<const N: usize>(body: Json, names: [&str; N]) -> Result<[Json; N], Problem> {
-    let shape = || {
-        let names: Vec<String> = names.iter().map(|name| format!("{name:?}: …")).collect();
-        Problem::invalid_body(format!("the body is {{{}}}", names.join(", ")))
-    };
-    let Json::Object(mut body) = body else {
-        return Err(shape());
-    };
-    let members = names.map(|name| body.remove(name).unwrap_or_default());
-    match body.keys().next() {
-        None => Ok(members),
-        Some(other) => Err(shape().with_field(other)),
-    }
-}
-
-/// A whole number of a body.
-fn number(value: &Json) -> Option<u32> {
-    whole(value.as_number()?)?.parse().ok()
-}
-
-/// A list of names in a body, where it is given.
-fn names(member: &str, value: Json) -> Result<Vec<String>, Problem> {
-    let names: Option<Vec<String>> = serde_json::from_value(value)
-        .map_err(|_| Problem::invalid_body(format!("{member} is a list of names")).with_field(member))?;
-    Ok(names.unwrap_or_default())
-}
-
-/// The most rows a second of work, where it is limited.
-fn rows_per_second(value: &Json) -> Result<Option<u32>, Problem> {
-    match number(value) {
-        _ if value.is_null() => Ok(None),
-        Some(rows) if rows > 0 => Ok(Some(rows)),
-        _ => {
-            let detail = format!("{ROWS_PER_SECOND} is a whole number of rows, at least 1");
-            Err(Problem::invalid_body(detail).with_field(ROWS_PER_SECOND))
-        }
-    }
-}
-
-/// A member of a body that is true or false; absent, it is false.
-fn flag(member: &str, value: &Json) -> Result<bool, Problem> {
-    match value {
-        Json::Null => Ok(false),
-        Json::Bool(value) => Ok(*value),
-        _ => Err(Problem::invalid_body(format!("{member} is true or false")).with_field(member)),
-    }
-}
-
 /// The name of a backup: one step of a path, and none that is hidden.
-fn backup_name(body: Json) -> Result<String, Problem> {
-    let [name] = members(body, ["name"])?;
+fn check_backup_name(name: &str) -> Result<(), Problem> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let name = name.as_str().unwrap_or_default();
     if name.is_empty()
         || name.len() > MAX_BACKUP_NAME_CHARACTERS
         || name.starts_with('.')
@@ -259,7 +201,7 @@ fn backup_name(body: Json) -> Result<String, Problem> {
             .with_field("name")
             .with_hint("it is made in the folder that the server's operator named"));
     }
-    Ok(name.to_owned())
+    Ok(())
 }
 
 /// Returns whether a backup cannot be written to a path: something is there that is not an empty folder.
@@ -285,19 +227,14 @@ fn no_backup_folder() -> Problem {
         .with_hint("its operator names one: recto serve --backup-folder FOLDER, or backup_folder in its file")
 }
 
-fn schema(body: Json) -> Result<(Schema, ApplyOptions), Problem> {
-    let [toml, remove, rate, allow_misfits] =
-        members(body, ["toml", "remove", ROWS_PER_SECOND, ALLOW_MISFITS])?;
-    let Json::String(toml) = toml else {
-        return Err(Problem::invalid_body("toml is a schema's text").with_field("toml"));
-    };
-    let schema = Schema::parse(&toml).map_err(|errors| {
+fn schema(request: SchemaRequest) -> Result<(Schema, ApplyOptions), Problem> {
+    let schema = Schema::parse(&request.toml).map_err(|errors| {
         Problem::invalid_body(format!("the schema is not right: {errors}")).with_field("toml")
     })?;
     let mut options = ApplyOptions::new();
-    options.remove = names("remove", remove)?;
-    options.rows_per_second = rows_per_second(&rate)?;
-    options.allow_misfits = flag(ALLOW_MISFITS, &allow_misfits)?;
+    options.remove = request.remove;
+    options.rows_per_second = request.rows_per_second;
+    options.allow_misfits = request.allow_misfits;
     Ok((schema, options))
 }
 

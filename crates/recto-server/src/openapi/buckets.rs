@@ -1,7 +1,8 @@
 //! The buckets that a collection's partitions are kept in.
 
 use recto::schema::Collection;
-use recto::session::BucketsRequest;
+use recto::session::{BucketsRequest, MendRequest};
+use recto_api::description::parameters_of;
 use serde_json::{Map, Value as Json, json};
 
 use super::parameters;
@@ -66,9 +67,7 @@ fn buckets(collection: &Collection) -> Json {
 }
 
 fn mend(name: &str) -> Json {
-    let text = || nullable(json!({ "type": "string" }));
-    let body = json!({ "view": text(), "filter": text() });
-    let body = object(body.as_object().cloned().unwrap_or_default(), &[]);
+    let body = object(parameters_of::<MendRequest>().clone(), &[]);
     let response = json!({
         "description": "How far it is, and what came of it, a JSON object a line.",
         "content": { NDJSON: { "schema": { "type": "string" } } },

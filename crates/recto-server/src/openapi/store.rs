@@ -4,6 +4,7 @@ use recto::schema::Schema;
 use recto::session::{BlobFormat, CsvOptions, MAX_LISTED_MISFITS};
 use recto_api::description::parameters_of;
 use recto_api::loads::LoadOptions;
+use recto_api::store::{BackupRequest, CompareRequest, RotateRequest, SchemaRequest};
 use serde_json::{Map, Value as Json, json};
 
 use super::parameters;
@@ -80,34 +81,6 @@ pub(super) fn schemas() -> Map<String, Json> {
         "refused": texts(),
         "misfits": misfits(),
     });
-    let toml = json!({
-        "toml": { "type": "string", "description": "The collections, as a schema file declares them." },
-        "remove": {
-            "anyOf": [{ "type": "array", "items": { "type": "string" } }, { "type": "null" }],
-            "description": "Names of things to remove: collections with all their records (`orders`), views \
-                            (`orders.by_customer`) and unique constraints (`users.unique.email`, \
-                            `users.unique.tenant,slug`). The schema must not name them. The store keeps everything \
-                            else.",
-        },
-        "rows_per_second": rows_per_second("The most records a second that new views are filled with."),
-        "allow_misfits": {
-            "anyOf": [{ "type": "boolean" }, { "type": "null" }],
-            "description": "Whether views and unique constraints are added although records do not fit them. These records \
-                            are missing from the views then. Default: false.",
-        },
-    });
-    let compared = json!({
-        "collections": {
-            "anyOf": [texts(), { "type": "null" }],
-            "description": "The collections whose views are compared; all that are seen if none is named.",
-        },
-        "rows_per_second": rows_per_second("The most rows to read a second."),
-        "resume_token": {
-            "anyOf": [{ "type": "string" }, { "type": "null" }],
-            "description": "Where to go on: the `resume_token` that progress of the same comparison told last before it \
-                            was stopped.",
-        },
-    });
     Map::from_iter([
         ("CursorKeys".to_owned(), of(keys, &["keys"])),
         (
@@ -124,8 +97,8 @@ pub(super) fn schemas() -> Map<String, Json> {
                 ],
             ),
         ),
-        ("SchemaText".to_owned(), of(toml, &["toml"])),
-        ("Compared".to_owned(), of(compared, &[])),
+        ("SchemaText".to_owned(), of_body::<SchemaRequest>(&["toml"])),
+        ("Compared".to_owned(), of_body::<CompareRequest>(&[])),
     ])
 }
 
@@ -165,11 +138,9 @@ fn members(properties: Json) -> Map<String, Json> {
     properties.as_object().cloned().unwrap_or_default()
 }
 
-fn rows_per_second(about: &str) -> Json {
-    json!({
-        "anyOf": [{ "type": "integer", "minimum": 1, "maximum": u32::MAX }, { "type": "null" }],
-        "description": about,
-    })
+/// Returns the schema of a body.
+fn of_body<T>(required: &[&str]) -> Json {
+    object(parameters_of::<T>().clone(), required)
 }
 
 fn operation(id: &str, summary: &str, about: &str) -> Json {
@@ -201,8 +172,8 @@ fn backup() -> Json {
         "^[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{}}}$",
         MAX_BACKUP_NAME_CHARACTERS - 1
     );
-    let name = json!({ "type": "string", "pattern": pattern, "description": "The folder's name." });
-    let body = object(Map::from_iter([("name".to_owned(), name)]), &["name"]);
+    let mut body = of_body::<BackupRequest>(&["name"]);
+    body["properties"]["name"]["pattern"] = pattern.into();
     backup["requestBody"] = json_body(body);
     backup
 }
@@ -336,16 +307,9 @@ fn rotate_cursor_keys() -> Json {
         "Seal page tokens with a new key",
         "Tokens of keys that are not kept are refused from then on.",
     );
-    let earlier = json!({
-        "type": "integer",
-        "minimum": 0,
-        "maximum": recto::MAX_EARLIER_CURSOR_KEYS,
-        "description": "How many of the keys before it still open tokens.",
-    });
-    rotate["requestBody"] = json_body(object(
-        Map::from_iter([("earlier".to_owned(), earlier)]),
-        &["earlier"],
-    ));
+    let mut body = of_body::<RotateRequest>(&["earlier"]);
+    body["properties"]["earlier"]["maximum"] = recto::MAX_EARLIER_CURSOR_KEYS.into();
+    rotate["requestBody"] = json_body(body);
     let response = json_of("CursorKeys", "The keys there are then.");
     rotate["responses"] = of_operation(vec![("200", response)], &["413", "415"]);
     rotate

@@ -163,17 +163,6 @@ impl BucketStatus {
     }
 }
 
-/// Which buckets to mend.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct MendRequest {
-    /// The view; empty: the collection's own arrangement.
-    pub view: String,
-    /// Filter text that names one partition; empty: all of them.
-    pub filter: String,
-    /// Whether what cuts left is waited for, an hour, and cleared.
-    pub clear: bool,
-}
-
 /// How far mending is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use recto_api::buckets::BucketsRequest;
+use recto_api::buckets::{BucketsRequest, MendRequest};
 use recto_api::csv::CsvOptions;
 use recto_model::schema::Schema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
-use super::buckets::{BucketList, BucketPartitions, MendProgress, MendReport, MendRequest};
+use super::buckets::{BucketList, BucketPartitions, MendProgress, MendReport};
 use super::misfits::Misfits;
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 use crate::error::{Error, Result};

@@ -7,18 +7,15 @@ use axum::http::Uri;
 use axum::response::Response;
 use recto::Session;
 use recto::session::{VerifyReport, VerifyRequest, ViewProgress};
+use recto_api::store::CompareRequest;
 use serde_json::{Value as Json, json};
 
 use super::telling::{Done, Told, while_heard};
-use super::{ROWS_PER_SECOND, members, names, rows_per_second};
 use crate::access::{EVERY_COLLECTION, Operation};
 use crate::api::body;
 use crate::api::caller::Caller;
 use crate::api::request;
 use crate::problem::Problem;
-
-/// Where to go on.
-const RESUME_TOKEN: &str = "resume_token";
 
 /// `POST /v1/store:verify`: `{"collections": ["…"], "rows_per_second": 50000, "resume_token": "…"}`, whether views are as
 /// their records.
@@ -38,8 +35,15 @@ async fn compare(
     operation: Operation,
 ) -> Result<Response, Problem> {
     request::no_parameters(uri)?;
-    let mut asked = asked(body::json(request).await?)?;
-    asked.repair = operation == Operation::Repair;
+    let request: CompareRequest = body::read(request).await?.value()?;
+    let mut asked = VerifyRequest {
+        collections: request.collections,
+        rows_per_second: request.rows_per_second,
+        resume: request.resume_token,
+        repair: operation == Operation::Repair,
+        // A server chooses the memory itself.
+        memory_bytes: None,
+    };
     let session = caller.comparing(operation, &mut asked).await?;
     let running = caller.begin(operation)?;
     let told = Told::default();
@@ -53,25 +57,6 @@ async fn compare(
         Ok(Done::from(report.to_json()))
     };
     while_heard(caller.upkeep(), told, work).await
-}
-
-/// What is asked; how much memory it takes is the server's to choose.
-fn asked(body: Json) -> Result<VerifyRequest, Problem> {
-    let [collections, rate, resume] = members(body, ["collections", ROWS_PER_SECOND, RESUME_TOKEN])?;
-    let resume = match resume {
-        Json::Null => None,
-        Json::String(resume) => Some(resume),
-        _ => {
-            let detail = format!("{RESUME_TOKEN} is text, as progress tells it");
-            return Err(Problem::invalid_body(detail).with_field(RESUME_TOKEN));
-        }
-    };
-    Ok(VerifyRequest {
-        collections: names("collections", collections)?,
-        rows_per_second: rows_per_second(&rate)?,
-        resume,
-        ..VerifyRequest::default()
-    })
 }
 
 /// What is told of it where keys are not.

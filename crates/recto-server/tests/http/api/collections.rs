@@ -59,7 +59,7 @@ pub(crate) async fn are_a_schema(client: Client) {
         .get("/v1/schema?x=1")
         .await
         .problem(400, "invalid-parameter");
-    assert_eq!(problem["hint"], "it takes none");
+    assert_eq!(problem["hint"], "leave it out: there are no parameters");
 }
 
 pub(crate) async fn that_are_not_there_are_not_found(client: Client) {
@@ -86,5 +86,5 @@ pub(crate) async fn that_are_not_there_are_not_found(client: Client) {
         .get("/v1/collections?x=1")
         .await
         .problem(400, "invalid-parameter");
-    assert_eq!(problem["hint"], "it takes none");
+    assert_eq!(problem["hint"], "leave it out: there are no parameters");
 }

@@ -137,11 +137,15 @@ pub(crate) async fn hold_the_fields_asked_for(client: Client) {
         .notes(&[("filter", &filter), ("fields", ""), ("page_size", "1")])
         .await;
     assert_eq!(all["records"][0].as_object().unwrap().len(), 5);
-    for bad in ["titel", "at,,title", "*"] {
+    for (bad, kind) in [
+        ("titel", "invalid-query"),
+        ("at,,title", "invalid-parameter"),
+        ("*", "invalid-query"),
+    ] {
         let problem = client
             .get(&notes(&[("filter", &filter), ("fields", bad)]))
             .await
-            .problem(400, "invalid-query");
+            .problem(400, kind);
         assert_eq!(problem["parameter"], "fields", "{problem}");
     }
 }

@@ -167,7 +167,7 @@ fn what_is_asked_wrongly_is_refused() {
         let (_, client) = drifted().await;
         for (body, field) in [
             (json!({ "collections": "users" }), "collections"),
-            (json!({ "collections": [1] }), "collections"),
+            (json!({ "collections": [1] }), "collections[0]"),
             (json!({ "rows_per_second": 0 }), "rows_per_second"),
             (json!({ "rows_per_second": -1 }), "rows_per_second"),
             (json!({ "rows_per_second": 1.5 }), "rows_per_second"),

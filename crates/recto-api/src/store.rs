@@ -1,0 +1,62 @@
+//! Maintenance of the store: bodies of requests.
+
+use serde::{Deserialize, Serialize};
+
+use crate::parameters::{at_least_one, present};
+
+/// Body of `POST /v1/store:backup`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct BackupRequest {
+    /// Name of the backup: letters, digits, `-`, `_` and `.`. It becomes a folder in the one that the operator named.
+    pub name: String,
+}
+
+/// Body of `POST /v1/store:plan` and `POST /v1/store:apply`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SchemaRequest {
+    /// Collections, as a schema file declares them.
+    pub toml: String,
+    /// Names of things to remove: collections with all their records (`orders`), views (`orders.by_customer`) and unique
+    /// constraints (`users.unique.email`, `users.unique.tenant,slug`). The schema must not name them. The store keeps
+    /// everything else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<String>,
+    /// Maximum number of records per second with which Recto fills new views; absent, there is no limit.
+    #[serde(default, with = "at_least_one", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "std::num::NonZeroU32"))]
+    pub rows_per_second: Option<u32>,
+    /// Add views and unique constraints although records do not fit them. These records are missing from the views.
+    #[serde(default)]
+    pub allow_misfits: bool,
+}
+
+/// Body of `POST /v1/store:verify` and `POST /v1/store:repair`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct CompareRequest {
+    /// Collections whose views Recto compares; empty, all that the token sees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub collections: Vec<String>,
+    /// Maximum number of rows that Recto reads per second; absent, there is no limit.
+    #[serde(with = "at_least_one", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "std::num::NonZeroU32"))]
+    pub rows_per_second: Option<u32>,
+    /// Token of an interrupted comparison, which this one continues: the last `resume_token` of its progress.
+    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub resume_token: Option<String>,
+}
+
+/// Body of `POST /v1/store:rotateCursorKeys`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RotateRequest {
+    /// Number of earlier keys that still open tokens.
+    pub earlier: u32,
+}
