@@ -246,26 +246,8 @@ impl Beside {
         snapshot: &dyn Snapshot,
         keys: &[&RecordKey],
     ) -> Result<Vec<Option<RecordRow>>> {
-        self.read_rows(snapshot, keys, false).await
-    }
-
-    /// Records as they are decided, in the order of their keys.
-    pub(crate) async fn read_decided(
-        &self,
-        snapshot: &dyn Snapshot,
-        keys: &[&RecordKey],
-    ) -> Result<Vec<Option<RecordRow>>> {
-        self.read_rows(snapshot, keys, true).await
-    }
-
-    async fn read_rows(
-        &self,
-        snapshot: &dyn Snapshot,
-        keys: &[&RecordKey],
-        decides: bool,
-    ) -> Result<Vec<Option<RecordRow>>> {
         let reads: Vec<_> = keys.iter().map(|key| self.read_of_record(key)).collect();
-        let found = snapshot.get_many(&reads, &self.read_options(decides)).await?;
+        let found = snapshot.get_many(&reads, &self.read_options(false)).await?;
         found.iter().map(|found| self.found_record(found)).collect()
     }
 

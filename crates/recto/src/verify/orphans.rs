@@ -6,8 +6,8 @@ use recto_protocol::views::collection::KeyCells;
 use recto_protocol::views::row::CLOCKS_APART_MICROS;
 use recto_protocol::views::{Difference, Version};
 
-use super::suspects::{Outcome, Suspect, Wrong, differs, look_again};
-use crate::beside::{Beside, RecordKey, Sent, There, send};
+use super::suspects::{Outcome, Suspect, Wrong, look_again};
+use crate::beside::{Beside, Sent, There, send};
 use crate::error::Result;
 
 /// Removes orphans, together, where a deletion at the stamp of the entry cannot hide a later change of its record. Returns one
@@ -26,11 +26,10 @@ pub(super) async fn remove_orphans(beside: Beside, suspects: Vec<Suspect>) -> Re
         .cloned()
         .collect();
     let found = look_again(beside, &entries).await?;
-    let orphans = found.into_iter().filter(|wrong| wrong.kind == Difference::Orphan);
-    let (sure, unsure) = orphans.partition(|orphan| has_newer_record(beside, orphan));
-    let mut orphans: Vec<Wrong> = sure;
-    orphans.extend(still_orphans(beside, unsure).await?);
-    let mut removed = remove(beside, orphans).await?;
+    let orphans = found
+        .into_iter()
+        .filter(|wrong| wrong.kind == Difference::Orphan && can_go(beside, wrong));
+    let mut removed = remove(beside, orphans.collect()).await?;
     let result = |suspect: &Suspect| match suspect {
         Suspect::Entry(key) => removed.remove(key),
         Suspect::Record(_) => None,
@@ -38,29 +37,16 @@ pub(super) async fn remove_orphans(beside: Beside, suspects: Vec<Suspect>) -> Re
     Ok(suspects.iter().map(result).collect())
 }
 
-/// Returns whether the record is newer than its orphan. A read at quorum then decides, as it does for pages (`judge`).
-fn has_newer_record(beside: &Beside, orphan: &Wrong) -> bool {
+/// Returns whether a deletion at the stamp of an orphan cannot hide a later change of its record.
+///
+/// The record was read at quorum after the entry. That read may miss a change that is decided and not yet acknowledged, but
+/// its entries are newer than the orphan. The models show that no serial read is needed
+/// (`old_orphans_are_removed_beside_changes`).
+fn can_go(beside: &Beside, orphan: &Wrong) -> bool {
     let stamp = stamp(orphan);
-    !beside.has_versions() || orphan.row.as_ref().is_some_and(|row| row.version >= stamp)
-}
-
-/// Returns which of the older orphans are orphans by a serial read of their records, too: a read at quorum may miss a change
-/// that is decided.
-async fn still_orphans(beside: &Beside, mut orphans: Vec<Wrong>) -> Result<Vec<Wrong>> {
+    let has_newer_record = orphan.row.as_ref().is_some_and(|row| row.version >= stamp);
     let latest = beside.core.shared.environment.now_micros() - CLOCKS_APART_MICROS;
-    orphans.retain(|orphan| stamp(orphan).0 <= latest);
-    let keys: Vec<RecordKey> = orphans.iter().map(|orphan| orphan.record.clone()).collect();
-    let snapshot = beside.core.shared.store.snapshot()?;
-    let rows = beside
-        .read_decided(&*snapshot, &keys.iter().collect::<Vec<_>>())
-        .await?;
-    for (orphan, row) in orphans.iter_mut().zip(rows) {
-        orphan.row = row;
-    }
-    orphans.retain(|orphan| {
-        differs(beside, orphan.entry.as_ref(), orphan.row.as_ref()) == Some(Difference::Orphan)
-    });
-    Ok(orphans)
+    !beside.has_versions() || has_newer_record || stamp.0 <= latest
 }
 
 /// Deletes orphans at their stamps. Returns those that are gone, by the keys of their entries.

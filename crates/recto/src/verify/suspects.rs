@@ -329,7 +329,7 @@ async fn look_at_record(beside: &Beside, key: &RecordKey) -> Result<Option<Wrong
     }))
 }
 
-pub(super) fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> Option<Difference> {
+fn differs(beside: &Beside, there: Option<&There>, row: Option<&RecordRow>) -> Option<Difference> {
     let now = beside.core.shared.environment.now_micros();
     let (seen, number) = (there.map(|there| &there.seen), beside.view.number());
     let mut row = row.cloned();

@@ -227,20 +227,42 @@ fn orphan(version: i64, requests: &[super::tiny::TinyRequest]) -> Config {
     config
 }
 
-/// `repair` removes such orphans together, without a new version of the record.
+/// `repair` removes such orphans together, without a new version of the record. It reads the record at quorum only: it goes without
+/// the serial read that `NewerEntryIsUnknown` asks for.
 #[test]
 fn old_orphans_are_removed_beside_changes() {
-    let config = Config {
-        losses: 2,
-        ..orphan(8, &[insert(2), move_to(1), move_to(2)])
-    };
-    config.holds("old orphans", &["all asked and quiet", "orphan removed"]);
-    let config = Config {
+    for without in [None, Some(Rule::NewerEntryIsUnknown)] {
+        let config = Config {
+            losses: 2,
+            without: [without, None],
+            ..orphan(8, &[insert(2), move_to(1), move_to(2)])
+        };
+        config.holds("old orphans", &["all asked and quiet", "orphan removed"]);
+        let config = Config {
+            losses: 1,
+            without: [without, None],
+            ..orphan(8, &[insert(1), delete(), insert(2)])
+        };
+        config.holds(
+            "old orphans and deletes",
+            &["all asked and quiet", "orphan removed"],
+        );
+    }
+}
+
+/// The change of a writer that crashed is resolved by another process while an old orphan is removed.
+#[test]
+fn old_orphans_are_removed_beside_crashes() {
+    let mut config = Config {
+        crashes: 1,
         losses: 1,
-        ..orphan(8, &[insert(1), delete(), insert(2)])
+        sweeps: true,
+        without: [Some(Rule::NewerEntryIsUnknown), None],
+        ..orphan(8, &[insert(2), move_to(1)])
     };
+    config.scripts.push(Script::default());
     config.holds(
-        "old orphans and deletes",
+        "old orphans and crashes",
         &["all asked and quiet", "orphan removed"],
     );
 }
