@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::parameters::{ParameterError, parsed};
+use crate::parameters::{ParameterError, parsed, present};
 
 /// Options for a CSV file. An NDJSON file takes none of these options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,10 +34,12 @@ pub struct CsvOptions {
     #[cfg_attr(test, schemars(with = "String"))]
     pub blobs: Option<BlobFormat>,
     /// Pattern of dates and times, such as `%Y/%m/%d`; without it, ISO 8601.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub time_format: Option<String>,
     /// Time zone of timestamps without an offset, such as `UTC`, `+02:00` or `Europe/Berlin`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub time_zone: Option<String>,
 }
 

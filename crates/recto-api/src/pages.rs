@@ -46,7 +46,7 @@ pub struct PageRequest {
         feature = "clap",
         arg(long, value_name = "ROWS", allow_negative_numbers = true)
     )]
-    #[cfg_attr(test, schemars(with = "u32", extend("default" = DEFAULT_PAGE_SIZE)))]
+    #[cfg_attr(test, schemars(with = "u64", extend("default" = DEFAULT_PAGE_SIZE)))]
     pub page_size: Option<i64>,
     /// Token of the page, from `next_page_token` or `previous_page_token` of an earlier page of the same query; absent or
     /// empty, the first page.
@@ -169,6 +169,7 @@ pub(crate) fn is_false(flag: &bool) -> bool {
 
 /// Reads a name of a list on the command line, which may have a space after its comma.
 #[cfg(feature = "clap")]
+#[allow(clippy::unnecessary_wraps, reason = "clap takes parsers that can fail")]
 pub(crate) fn trimmed(name: &str) -> Result<String, std::convert::Infallible> {
     Ok(name.trim().to_owned())
 }

@@ -1,8 +1,374 @@
-//! Queues and their messages.
+//! Queues, work units and messages: bodies of requests and replies.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-use crate::parameters::whole_number;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use recto_model::schema::StoreQueues;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::parameters::{ParameterError, whole_number};
+
+/// Pattern of base64 with padding.
+#[cfg(test)]
+const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$";
+
+/// Options of a queue. A queue that is created gets the default of each option that is left out. A queue that is changed
+/// keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct QueueSettings {
+    /// Time in seconds for which a received message is invisible to others, if its receiver does not say it; default 30.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 43_200)))]
+    pub visibility_seconds: Option<u32>,
+    /// Time in seconds from the sending of a message until it can be received, if its sender does not say it; at most 900 in
+    /// an ordered queue; default 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(max = 2_592_000)))]
+    pub delay_seconds: Option<u32>,
+    /// Time in seconds for which the queue keeps a message that is not acknowledged; null, until it is; default null.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[cfg_attr(test, schemars(with = "Option<u32>", range(min = 60, max = 31_536_000)))]
+    pub retention_seconds: Option<Option<u32>>,
+    /// Queue to which a message goes that was received too often; null, no queue; default null.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[cfg_attr(test, schemars(with = "Option<DeadLetterSettings>"))]
+    pub dead_letters: Option<Option<DeadLetterSettings>>,
+    /// Whether messages have groups, and each group is received in order. The name of an ordered queue may end in `.fifo`. It
+    /// never changes; default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<bool>,
+    /// Number of parts of the queue, to which as many servers can write at the same time. An embedded store has one part. It
+    /// never changes; default 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 64)))]
+    pub shards: Option<u16>,
+    /// Scope in which a deduplication id is unique. It never changes; default `queue`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deduplication: Option<DeduplicationScope>,
+    /// Maximum number of bytes of a message's body and attributes; default 1048576.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_048_576)))]
+    pub body_bytes: Option<u32>,
+    /// Maximum number of messages in flight. A receive beyond it is answered with 429 and the problem
+    /// `too-many-in-flight`; default 120000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
+    pub max_in_flight: Option<u32>,
+}
+
+/// Queue to which a message goes that was received too often.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetterSettings {
+    /// Name of the other queue.
+    #[cfg_attr(
+        test,
+        schemars(length(min = 1, max = 80), regex(pattern = "^[A-Za-z0-9_-]+([.]fifo)?$"))
+    )]
+    pub queue: String,
+    /// Number of times that a message is received before it goes there.
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000)))]
+    pub attempts: u16,
+}
+
+/// Scope in which a deduplication id is unique.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DeduplicationScope {
+    /// The queue.
+    Queue,
+    /// The group of the message, in an ordered queue.
+    Group,
+}
+
+/// Reads a member that may be null. One that is left out stays `None` by its default.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A queue or a work unit: its options, and the numbers of its messages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Queue"))]
+#[serde(default)]
+pub struct QueueStatus {
+    /// Name of the queue; of a work unit, `QUEUE/UNIT`.
+    pub name: String,
+    /// Version of the options, which each change raises. It is the `ETag`.
+    pub version: u64,
+    /// All options of the queue.
+    pub options: QueueSettings,
+    /// Number of messages that are not acknowledged.
+    pub messages: u64,
+    /// Number of messages that somebody has received.
+    pub in_flight: u64,
+    /// Number of messages that cannot be received yet.
+    pub delayed: u64,
+    /// Seconds since the oldest message could be received; null if no message can.
+    pub age_seconds: Option<f64>,
+    /// Whether the numbers are exact. In a very long queue (more than 64 segments of 4,096 messages), some acknowledged
+    /// messages are counted as `messages`.
+    pub exact: bool,
+    /// Number of receivers that wait at this server.
+    pub receivers_waiting: u64,
+    /// Counters of this server since it opened the store.
+    pub totals: QueueTotals,
+    /// Reason why the numbers are not known, if stored data is damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+/// Counters of one process for one queue since it opened the store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct QueueTotals {
+    /// Number of messages that were sent. A duplicate is not counted.
+    pub sent: u64,
+    /// Number of deliveries of messages.
+    pub received: u64,
+    /// Number of messages that were acknowledged.
+    pub acked: u64,
+    /// Number of messages that receivers gave back.
+    pub given_back: u64,
+    /// Number of messages that became dead letters.
+    pub dead_lettered: u64,
+    /// Number of messages that expired.
+    pub expired: u64,
+    /// Number of messages whose bodies were missing or damaged.
+    pub bodies_lost: u64,
+}
+
+/// Body of `POST …/messages:send`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "OutgoingMessages"))]
+#[serde(deny_unknown_fields)]
+pub struct SendRequest {
+    /// Messages to send, in this order.
+    #[cfg_attr(test, schemars(length(max = 1_000)))]
+    pub messages: Vec<OutgoingMessage>,
+}
+
+/// A message to send. It has either `body` or `body_base64`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct OutgoingMessage {
+    /// Body as text. A message has either this or `body_base64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub body: Option<String>,
+    /// Body as base64, for any bytes. If they are UTF-8, the receiver gets them as `body`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String", extend("contentEncoding" = "base64"), regex(pattern = BASE64)))]
+    pub body_base64: Option<String>,
+    /// Names and values that go with the body.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+    /// Time in seconds until the message can be received; absent, as the queue says. In an ordered queue, messages have no
+    /// delay of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(max = 2_592_000)))]
+    pub delay_seconds: Option<u32>,
+    /// Group of the message, in an ordered queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Id of which the queue accepts one message in five minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deduplication_id: Option<String>,
+}
+
+impl OutgoingMessage {
+    /// Returns a message with this body, as text if it is UTF-8.
+    pub fn of(body: Vec<u8>) -> Self {
+        let (body, body_base64) = body_members(body);
+        Self {
+            body,
+            body_base64,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns bytes as `body` if they are UTF-8, or else as `body_base64`.
+pub fn body_members(body: Vec<u8>) -> (Option<String>, Option<String>) {
+    match String::from_utf8(body) {
+        Ok(text) => (Some(text), None),
+        Err(error) => (None, Some(STANDARD.encode(error.into_bytes()))),
+    }
+}
+
+/// Returns the bytes of a body that is given as text or as base64.
+///
+/// # Errors
+/// `body_base64` is not base64.
+pub fn body_bytes(body: Option<&str>, body_base64: Option<&str>) -> Result<Vec<u8>, ParameterError> {
+    match body_base64 {
+        None => Ok(body.unwrap_or_default().as_bytes().to_vec()),
+        Some(encoded) => STANDARD.decode(encoded).map_err(|error| {
+            ParameterError::new("body_base64", format!("the body is not base64: {error}"))
+                .with_hint("encode it with the standard alphabet and padding")
+        }),
+    }
+}
+
+/// Outcome of a message that was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SentMessage {
+    /// Id of the message: 32 hexadecimal digits.
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9a-f]{32}$")))]
+    pub id: String,
+    /// Whether a message with this deduplication id was sent within five minutes before. This one was not sent again.
+    pub duplicate: bool,
+}
+
+/// Body of `POST …/messages:receive`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct ReceiveRequest {
+    /// Maximum number of messages to receive; absent, 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000)))]
+    pub max_messages: Option<u32>,
+    /// Time in seconds for which the messages are invisible to others; absent, as the queue says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 43_200)))]
+    pub visibility_seconds: Option<u32>,
+    /// Time in seconds to wait for a message if the queue is empty; absent, 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(max = 20)))]
+    pub wait_seconds: Option<u32>,
+}
+
+/// Reply to `POST …/messages:receive`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReceivedMessages {
+    /// Messages, the oldest first; empty if no message came in time.
+    pub messages: Vec<ReceivedMessage>,
+}
+
+/// A message that was received.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ReceivedMessage {
+    /// Id of the message.
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9a-f]{32}$")))]
+    pub id: String,
+    /// Receipt of this delivery, with which its receiver acknowledges the message, gives it back or keeps it.
+    pub receipt: String,
+    /// Body, if it is UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub body: Option<String>,
+    /// Body as base64, if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String", extend("contentEncoding" = "base64"), regex(pattern = BASE64)))]
+    pub body_base64: Option<String>,
+    /// Attributes of the message.
+    pub attributes: BTreeMap<String, String>,
+    /// Group of the message, in an ordered queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub group: Option<String>,
+    /// Deduplication id of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub deduplication_id: Option<String>,
+    /// Number of deliveries of the message, with this one.
+    pub attempts: u16,
+    /// Time at which the message was sent, by the clock of its sender (RFC 3339).
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    pub sent_at: String,
+    /// Time of the first delivery (RFC 3339).
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    pub first_received_at: String,
+}
+
+/// Body of `POST …/messages:ack`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AckRequest {
+    /// Receipts of messages that are done.
+    #[cfg_attr(test, schemars(length(max = 1_000)))]
+    pub receipts: Vec<String>,
+}
+
+/// Body of `POST …/messages:nack`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NackRequest {
+    /// Receipts of messages that are given back.
+    #[cfg_attr(test, schemars(length(max = 1_000)))]
+    pub receipts: Vec<String>,
+    /// Time in seconds until the messages can be received again.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(range(max = 2_592_000)))]
+    pub delay_seconds: u32,
+    /// Reason, which a dead letter keeps.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// Count the delivery as an attempt. `false` means that nobody worked on the messages; then `delay_seconds` and `error`
+    /// have no effect.
+    #[serde(default = "yes")]
+    pub counted: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Body of `POST …/messages:extend`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ExtendRequest {
+    /// Receipts of messages that are kept.
+    #[cfg_attr(test, schemars(length(max = 1_000)))]
+    pub receipts: Vec<String>,
+    /// Time in seconds, from now, for which the messages stay invisible to others.
+    #[cfg_attr(test, schemars(range(min = 1, max = 43_200)))]
+    pub visibility_seconds: u32,
+}
+
+/// Body of `POST …/messages:redrive`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct RedriveRequest {
+    /// Queue to which the messages go; absent, the queue that sends its dead letters here, if there is one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        test,
+        schemars(
+            length(min = 1, max = 161),
+            regex(pattern = "^[A-Za-z0-9_-]+([.]fifo)?(/[A-Za-z0-9_-]+([.]fifo)?)?$")
+        )
+    )]
+    pub to: Option<String>,
+    /// Maximum number of messages to move; absent, all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_messages: Option<u64>,
+}
+
+/// Reply to `POST …/messages:redrive`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MovedMessages {
+    /// Number of messages that were moved.
+    pub moved: u64,
+    /// Whether all are moved. If not, the same request continues.
+    pub done: bool,
+}
 
 /// Options of `GET …/messages`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,6 +377,154 @@ use crate::parameters::whole_number;
 pub struct PeekOptions {
     /// Maximum number of messages to return.
     #[serde(with = "whole_number", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "u32"))]
+    #[cfg_attr(test, schemars(with = "u32", range(min = 1, max = 1_000), extend("default" = 10)))]
     pub max_messages: Option<i64>,
+}
+
+/// Reply to `GET …/messages`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PeekedMessages {
+    /// Messages, by position.
+    pub messages: Vec<PeekedMessage>,
+}
+
+/// A message that was looked at, and not received.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PeekedMessage {
+    /// Id of the message.
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9a-f]{32}$")))]
+    pub id: String,
+    /// Position of the message, by which it can be removed.
+    pub position: String,
+    /// `ready`, `delayed`, `in_flight`, or `leaving` for a message that moves to another queue.
+    #[cfg_attr(test, schemars(extend("enum" = ["ready", "delayed", "in_flight", "leaving"])))]
+    pub state: String,
+    /// Time until which the message is delayed or in flight (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String", extend("format" = "date-time")))]
+    pub until: Option<String>,
+    /// Number of deliveries of the message.
+    pub attempts: u16,
+    /// Time at which the message was sent, by the clock of its sender (RFC 3339).
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    pub sent_at: String,
+    /// Body, if it is UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub body: Option<String>,
+    /// Body as base64, if it is not UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String", extend("contentEncoding" = "base64"), regex(pattern = BASE64)))]
+    pub body_base64: Option<String>,
+    /// Attributes of the message.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+    /// Group of the message, in an ordered queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub group: Option<String>,
+    /// Deduplication id of the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub deduplication_id: Option<String>,
+    /// Reason why the content cannot be read, if it is damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub damage: Option<String>,
+}
+
+/// Options of the tables in which a store on Cassandra keeps bodies of messages. An option that is left out stays as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "QueueRingSettings"))]
+#[serde(default, deny_unknown_fields)]
+pub struct RingSettings {
+    /// Time in seconds for which bodies go to one table, before they go to the next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 10, max = 604_800)))]
+    pub slice_seconds: Option<u32>,
+    /// Time in seconds for which nothing refers to a table before it is emptied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 1, max = 86_400)))]
+    pub margin_seconds: Option<u32>,
+    /// Number of tables for slices of time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(min = 2, max = 48)))]
+    pub tables: Option<u32>,
+    /// Maximum number of work units at the same time. Each has a table, and the store has at most 48 tables for slices and
+    /// work units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(range(max = 46)))]
+    pub units: Option<u32>,
+}
+
+impl RingSettings {
+    /// Returns the settings of `[queues]` in a schema.
+    pub fn of_schema(queues: &StoreQueues) -> Self {
+        Self {
+            slice_seconds: queues.slice_seconds,
+            margin_seconds: queues.margin_seconds,
+            tables: queues.tables,
+            units: queues.units,
+        }
+    }
+
+    /// Returns the settings as `[queues]` of a schema.
+    pub fn to_schema(&self) -> StoreQueues {
+        let mut queues = StoreQueues::default();
+        queues.slice_seconds = self.slice_seconds;
+        queues.margin_seconds = self.margin_seconds;
+        queues.tables = self.tables;
+        queues.units = self.units;
+        queues
+    }
+}
+
+/// State of the tables for bodies of messages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct QueueRing {
+    /// Whether bodies are in tables of their own. In an embedded store they are with their messages, and only `units` matters.
+    pub needed: bool,
+    /// Options for all queues.
+    pub options: RingSettings,
+    /// Tables, by number.
+    pub tables: Vec<RingTable>,
+    /// Reason why the tables do not rotate; null if they do. No message is lost, and sending continues.
+    pub obstacle: Option<String>,
+}
+
+/// A table for bodies of messages.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RingTable {
+    /// Number of the table, which no other table ever has.
+    pub number: u32,
+    /// Name of the table in the store.
+    pub name: String,
+    /// `free`, `open`, `closing`, `closed`, `emptying`, `unit` or `retired`.
+    #[cfg_attr(
+        test,
+        schemars(extend("enum" = ["free", "open", "closing", "closed", "emptying", "unit", "retired"]))
+    )]
+    pub phase: String,
+    /// Seconds since the table entered its phase; null for a table that is free or retired.
+    pub age_seconds: Option<f64>,
+    /// Work unit of the table, as `QUEUE/UNIT`, until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub unit: Option<String>,
+    /// Number of segments with bodies in the table that may still be needed.
+    pub segments: u64,
+    /// Number of messages that were sent to those segments, acknowledged or not.
+    pub messages: u64,
+    /// Number of bytes of their bodies and attributes. The files of the store also have those of acknowledged messages,
+    /// until the table is emptied.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Whether Recto looked at all of those segments. If not (of many it looks at 1,024), the numbers are minimums.
+    #[serde(default)]
+    pub exact: bool,
 }

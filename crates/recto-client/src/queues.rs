@@ -10,14 +10,14 @@ use recto::session::{
     ReceiveRequest, ReceivedMessage, RingSettings, SentMessage, Settling,
 };
 use recto::{Error, ErrorKind, Result};
-use recto_api::queues::PeekOptions;
+use recto_api::queues::{
+    AckRequest, ExtendRequest, NackRequest, PeekOptions, PeekedMessages, ReceivedMessages, RedriveRequest,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use crate::replies::queues::{
-    ListBody, PeekedBody, ReceivedBody, RemovedBody, SentBody, SettledBody, UnitsBody,
-};
+use crate::replies::queues::{ListBody, RemovedBody, SentBody, SettledBody, UnitsBody};
 use crate::replies::{self, misunderstood};
 use crate::session::HttpSession;
 use crate::target::{Ask, Query, encode, of_queue};
@@ -69,6 +69,31 @@ fn body(of: &impl Serialize) -> Result<Json> {
     serde_json::to_value(of).map_err(|error| {
         Error::new(ErrorKind::InvalidArgument, "what is to be sent is no JSON").with_source(error)
     })
+}
+
+/// Returns the verb and the body of a request about received messages.
+fn settling_body(settling: &Settling, receipts: Vec<String>) -> (&'static str, Json) {
+    let nack = |delay_seconds: u32, error: &str, counted: bool, receipts| {
+        json!(NackRequest {
+            receipts,
+            delay_seconds,
+            error: error.to_owned(),
+            counted,
+        })
+    };
+    match settling {
+        Settling::Ack => ("ack", json!(AckRequest { receipts })),
+        Settling::GiveBack => ("nack", nack(0, "", false, receipts)),
+        Settling::Nack { delay_seconds, error } => ("nack", nack(*delay_seconds, error, true, receipts)),
+        Settling::Extend { visibility_seconds } => {
+            let visibility_seconds = *visibility_seconds;
+            let body = ExtendRequest {
+                receipts,
+                visibility_seconds,
+            };
+            ("extend", json!(body))
+        }
+    }
 }
 
 /// How many of these messages go with one request.
@@ -172,28 +197,18 @@ impl Queues for HttpSession {
         let response = self.transport.begin_by(&ask, COMES_AGAIN).await?;
         let reply = self.transport.read_whole(response).await;
         let reply = reply.map_err(|error| error.with_hint(COMES_AGAIN))?;
-        let body: ReceivedBody = replies::read(self.transport.server(), &reply.body)?;
+        let body: ReceivedMessages = replies::read(self.transport.server(), &reply.body)?;
         Ok(body.messages)
     }
 
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
-        let (verb, mut body) = match settling {
-            Settling::Ack => ("ack", json!({})),
-            Settling::GiveBack => ("nack", json!({ "counted": false })),
-            Settling::Nack { delay_seconds, error } => {
-                ("nack", json!({ "delay_seconds": delay_seconds, "error": error }))
-            }
-            Settling::Extend { visibility_seconds } => {
-                ("extend", json!({ "visibility_seconds": visibility_seconds }))
-            }
-        };
-        let target = of_queue(queue, &format!("/messages:{verb}"));
         let mut settled = Vec::with_capacity(receipts.len());
         loop {
             let first = settled.len();
             let some = &receipts[first..receipts.len().min(first + MAX_BATCH)];
-            body["receipts"] = json!(some);
-            let reply = self.changed(&Ask::post(&target, &body)).await;
+            let (verb, body) = settling_body(settling, some.to_vec());
+            let target = of_queue(queue, &format!("/messages:{verb}"));
+            let reply = self.changed(&Ask::post(target, &body)).await;
             let reply: SettledBody = reply.map_err(|error| match error.change() {
                 Some(number) => error.with_change(first + number),
                 None => error,
@@ -213,7 +228,7 @@ impl Queues for HttpSession {
             max_messages: Some(most.into()),
         };
         let target = Query::of(&options).after(&of_queue(queue, "/messages"));
-        let body: PeekedBody = self.asked(&target).await?;
+        let body: PeekedMessages = self.asked(&target).await?;
         Ok(body.messages)
     }
 
@@ -235,7 +250,10 @@ impl Queues for HttpSession {
         most: Option<u64>,
         _time: Duration,
     ) -> Result<MovedMessages> {
-        let body = json!({ "to": to, "max_messages": most });
+        let body = json!(RedriveRequest {
+            to: to.map(str::to_owned),
+            max_messages: most,
+        });
         self.changed(&Ask::post(of_queue(queue, "/messages:redrive"), &body))
             .await
     }

@@ -406,6 +406,7 @@ impl From<ParameterError> for Error {
     fn from(error: ParameterError) -> Self {
         let mut converted = Self::new(ErrorKind::InvalidArgument, error.message);
         converted.inner.hint = error.hint;
+        converted.inner.field = error.name;
         converted
     }
 }

@@ -23,7 +23,6 @@ mod copies;
 mod explanation;
 mod misfits;
 mod pages;
-mod queue_ring;
 mod queues;
 mod records;
 mod tools;
@@ -36,6 +35,11 @@ use async_trait::async_trait;
 pub use recto_api::buckets::{BucketsRequest, MendRequest};
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
 pub use recto_api::pages::PageRequest;
+pub use recto_api::queues::{
+    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueRing,
+    QueueSettings, QueueStatus, QueueTotals, ReceiveRequest, ReceivedMessage, RingSettings, RingTable,
+    SentMessage,
+};
 pub use recto_api::scans::ScanRequest;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
@@ -59,14 +63,12 @@ pub use explanation::{
 };
 pub use misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 pub use pages::{Choices, FieldChoices, Pages, ScanStep, SortChoice};
-pub use queue_ring::{QueueRing, RingSettings, RingTable};
-pub use queues::{
-    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
-    QueueStatus, Queues, REDRIVE_TIME, ReceiveRequest, ReceivedMessage, SentMessage, Settling, body_bytes,
+pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes, queue_settings, ring_settings};
+pub(crate) use queues::{
+    check_range, check_receive, most_messages, new_message, queue_change, queue_options, queue_totals,
+    ring_change,
 };
-pub(crate) use queues::{body_words, check_range, most_messages};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
-pub use recto_jobs::Totals as QueueTotals;
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
     LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, RowSizes, SchemaPlan, ScrubPosition,

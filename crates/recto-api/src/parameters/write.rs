@@ -135,16 +135,16 @@ struct Parameter<'a> {
 }
 
 impl Parameter<'_> {
-    fn push(self, text: impl Into<String>) -> Result<(), WriteError> {
+    fn push(self, text: impl Into<String>) {
         self.pairs.push((self.name, text.into()));
-        Ok(())
     }
 }
 
 macro_rules! write_displayed {
     ($($method:ident($argument:ty))+) => {
         $(fn $method(self, value: $argument) -> Result<(), WriteError> {
-            self.push(value.to_string())
+            self.push(value.to_string());
+            Ok(())
         })+
     };
 }
@@ -179,7 +179,8 @@ impl<'a> Serializer for Parameter<'a> {
         _: u32,
         variant: &'static str,
     ) -> Result<(), WriteError> {
-        self.push(variant)
+        self.push(variant);
+        Ok(())
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -195,12 +196,14 @@ impl<'a> Serializer for Parameter<'a> {
                     pairs: &mut parts,
                 })?;
                 let parts: Vec<String> = parts.into_iter().map(|(_, part)| part).collect();
-                self.push(parts.join(","))
+                self.push(parts.join(","));
+                Ok(())
             }
             JSON_TEXT => {
                 let json = serde_json::to_string(value).map_err(ser::Error::custom)?;
                 // Text that is no JSON is a string here. The server rejects it in its own words.
-                self.push(serde_json::from_str::<String>(&json).unwrap_or(json))
+                self.push(serde_json::from_str::<String>(&json).unwrap_or(json));
+                Ok(())
             }
             _ => value.serialize(self),
         }

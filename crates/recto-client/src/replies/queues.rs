@@ -1,7 +1,7 @@
 //! Answers about queues.
 
 use recto::Result;
-use recto::session::{PeekedMessage, QueueStatus, ReceivedMessage, SentMessage};
+use recto::session::{QueueStatus, SentMessage};
 use serde::Deserialize;
 
 use crate::problem::Problem;
@@ -40,18 +40,6 @@ impl SentBody {
         };
         self.results.into_iter().map(result).collect()
     }
-}
-
-/// Messages that were received.
-#[derive(Debug, Deserialize)]
-pub(crate) struct ReceivedBody {
-    pub(crate) messages: Vec<ReceivedMessage>,
-}
-
-/// Messages that were looked at.
-#[derive(Debug, Deserialize)]
-pub(crate) struct PeekedBody {
-    pub(crate) messages: Vec<PeekedMessage>,
 }
 
 /// What became of receipts that were shown.

@@ -7,9 +7,11 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
 use recto::queues::{MAX_BATCH, receipt_from_text};
-use recto::session::{OutgoingMessage, QueueStatus, Queues, ReceiveRequest, SentMessage, Settling};
-use recto_api::queues::PeekOptions;
-use serde::Deserialize;
+use recto::session::{QueueStatus, Queues, ReceiveRequest, SentMessage, Settling};
+use recto_api::queues::{
+    AckRequest, ExtendRequest, NackRequest, PeekOptions, PeekedMessages, ReceivedMessages, RedriveRequest,
+    SendRequest,
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
@@ -20,61 +22,10 @@ use super::{address, answer, body};
 use crate::access::Operation;
 use crate::problem::Problem;
 
-/// How many messages to look at.
-pub(crate) const MAX_MESSAGES: &str = "max_messages";
 /// How many messages are looked at unless that is said.
 pub(crate) const DEFAULT_PEEKED: u32 = 10;
 /// What receipts are, in a body.
 const RECEIPTS: &str = "receipts";
-
-/// Messages to be sent.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sending {
-    messages: Vec<OutgoingMessage>,
-}
-
-/// Receipts of messages that are done with.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Acking {
-    receipts: Vec<String>,
-}
-
-/// Receipts of messages that are given back.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Nacking {
-    receipts: Vec<String>,
-    #[serde(default)]
-    delay_seconds: u32,
-    #[serde(default)]
-    error: String,
-    #[serde(default = "is_counted")]
-    counted: bool,
-}
-
-fn is_counted() -> bool {
-    true
-}
-
-/// Receipts of messages that are kept.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Extending {
-    receipts: Vec<String>,
-    visibility_seconds: u32,
-}
-
-/// Messages to be moved.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Redriving {
-    #[serde(default)]
-    to: Option<String>,
-    #[serde(default)]
-    max_messages: Option<u64>,
-}
 
 /// `POST …/messages:send`.
 pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
@@ -87,7 +38,7 @@ pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<R
         let field = format!("messages[{other}]");
         return Err(Problem::invalid_body("a message is an object").with_field(field));
     }
-    let Sending { messages } = body.value()?;
+    let SendRequest { messages } = body.value()?;
     check_count("messages", messages.len())?;
     let sent = session.queues()?.send(&queue, messages).await;
     let results: Vec<Json> = sent.map_err(of_queue)?.into_iter().map(result).collect();
@@ -114,12 +65,12 @@ pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Resul
         () = caller.waits_no_more() => Vec::new(),
         received = session.queues()?.receive(&queue, &asked) => received.map_err(of_queue)?,
     };
-    Ok(answer::json_once(&json!({ "messages": messages })))
+    Ok(answer::json_once(&json!(ReceivedMessages { messages })))
 }
 
 /// `POST …/messages:ack`.
 pub(super) async fn ack(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    settle(caller, uri, request, |Acking { receipts }| {
+    settle(caller, uri, request, |AckRequest { receipts }| {
         (receipts, Settling::Ack)
     })
     .await
@@ -127,8 +78,8 @@ pub(super) async fn ack(caller: Caller, uri: Uri, request: Request) -> Result<Re
 
 /// `POST …/messages:nack`.
 pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let nack = |nacking: Nacking| {
-        let Nacking {
+    let nack = |nacking: NackRequest| {
+        let NackRequest {
             receipts,
             delay_seconds,
             error,
@@ -142,7 +93,7 @@ pub(super) async fn nack(caller: Caller, uri: Uri, request: Request) -> Result<R
 
 /// `POST …/messages:extend`.
 pub(super) async fn extend(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let extend = |extending: Extending| {
+    let extend = |extending: ExtendRequest| {
         let visibility_seconds = extending.visibility_seconds;
         (extending.receipts, Settling::Extend { visibility_seconds })
     };
@@ -193,7 +144,7 @@ pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem>
 pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Operation::Manage)?;
-    let Redriving { to, max_messages } = read(&uri, request).await?;
+    let RedriveRequest { to, max_messages } = read(&uri, request).await?;
     let queues = session.queues()?;
     let to = match to {
         None if !caller.access.allows_every_queue(Operation::Send) => {
@@ -242,7 +193,7 @@ pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> 
         Some(most) => u32::try_from(most.max(0)).unwrap_or(u32::MAX),
     };
     let messages = session.queues()?.peek(&queue, most).await.map_err(of_queue)?;
-    Ok(answer::json_once(&json!({ "messages": messages })))
+    Ok(answer::json_once(&json!(PeekedMessages { messages })))
 }
 
 /// `DELETE …/messages/{position}`.

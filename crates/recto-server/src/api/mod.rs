@@ -60,7 +60,8 @@ pub(crate) use body::BodyLimit;
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
 pub(crate) use export::NDJSON;
-pub(crate) use messages::{DEFAULT_PEEKED, MAX_MESSAGES};
+#[cfg(test)]
+pub(crate) use messages::DEFAULT_PEEKED;
 pub(crate) use request::no_parameters;
 pub(crate) use upkeep::{LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS};
 pub(crate) use views::ANY_COLLECTION;

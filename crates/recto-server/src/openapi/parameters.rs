@@ -31,9 +31,12 @@ pub(super) fn shared() -> Map<String, Json> {
 /// Returns the parameters of a page of a collection.
 pub(super) fn of_page(collection: &Collection) -> Vec<Json> {
     let names = parameters_of::<PageRequest>().keys();
-    let parameter = |name: &String| match OF_COLLECTION.contains(&name.as_str()) {
-        true => named::<PageRequest>(collection, name),
-        false => reference(name),
+    let parameter = |name: &String| {
+        if OF_COLLECTION.contains(&name.as_str()) {
+            named::<PageRequest>(collection, name)
+        } else {
+            reference(name)
+        }
     };
     names.map(parameter).collect()
 }

@@ -10,7 +10,7 @@ use recto_protocol::queues::{StoreChange, StoreOptions};
 use super::Catalog;
 use crate::error::Result;
 use crate::options::write_options;
-use crate::session::RingSettings;
+use crate::session::{RingSettings, ring_change, ring_settings};
 
 /// The only option that matters where bodies lie in no ring of tables.
 const UNITS: &str = "units";
@@ -48,7 +48,7 @@ impl FoundQueues {
 
     /// As a schema would say it.
     pub(super) fn said(&self) -> StoreQueues {
-        RingSettings::of(&self.options).to_schema()
+        ring_settings(&self.options).to_schema()
     }
 
     /// Why a store cannot be like that, with where it stands.
@@ -77,7 +77,7 @@ pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<Store
 
 /// What a schema is to change.
 pub(super) fn change_of(asked: &Schema) -> StoreChange {
-    RingSettings::of_schema(&asked.queues).change()
+    ring_change(&RingSettings::of_schema(&asked.queues))
 }
 
 /// Whether a change is one of what holds for queues.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use recto_api::queues::body_members;
 use recto_model::{Type, Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -12,8 +13,9 @@ use crate::queues::{
 };
 use crate::session::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
-    ReceiveRequest, ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, body_words, check_range,
-    most_messages,
+    ReceiveRequest, ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, check_range,
+    check_receive, most_messages, new_message, queue_change, queue_options, queue_settings, queue_totals,
+    ring_change, ring_settings,
 };
 
 use super::tools::LocalTools;
@@ -30,7 +32,7 @@ impl Queues for LocalTools {
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
-        let options = settings.options()?;
+        let options = queue_options(settings)?;
         let (queue, is_new) = self.recto.queues().await?.create_telling(name, options).await?;
         Ok((self.status(&queue).await?, is_new))
     }
@@ -51,7 +53,7 @@ impl Queues for LocalTools {
                 .with_hint("look at what it is now, and change that")
                 .with_version(i64::try_from(queue.version()).unwrap_or(i64::MAX)));
         }
-        queue.change_from(version, settings.change()?).await?;
+        queue.change_from(version, queue_change(settings)?).await?;
         self.status(&queue).await
     }
 
@@ -64,7 +66,7 @@ impl Queues for LocalTools {
         let mut results: Vec<Option<Result<SentMessage>>> = Vec::with_capacity(messages.len());
         let (mut right, mut numbers) = (Vec::new(), Vec::new());
         for (number, message) in messages.into_iter().enumerate() {
-            match message.read(number) {
+            match new_message(message, number) {
                 Ok(message) => {
                     right.push(message);
                     numbers.push(number);
@@ -82,7 +84,7 @@ impl Queues for LocalTools {
     }
 
     async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
-        request.check()?;
+        check_receive(request)?;
         let receive = Receive {
             most: usize::try_from(request.max_messages.unwrap_or(1)).unwrap_or(usize::MAX),
             visibility: request.visibility_seconds.map(seconds),
@@ -170,13 +172,13 @@ impl Queues for LocalTools {
 
     async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
         let queues = self.recto.queues().await?;
-        queues.configure(settings.change()).await?;
+        queues.configure(ring_change(settings)).await?;
         Ok(self.ring_words(queues.ring().await?))
     }
 
     async fn ring_settings(&self) -> Result<Option<RingSettings>> {
         let options = self.recto.stored_queue_options().await?;
-        Ok(options.as_ref().map(RingSettings::of))
+        Ok(options.as_ref().map(ring_settings))
     }
 
     async fn confirm_clock(&self) -> Result<String> {
@@ -234,7 +236,7 @@ impl LocalTools {
         };
         QueueRing {
             needed: ring.is_needed,
-            options: RingSettings::of(&ring.options),
+            options: ring_settings(&ring.options),
             tables: ring.tables.into_iter().map(table).collect(),
             obstacle: ring.obstacle,
         }
@@ -251,7 +253,7 @@ impl LocalTools {
                 Err(error) if error.kind() == ErrorKind::Corrupt => all.push(QueueStatus {
                     name: queue.name().to_owned(),
                     version: queue.version(),
-                    options: QueueSettings::of(queue.options()),
+                    options: queue_settings(queue.options()),
                     damage: Some(error.to_string()),
                     ..QueueStatus::default()
                 }),
@@ -267,7 +269,7 @@ impl LocalTools {
         Ok(QueueStatus {
             name: queue.name().to_owned(),
             version: queue.version(),
-            options: QueueSettings::of(queue.options()),
+            options: queue_settings(queue.options()),
             messages: stats.messages,
             in_flight: stats.in_flight,
             delayed: stats.delayed,
@@ -275,7 +277,7 @@ impl LocalTools {
             exact: stats.is_exact,
             receivers_waiting: stats.receivers_waiting,
             damage: None,
-            totals: stats.totals,
+            totals: queue_totals(stats.totals),
         })
     }
 }
@@ -303,7 +305,7 @@ fn sent_words(sent: Sent) -> SentMessage {
 }
 
 fn received_words(message: Message) -> ReceivedMessage {
-    let (body, body_base64) = body_words(message.body);
+    let (body, body_base64) = body_members(message.body);
     ReceivedMessage {
         id: message_id_text(message.id),
         receipt: receipt_text(&message.receipt),
@@ -336,7 +338,7 @@ fn peeked_words(peeked: Peeked) -> PeekedMessage {
     };
     match peeked.content {
         Ok(content) => {
-            (words.body, words.body_base64) = body_words(content.body);
+            (words.body, words.body_base64) = body_members(content.body);
             words.attributes = content.attributes;
             words.group = content.group;
             words.deduplication_id = content.deduplication_id;

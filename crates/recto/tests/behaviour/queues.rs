@@ -9,7 +9,7 @@ use recto::queues::{
 };
 use recto::session::{
     DeadLetterSettings, OutgoingMessage, QueueSettings, REDRIVE_TIME, ReceiveRequest, RingSettings,
-    RingTable, Settling, body_bytes,
+    RingTable, Settling, body_bytes, ring_settings,
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress, schema::Schema};
 
@@ -276,26 +276,6 @@ async fn who_changes_something_else_puts_nothing_back(kind: Kind) {
     assert!(visibility.is_ok() && delay.is_ok());
     let both = queues.queue("jobs").await.unwrap().options;
     assert_eq!((both.visibility_seconds, both.delay_seconds), (Some(90), Some(3)));
-}
-
-#[tokio::test]
-async fn settings_tell_null_from_what_is_not_said() {
-    let read = |text| serde_json::from_str::<QueueSettings>(text);
-    assert_eq!(read("{}").unwrap(), QueueSettings::default());
-    assert_eq!(read(r#"{"dead_letters":null}"#).unwrap().dead_letters, Some(None));
-    assert!(read(r#"{"visibility":5}"#).is_err());
-    let all = QueueSettings::of(&QueueOptions::default());
-    let text = serde_json::to_string(&all).unwrap();
-    assert_eq!(read(&text).unwrap(), all);
-    assert_eq!(
-        all.change().unwrap().on(&QueueOptions::ordered()),
-        QueueOptions::default()
-    );
-    // What can only be one is.
-    let ordered = read(r#"{"ordered":true}"#).unwrap();
-    assert_eq!(ordered.options().unwrap().shards, 1);
-    let said = read(r#"{"ordered":true,"shards":2}"#).unwrap();
-    assert_eq!(said.options().unwrap().shards, 2);
 }
 
 #[tokio::test]
@@ -598,7 +578,7 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
     // Others read what holds without opening queues.
     let session = session(&store).await;
     let settings = session.queues().unwrap().ring_settings().await.unwrap();
-    assert_eq!(settings, Some(RingSettings::of(&options)));
+    assert_eq!(settings, Some(ring_settings(&options)));
     let wrong = schema("[queues]\ntables = 42\nslice_seconds = 60");
     let plan = session
         .tools()
