@@ -41,7 +41,10 @@ fn one(
             let parts = wanted.as_array().unwrap();
             parts.iter().find_map(|part| problem(document, part, value, at))
         }
-        "type" => unless(is_type(wanted.as_str().unwrap(), value)),
+        "type" => unless(match wanted {
+            Json::Array(types) => types.iter().any(|one| is_type(one.as_str().unwrap(), value)),
+            one => is_type(one.as_str().unwrap(), value),
+        }),
         "enum" => unless(wanted.as_array().unwrap().contains(value)),
         "const" => unless(wanted == value),
         "pattern" => {
