@@ -133,7 +133,7 @@ mod tests {
             members.insert("items".into(), json!({}));
         }
         if let Some(description) = members.get("description").and_then(Json::as_str) {
-            let line = description.replace('\n', " ");
+            let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
             members.insert("description".into(), line.into());
         }
         // Names with descriptions become a list of names, which every generator of clients reads.

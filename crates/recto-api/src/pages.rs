@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::parameters::{ParameterError, comma_separated, json_text, text_option, whole_number};
+use crate::parameters::{ParameterError, comma_separated, json_text, present, text_option, whole_number};
 
 /// Number of rows of a page whose request does not say it.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;
@@ -106,10 +106,12 @@ pub struct PageRequest {
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "clap", arg(long))]
     pub both_edges: bool,
-    /// Return the number of rows of the query, and of those before the page, of partitions that are kept in buckets.
-    #[serde(skip_serializing_if = "is_false")]
-    #[cfg_attr(feature = "clap", arg(long))]
-    pub estimate: bool,
+    /// Return the number of rows of the query as `total_size`, and of those before the page as `offset`, of partitions that
+    /// are kept in buckets.
+    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "HOW"))]
+    #[cfg_attr(test, schemars(with = "Count"))]
+    pub count: Option<Count>,
 }
 
 impl PageRequest {
@@ -150,6 +152,17 @@ impl PageRequest {
             ..self.clone()
         }
     }
+}
+
+/// Way of counting the rows of a query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub enum Count {
+    /// Estimate by the figures that Recto keeps about buckets. An embedded store is exact; on Cassandra the reply has the errors.
+    Estimate,
 }
 
 /// Options of `…/records:explain`, beside those of a page.

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 pub use recto_api::buckets::{BucketsRequest, MendRequest};
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
-pub use recto_api::pages::PageRequest;
+pub use recto_api::pages::{Count, PageRequest};
 pub use recto_api::queues::{
     DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueRing,
     QueueSettings, QueueStatus, QueueTotals, ReceiveRequest, ReceivedMessage, RingSettings, RingTable,

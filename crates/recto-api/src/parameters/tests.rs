@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::*;
 use crate::buckets::BucketsRequest;
 use crate::csv::CsvOptions;
-use crate::pages::PageRequest;
+use crate::pages::{Count, PageRequest};
 use crate::records::PutOptions;
 
 fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, ParameterError> {
@@ -198,10 +198,10 @@ prop_compose! {
         flags in any::<[bool; 6]>(),
     ) -> PageRequest {
         let [filter, order_by, page_token, view] = texts;
-        let [last, allow_residual, row_tokens, versions, both_edges, estimate] = flags;
+        let [last, allow_residual, row_tokens, versions, both_edges, is_counted] = flags;
         PageRequest {
             filter, order_by, page_size, page_token, last, around, view, allow_residual, row_tokens, versions, both_edges,
-            estimate,
+            count: is_counted.then_some(Count::Estimate),
             from: from.map(|values| Json::from(values).to_string()),
             fields: fields.into_iter().collect(),
         }

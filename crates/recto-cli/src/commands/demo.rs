@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use recto::schema::{Collection, Schema};
-use recto::session::{CsvOptions, LoadRequest, PageReply, PageRequest};
+use recto::session::{Count, CsvOptions, LoadRequest, PageReply, PageRequest};
 use recto::{LocalSession, OpenOptions, Session, StoreAddress};
 
 use super::collection_of;
@@ -303,7 +303,7 @@ async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: 
         page_size: Some(ROWS),
         last: scene.place == Beginning::Last,
         around: scene.share().map(str::to_owned),
-        estimate: scene.share().is_some(),
+        count: scene.share().map(|_| Count::Estimate),
         fields: scene.fields.iter().map(|&field| field.to_owned()).collect(),
         ..PageRequest::default()
     };
@@ -362,7 +362,7 @@ fn command(address: &str, scene: &Scene) -> String {
     let place = match scene.place {
         Beginning::First => String::new(),
         Beginning::Last => " --last".to_owned(),
-        Beginning::Share(share) => format!(" --around {share} --estimate"),
+        Beginning::Share(share) => format!(" --around {share} --count estimate"),
     };
     let filter = match scene.filter {
         "" => String::new(),

@@ -593,7 +593,14 @@ fn a_refused_query_shows_a_view_that_works() {
     let explained = place.run(&[&["explain"], &newest[1..]].concat()).done();
     assert!(!explained.contains("0 round trips"), "{explained}");
     place
-        .run(&["page", "people", "--filter", "name = \"ada\"", "--estimate"])
+        .run(&[
+            "page",
+            "people",
+            "--filter",
+            "name = \"ada\"",
+            "--count",
+            "estimate",
+        ])
         .failed(2, "the rows of view by_created are not counted");
 }
 

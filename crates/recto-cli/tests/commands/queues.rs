@@ -703,7 +703,7 @@ fn lines_are_told_of_in_their_order(place: &Place) {
     assert_eq!(told, expected, "{}", sent.out);
     for said in [
         "more than 8 MiB",
-        "no base64",
+        "not base64",
         "unicode",
         "3 messages sent",
         "5 not sent",

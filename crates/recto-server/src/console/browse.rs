@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use recto::schema::{Collection, Field};
-use recto::session::{Explanation, PageReply, PageRequest};
+use recto::session::{Count, Explanation, PageReply, PageRequest};
 use recto::{Error, ErrorKind, Session};
 use serde_json::Value as Json;
 
@@ -178,13 +178,14 @@ impl Asking<'_> {
     /// The page, with how many rows there are where that is known.
     async fn reply(&self, url: &PageUrl, explanation: &Explanation) -> recto::Result<PageReply> {
         let request = url.request();
+        let can_count = explanation.residual.is_empty() && is_in_buckets(self.collection, &explanation.view);
         let estimating = PageRequest {
-            estimate: explanation.residual.is_empty() && is_in_buckets(self.collection, &explanation.view),
+            count: can_count.then_some(Count::Estimate),
             ..request.clone()
         };
         match self.session.page(&url.collection, &estimating).await {
             // Who may not see all rows is not told how many there are.
-            Err(error) if estimating.estimate && error.kind() == ErrorKind::InvalidQuery => {
+            Err(error) if estimating.count.is_some() && error.kind() == ErrorKind::InvalidQuery => {
                 self.session.page(&url.collection, &request).await
             }
             answered => answered,

@@ -174,9 +174,9 @@ fn page(name: &str) -> Json {
             "items": nullable(version()),
             "description": "The version of each record, if `versions` asked for them; null of those that have none.",
         },
-        "total_size": rows("How many rows there are, if `estimate` asked for that."),
+        "total_size": rows("Number of rows of the query, if `count` asked for it."),
         "total_size_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
-        "offset": rows("How many rows stand before the page, if `estimate` asked for that."),
+        "offset": rows("Number of rows before the page, if `count` asked for it."),
         "offset_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
         "lacks": rows("Maximum number of records that no page of the query shows, because they do not fit the view; absent if there are none."),
     });

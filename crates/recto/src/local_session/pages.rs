@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
+use recto_api::pages::Count;
 use recto_plan::cursor::{CursorError, CursorName};
 
 use super::LocalSession;
@@ -152,7 +153,7 @@ impl LocalSession {
                 None => query.around(around),
             };
         }
-        if request.estimate {
+        if request.count == Some(Count::Estimate) {
             query = query.with_estimate();
         }
         Ok(query)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt as _;
 use recto::session::{
-    Action, Choices, FieldChoices, JsonRecord, PageRequest, Pages, RecordChange, Records, ScanRequest,
+    Action, Choices, Count, FieldChoices, JsonRecord, PageRequest, Pages, RecordChange, Records, ScanRequest,
     ScrubPosition, SortChoice,
 };
 use recto::store::memory::MemoryStore;
@@ -98,7 +98,7 @@ async fn pages_hold_its_rows_only() {
 async fn rows_are_counted_that_may_be_seen_and_no_others() {
     let all = session_of(&format!("{SCHEMA}bucket = {{ rows = 4 }}\n")).await;
     let counted = |filter| PageRequest {
-        estimate: true,
+        count: Some(Count::Estimate),
         ..asking(filter)
     };
     // Where the filter is a partition, only that is read.
