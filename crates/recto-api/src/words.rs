@@ -33,9 +33,13 @@ pub fn translated(error: &str, place: &str) -> (String, Option<String>) {
     }
     let (problem, expected) = error.split_once(", expected ").unwrap_or((error, ""));
     if let Some(name) = problem.strip_prefix("unknown field ") {
+        let name = quoted(name);
         let names = Some(names(expected)).filter(|names| !names.is_empty());
         let hint = names.map(|names| format!("the members are {names}"));
-        return (format!("there is no {} in {named}", quoted(name)), hint);
+        // The place may be that of the unknown member.
+        let parent = place.strip_suffix(name).unwrap_or(place).trim_end_matches('.');
+        let parent = if parent.is_empty() { "the body" } else { parent };
+        return (format!("there is no {name} in {parent}"), hint);
     }
     if let Some(given) = problem.strip_prefix("unknown variant ") {
         let names = names(expected);
@@ -128,7 +132,12 @@ mod tests {
             (
                 "unknown field `a`, expected `b` or `c`",
                 "a",
-                "there is no a in a",
+                "there is no a in the body",
+            ),
+            (
+                "unknown field `a`, expected `b` or `c`",
+                "messages[0].a",
+                "there is no a in messages[0]",
             ),
             (
                 "unknown variant `x`, expected `queue` or `group`",
