@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use clap::Args;
-use recto::session::{PageReply, PageRequest};
+use recto::session::PageReply;
 use recto::{ErrorKind, ErrorPart, Session};
+use recto_api::pages::PageRequest;
 
 use super::page_view::View;
 use super::{collection_of, print_json};

@@ -3,7 +3,8 @@
 use clap::Args;
 use futures::StreamExt;
 use recto::Session;
-use recto::session::{ScanRequest, ScanStep, version_json};
+use recto::session::{ScanStep, version_json};
+use recto_api::scans::ScanRequest;
 use serde_json::json;
 
 use crate::console::{Console, Tone};
