@@ -35,7 +35,7 @@ export async function runAll(tests, screenshots) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce", ...options });
     const complained = [];
     const listen = (page) => {
-      page.setDefaultTimeout(10_000);
+      page.setDefaultTimeout(60_000);
       page.on("pageerror", (error) => complained.push(error.message));
       page.on("console", (message) => {
         const isAnswer = /status of 400/.test(message.text());

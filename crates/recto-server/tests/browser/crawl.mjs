@@ -16,7 +16,7 @@ const MAX_ADDRESSES_OF_PAGE = { records: 60, default: 6 };
 /** The most addresses, of all pages. */
 const MAX_ADDRESSES = 200;
 /** How long a click may take to have its effect. */
-const MAX_CLICK_MS = 10_000;
+const MAX_CLICK_MS = 60_000;
 /** How often a kind is tried where the page replaces the element first: figures are renewed every two seconds. */
 const MAX_TRIES = 5;
 
