@@ -16,7 +16,7 @@ pub struct BucketsRequest {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub filter: String,
     /// Maximum number of entries of the list; absent or 0, the server's default.
-    #[serde(with = "whole_number", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]
     pub page_size: Option<i64>,
     /// Token of an earlier list, which this one continues; absent or empty, the first list.

@@ -34,11 +34,11 @@ pub struct CsvOptions {
     #[cfg_attr(test, schemars(with = "String"))]
     pub blobs: Option<BlobFormat>,
     /// Pattern of dates and times, such as `%Y/%m/%d`; without it, ISO 8601.
-    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub time_format: Option<String>,
     /// Time zone of timestamps without an offset, such as `UTC`, `+02:00` or `Europe/Berlin`.
-    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub time_zone: Option<String>,
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json};
 /// needs no crate for that.
 const SCHEMAS: &str = include_str!("schemas.json");
 
-/// Where references to schemas lead.
+/// Prefix of references to schemas.
 const PATH: &str = "#/components/schemas/";
 
 static PARSED: LazyLock<Map<String, Json>> =

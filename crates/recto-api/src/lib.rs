@@ -1,8 +1,8 @@
 //! The operations of Recto's HTTP API.
 //!
 //! A request is a struct. The server reads it from an address or from a JSON body, the client writes it to both, the
-//! command line has it as its arguments, and the description of the API has its doc comments. So an option is written
-//! once, and its meaning stands in the engine.
+//! command line has it as its arguments, and the description of the API has its doc comments. An option is
+//! declared once here, and the engine gives it its meaning.
 //!
 //! | module | content |
 //! |---|---|

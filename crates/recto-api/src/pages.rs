@@ -11,7 +11,7 @@ pub const MAX_PAGE_SIZE: u32 = 1_000;
 
 /// Which page of a collection: the parameters of `GET …/records`, of a body to `…/records:query`, and of `recto page`.
 ///
-/// Of `page_token`, `from`, `around` and `last`, a request has at most one.
+/// A request has at most one of `page_token`, `from`, `around` and `last`.
 #[allow(clippy::struct_excessive_bools, reason = "each is a parameter")]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
@@ -41,7 +41,7 @@ pub struct PageRequest {
     )]
     pub order_by: String,
     /// Number of rows of the page, at most 1000; absent or 0, it is 50. It may change from page to page.
-    #[serde(with = "whole_number", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "clap",
         arg(long, value_name = "ROWS", allow_negative_numbers = true)
@@ -74,7 +74,7 @@ pub struct PageRequest {
     pub from: Option<String>,
     /// Token of a row, for the page around that row. Or a percentage such as `60%`, for the page around the row that has
     /// this share of all rows before it, of partitions that are kept in buckets.
-    #[serde(with = "text_option", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text_option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TOKEN", group = "position"))]
     #[cfg_attr(test, schemars(with = "String"))]
     pub around: Option<String>,
@@ -108,7 +108,7 @@ pub struct PageRequest {
     pub both_edges: bool,
     /// Return the number of rows of the query as `total_size`, and of those before the page as `offset`, of partitions that
     /// are kept in buckets.
-    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "HOW"))]
     #[cfg_attr(test, schemars(with = "Count"))]
     pub count: Option<Count>,

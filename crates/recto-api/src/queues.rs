@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use recto_model::schema::StoreQueues;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::parameters::{ParameterError, whole_number};
+use crate::parameters::{ParameterError, present, whole_number};
 
 /// Pattern of base64 with padding.
 #[cfg(test)]
@@ -29,11 +29,11 @@ pub struct QueueSettings {
     #[cfg_attr(test, schemars(range(max = 2_592_000)))]
     pub delay_seconds: Option<u32>,
     /// Time in seconds for which the queue keeps a message that is not acknowledged; null, until it is; default null.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[cfg_attr(test, schemars(with = "Option<u32>", range(min = 60, max = 31_536_000)))]
     pub retention_seconds: Option<Option<u32>>,
     /// Queue to which a message goes that was received too often; null, no queue; default null.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[cfg_attr(test, schemars(with = "Option<DeadLetterSettings>"))]
     pub dead_letters: Option<Option<DeadLetterSettings>>,
     /// Whether messages have groups, and each group is received in order. The name of an ordered queue may end in `.fifo`. It
@@ -84,11 +84,6 @@ pub enum DeduplicationScope {
     Queue,
     /// The group of the message, in an ordered queue.
     Group,
-}
-
-/// Reads a member that may be null. One that is left out stays `None` by its default.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// A queue or a work unit: its options, and the numbers of its messages.
@@ -376,7 +371,7 @@ pub struct MovedMessages {
 #[serde(default)]
 pub struct PeekOptions {
     /// Maximum number of messages to return.
-    #[serde(with = "whole_number", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u32", range(min = 1, max = 1_000), extend("default" = 10)))]
     pub max_messages: Option<i64>,
 }

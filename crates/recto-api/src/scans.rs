@@ -31,7 +31,7 @@ pub struct ScanRequest {
     #[cfg_attr(feature = "clap", arg(long))]
     pub versions: bool,
     /// Token of an earlier export of the same filter, which this one continues.
-    #[serde(with = "text_option", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "text_option", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "clap", arg(long, value_name = "TOKEN"))]
     #[cfg_attr(test, schemars(with = "String"))]
     pub resume_token: Option<String>,

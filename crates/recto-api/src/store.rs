@@ -26,7 +26,11 @@ pub struct SchemaRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
     /// Maximum number of records per second with which Recto fills new views; absent, there is no limit.
-    #[serde(default, with = "at_least_one", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "at_least_one",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(test, schemars(with = "std::num::NonZeroU32"))]
     pub rows_per_second: Option<u32>,
     /// Add views and unique constraints although records do not fit them. These records are missing from the views.
@@ -43,11 +47,11 @@ pub struct CompareRequest {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub collections: Vec<String>,
     /// Maximum number of rows that Recto reads per second; absent, there is no limit.
-    #[serde(with = "at_least_one", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "at_least_one", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "std::num::NonZeroU32"))]
     pub rows_per_second: Option<u32>,
     /// Token of an interrupted comparison, which this one continues: the last `resume_token` of its progress.
-    #[serde(with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub resume_token: Option<String>,
 }

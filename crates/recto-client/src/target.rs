@@ -86,8 +86,8 @@ impl Query {
         self.pairs.extend(to_pairs(options));
         // Only maps whose keys are no text cannot be written, and a struct has none.
         let body = serde_json::to_string(options).unwrap_or_default();
-        let members = body.trim_start_matches('{').trim_end_matches('}');
-        if !members.is_empty() {
+        let members = body.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+        if let Some(members) = members.filter(|members| !members.is_empty()) {
             self.members.push(members.to_owned());
         }
         self

@@ -1,4 +1,4 @@
-//! Work queues on a store: what runs the protocol of `recto_protocol::queues`.
+//! Work queues on a store: the engine of `recto_protocol::queues`.
 //!
 //! The protocol says what is to be done, and this does it: it reads registers and writes them by conditional writes, writes and
 //! reads bodies, keeps what is known of a shard, and tells whoever waits. A shard is one part of a queue, with an order of its

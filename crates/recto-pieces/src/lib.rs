@@ -1,4 +1,4 @@
-//! Partitions that never grow without bound, on a store: what runs the protocol of `recto_protocol::buckets`.
+//! Partitions of bounded size on a store: the engine of `recto_protocol::buckets`.
 //!
 //! The protocol says what is to be done, and this does it: it reads directories and changes them by conditional writes, keeps
 //! copies of them, writes rows to the buckets that take them and reads them from those that have them, samples them, and cuts what

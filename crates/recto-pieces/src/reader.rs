@@ -1,4 +1,5 @@
-//! Rows of a slice of a partition, from as many buckets as it lies in: what `recto_protocol::buckets::Reading` says is done here.
+//! Reads the rows of a slice of a partition from all of its buckets. It carries out the actions of
+//! `recto_protocol::buckets::Reading`.
 
 use std::sync::Arc;
 

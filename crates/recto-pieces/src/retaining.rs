@@ -1,5 +1,5 @@
-//! What is not kept any more goes, where there are no transactions: what `recto_protocol::buckets::Retaining` says is done here, whole partitions at
-//! a time.
+//! Retention on stores without transactions. It carries out the actions of `recto_protocol::buckets::Retaining`, and deletes whole
+//! partitions at a time.
 //!
 //! A floor is raised only to where a bucket ends. So one ends, cut ahead like any other, with each eighth of what is kept, wherever rows
 //! came since. Buckets by time end where they do: beside their registry, which is only added to, the floor is decided in the directory, which

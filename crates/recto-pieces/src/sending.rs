@@ -1,4 +1,4 @@
-//! Rows on their way into their buckets: what `recto_protocol::buckets::Writing` says is done here, for several rows at once.
+//! Writes rows to their buckets. It carries out the actions of `recto_protocol::buckets::Writing` for several rows at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -1,6 +1,8 @@
-//! How fields are read and written that are not plain text, numbers or flags: modules for `#[serde(with = "…")]`.
+//! Forms of fields that are not plain text, numbers or flags. A module is for `#[serde(with = "…")]`, a function for
+//! `#[serde(deserialize_with = "…")]`.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -113,126 +115,67 @@ pub mod json_text {
     }
 }
 
-/// A whole number that may be absent. JSON may write it with a point: 2.0 is 2. A number beyond 64 bits is the largest or
+/// Reads a whole number that may be absent. JSON may write it with a point: 2.0 is 2. A number beyond 64 bits is the largest or
 /// the smallest of them.
-pub mod whole_number {
-    use super::{Deserializer, Serialize, Serializer, Visitor, de, fmt};
+///
+/// # Errors
+/// It is no whole number.
+pub fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    deserializer.deserialize_i64(Whole).map(Some)
+}
 
-    /// Writes a number.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(number: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
-        number.serialize(serializer)
+struct Whole;
+
+impl Visitor<'_> for Whole {
+    type Value = i64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number")
     }
 
-    /// Reads a number.
-    ///
-    /// # Errors
-    /// It is no whole number.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-        deserializer.deserialize_i64(Whole).map(Some)
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<i64, E> {
+        Ok(number)
     }
 
-    struct Whole;
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<i64, E> {
+        Ok(i64::try_from(number).unwrap_or(i64::MAX))
+    }
 
-    impl Visitor<'_> for Whole {
-        type Value = i64;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a whole number")
-        }
-
-        fn visit_i64<E: de::Error>(self, number: i64) -> Result<i64, E> {
-            Ok(number)
-        }
-
-        fn visit_u64<E: de::Error>(self, number: u64) -> Result<i64, E> {
-            Ok(i64::try_from(number).unwrap_or(i64::MAX))
-        }
-
-        #[allow(clippy::cast_possible_truncation)] // numbers beyond 64 bits become the largest or the smallest
-        fn visit_f64<E: de::Error>(self, number: f64) -> Result<i64, E> {
-            if number.fract() == 0.0 {
-                Ok(number as i64)
-            } else {
-                Err(E::invalid_value(de::Unexpected::Float(number), &self))
-            }
+    #[allow(clippy::cast_possible_truncation)] // numbers beyond 64 bits become the largest or the smallest
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<i64, E> {
+        if number.fract() == 0.0 {
+            Ok(number as i64)
+        } else {
+            Err(E::invalid_value(de::Unexpected::Float(number), &self))
         }
     }
 }
 
-/// A value that may be absent. If it is given, it is not null.
-pub mod present {
-    use super::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Writes a value.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<T: Serialize, S: Serializer>(
-        value: &Option<T>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        value.serialize(serializer)
-    }
-
-    /// Reads a value.
-    ///
-    /// # Errors
-    /// It is no such value.
-    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-    where
-        T: Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        T::deserialize(deserializer).map(Some)
-    }
+/// Reads a value that may be absent. A value that is given is null only if its type has null.
+///
+/// # Errors
+/// It is no such value.
+pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
-/// A number that may be absent. If it is given, it is at least 1.
-pub mod at_least_one {
-    use std::num::NonZeroU32;
-
-    use super::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Writes a number.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(number: &Option<u32>, serializer: S) -> Result<S::Ok, S::Error> {
-        number.serialize(serializer)
-    }
-
-    /// Reads a number.
-    ///
-    /// # Errors
-    /// It is no whole number, or it is 0.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-        NonZeroU32::deserialize(deserializer).map(|number| Some(number.get()))
-    }
+/// Reads a number that may be absent. A number that is given is at least 1.
+///
+/// # Errors
+/// It is no whole number, or it is 0.
+pub fn at_least_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    NonZeroU32::deserialize(deserializer).map(|number| Some(number.get()))
 }
 
-/// Text that may be absent; empty text is absent.
-pub mod text_option {
-    use super::{Deserialize, Deserializer, Serialize, Serializer};
-
-    /// Writes text.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
-        text.serialize(serializer)
-    }
-
-    /// Reads text.
-    ///
-    /// # Errors
-    /// It is no text.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(Some(text).filter(|text| !text.is_empty()))
-    }
+/// Reads text that may be absent; empty text is absent.
+///
+/// # Errors
+/// It is no text.
+pub fn text_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
 /// A value that text stands for, by `FromStr` and `Display`.

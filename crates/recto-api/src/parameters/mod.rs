@@ -50,7 +50,7 @@ pub use write::{to_pairs, to_query};
 use crate::text::percent_decoded;
 use crate::words::{self, shortened};
 
-/// Why parameters cannot be read.
+/// Error in the parameters of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ParameterError {
@@ -58,7 +58,7 @@ pub struct ParameterError {
     pub name: Option<String>,
     /// The fault, in one sentence.
     pub message: String,
-    /// How to mend it.
+    /// Advice on the most likely fix.
     pub hint: Option<String>,
 }
 

@@ -137,9 +137,7 @@ fn turn(
         let position = |page_token: &str, last: bool| PageRequest {
             page_token: page_token.to_owned(),
             last,
-            from: None,
-            around: None,
-            ..request.clone()
+            ..request.first_page()
         };
         let next = match keyboard.next_key()? {
             Key::Next | Key::Character('n') if reply.next_page_token.is_empty() => {

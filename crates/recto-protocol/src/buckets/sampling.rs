@@ -34,14 +34,14 @@ pub fn hash(key: &[u8]) -> u64 {
 pub struct Sample {
     /// Its key.
     pub key: crate::buckets::Key,
-    /// What it [counts as](crate::buckets::sizing::counted_bytes), in bytes.
+    /// Its [counted size](crate::buckets::sizing::counted_bytes), in bytes.
     pub bytes: u64,
     /// Whether it was deleted.
     pub is_gone: bool,
 }
 
 impl Sampling {
-    /// Whether a row is sampled whose key has this hash. `bytes` is what it [counts as](crate::buckets::sizing::counted_bytes).
+    /// Whether a row is sampled whose key has this hash. `bytes` is its [counted size](crate::buckets::sizing::counted_bytes).
     pub fn is_sampled(self, hash: u64, bytes: u64) -> bool {
         u128::from(hash) < self.threshold(bytes)
     }

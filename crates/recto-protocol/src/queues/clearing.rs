@@ -158,7 +158,7 @@ pub struct Clearing {
 }
 
 impl Clearing {
-    /// By this deletion. Of a place all [shards](crate::queues::PlaceRow::shards) are cleared.
+    /// Returns the clearing of a deletion. It clears all [shards](crate::queues::PlaceRow::shards) of a place.
     pub fn new(address: Address, tenure: Tenure, protocol: Protocol) -> Self {
         Self {
             address,

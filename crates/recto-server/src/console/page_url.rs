@@ -2,10 +2,11 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, utf8_percent_encode};
 use recto::session::PageRequest;
+use recto_api::text;
 
 use crate::problem::Problem;
 
-/// What stands as it is in the value of a parameter.
+/// Characters that stay as they are in a part of a path.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -276,10 +277,7 @@ pub(super) fn path_segment(text: &str) -> String {
 
 /// Parameters as a query, without `?`.
 pub(super) fn encoded(parameters: &[(&str, String)]) -> String {
-    let pairs = parameters
-        .iter()
-        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, PLAIN)));
-    pairs.collect::<Vec<_>>().join("&")
+    text::query(parameters.iter().map(|(name, value)| (*name, value.as_str())))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Bringing views to their end: those that are new are filled and become ready, those that nobody declares any more go.
 //!
-//! What is to be done next [`recto_protocol::views::next_step`] says, by what the catalog has. Whoever is interrupted and begins again
-//! goes on.
+//! [`recto_protocol::views::next_step`] returns the next step from the catalog. An interrupted process continues when it begins
+//! again.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! How records are changed on stores without transactions: this process as one of those who write.
 //!
-//! What is to be done, and in which order, says `recto_protocol::views`; here it is done. Why stands in `docs/design/views.md`.
+//! The writer carries out the steps of `recto_protocol::views`. `docs/design/views.md` gives the reasons.
 //!
 //! | module | holds |
 //! |---|---|
