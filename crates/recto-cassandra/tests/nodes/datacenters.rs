@@ -90,6 +90,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: starts two nodes, minutes in all"]
 async fn the_local_data_centre_is_named_and_asked() {
     let dir = tempfile::tempdir().unwrap();
     let options = ClusterOptions::new(Nodes::Two)

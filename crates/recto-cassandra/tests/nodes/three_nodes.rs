@@ -494,6 +494,7 @@ fn ip(address: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: three nodes, of which one is killed, minutes in all"]
 async fn one_of_three_nodes_is_killed_and_comes_back() {
     let dir = tempfile::tempdir().unwrap();
     let options = ClusterOptions::new(Nodes::Three)

@@ -189,6 +189,7 @@ async fn a_host_that_never_speaks_tls_is_named_in_time() {
 
 /// A node that hangs, of which the driver learns from the others, does not keep from opening a store.
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: starts two nodes, of which one hangs, minutes in all"]
 async fn a_node_that_hangs_does_not_keep_from_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let authority = Authority::new("authority", dir.path()).unwrap();

@@ -109,6 +109,7 @@ async fn rows(session: &LocalSession, collection: &str) -> BTreeMap<u64, String>
 }
 
 #[test]
+#[ignore = "slow: three nodes, of which one is killed during a load, minutes in all"]
 fn a_load_outlives_the_node_it_loads_into() {
     let dir = tempfile::tempdir().unwrap();
     // With the usual periodic sync, a node that is killed forgets what it acknowledged last; alone, it
