@@ -1,6 +1,8 @@
 //! The buckets of a collection.
 
+use recto_model::table::{BucketBound, Buckets};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
 
 use crate::parameters::{json_text, whole_number};
 
@@ -48,4 +50,204 @@ pub struct MendRequest {
 impl BucketsRequest {
     /// The parameters of `…/partitions`. Those of `…/buckets` are all.
     pub const OF_PARTITIONS: &[&str] = &["view", "page_size", "page_token"];
+}
+
+/// Reply to `GET …/partitions`: partitions of a table in buckets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BucketPartitions {
+    /// Name of the collection.
+    pub collection: String,
+    /// Name of the view; `primary` is the collection's own sort order.
+    pub view: String,
+    /// Maximum size of a bucket.
+    pub target: BucketTarget,
+    /// Partitions, in the order in which the store has them.
+    pub partitions: Vec<BucketPartition>,
+    /// Token of the next list; empty only at the end.
+    pub next_page_token: String,
+}
+
+/// A partition in buckets.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+pub struct BucketPartition {
+    /// Fields of the partition, with their values.
+    pub partition: Map<String, Json>,
+    /// Number of buckets.
+    pub buckets: u64,
+    /// What all of them hold.
+    #[serde(flatten)]
+    pub figures: BucketFigures,
+    /// What the largest bucket holds.
+    pub largest: BucketFigures,
+    /// Number of buckets that are larger than the target.
+    pub too_large: u64,
+    /// Whether Recto splits a bucket now.
+    pub being_cut: bool,
+    /// Whether the numbers are minimums: of very many buckets, Recto asks the first ones.
+    pub at_least: bool,
+}
+
+/// Reply to `GET …/buckets`: the buckets of a partition.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Buckets"))]
+pub struct BucketList {
+    /// Name of the collection.
+    pub collection: String,
+    /// Name of the view; `primary` is the collection's own sort order.
+    pub view: String,
+    /// Fields of the partition, with their values.
+    pub partition: Map<String, Json>,
+    /// Order of the rows, down to one record; `-` is descending.
+    pub order: Vec<String>,
+    /// Maximum size of a bucket.
+    pub target: BucketTarget,
+    /// Whether rows and bytes are counted, and not estimated.
+    pub exact: bool,
+    /// Buckets, in the order of their rows.
+    pub buckets: Vec<BucketStatus>,
+    /// For each place in `at`, the index in `buckets` of the bucket that has it, from 0; null if no bucket of the list has it.
+    #[serde(default)]
+    pub places: Vec<Option<usize>>,
+    /// Token of the next list; empty only at the end.
+    pub next_page_token: String,
+    /// Token of the previous list; empty only at the beginning.
+    pub previous_page_token: String,
+}
+
+/// A bucket, or a part of one while Recto splits it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+pub struct BucketStatus {
+    /// Number of the bucket.
+    pub bucket: u64,
+    /// Values of the order at which it begins, for the first fields of the order; empty where the partition begins.
+    pub start: Vec<Json>,
+    /// Values before which it ends; null where the partition ends.
+    pub end: Option<Vec<Json>>,
+    /// What it holds.
+    #[serde(flatten)]
+    pub figures: BucketFigures,
+    /// Whether it is larger than the target.
+    pub too_large: bool,
+    /// Step of its split: `at_rest`, none; `announced`, `copying` and `switched`, the split is running; `left`, the split is
+    /// done, and Recto removes an hour later what the other bucket still has.
+    #[cfg_attr(test, schemars(extend("enum" = ["at_rest", "announced", "copying", "switched", "left"])))]
+    pub step: String,
+    /// Number of the other bucket of the split; null if there is none.
+    #[serde(default)]
+    pub other: Option<u64>,
+}
+
+impl BucketStatus {
+    /// Returns whether Recto splits the bucket now.
+    pub fn is_being_cut(&self) -> bool {
+        !matches!(self.step.as_str(), "at_rest" | "left")
+    }
+}
+
+/// Maximum size of a bucket, in bytes or in rows. A bucket by time has neither, and may have any size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+pub struct BucketTarget {
+    /// Maximum number of bytes: those of the cells of each row, and 64 more for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub bytes: Option<u64>,
+    /// Maximum number of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub rows: Option<u64>,
+    /// Number of partitions of the store that share a bucket; absent, it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u8"))]
+    pub shards: Option<u8>,
+}
+
+impl BucketTarget {
+    /// Returns the target of a table. A store that counts has each bucket in one partition.
+    pub fn of(buckets: Buckets, counts: bool) -> Self {
+        let target = Self {
+            shards: Some(buckets.shards).filter(|shards| *shards > 1 && !counts),
+            ..Self::default()
+        };
+        match buckets.bound {
+            BucketBound::Bytes(bytes) => Self {
+                bytes: Some(bytes),
+                ..target
+            },
+            BucketBound::Rows(rows) => Self {
+                rows: Some(rows),
+                ..target
+            },
+            BucketBound::Time(_) => target,
+        }
+    }
+
+    /// Returns the maximum, in rows or in bytes.
+    pub fn most(self) -> u64 {
+        self.rows.or(self.bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the maximum as a picture shows it; 0 if there is none.
+    pub fn drawn(self) -> u64 {
+        self.rows.or(self.bytes).unwrap_or(0)
+    }
+
+    /// Returns the size of something in the unit of the target.
+    pub fn measure(self, figures: BucketFigures) -> u64 {
+        match self.rows {
+            Some(_) => figures.rows,
+            None => figures.bytes,
+        }
+    }
+}
+
+/// What buckets hold. A store that does not count estimates it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+pub struct BucketFigures {
+    /// Number of rows.
+    pub rows: u64,
+    /// Error of `rows` that is not exceeded in 95 of 100 cases; 0, `rows` is exact.
+    pub rows_error: u64,
+    /// Number of bytes: those of the cells of each row, and 64 more for each.
+    pub bytes: u64,
+    /// Error of `bytes` that is not exceeded in 95 of 100 cases; 0, `bytes` is exact.
+    pub bytes_error: u64,
+}
+
+/// Progress of splitting buckets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MendProgress {
+    /// Number of partitions that were looked at.
+    pub partitions: u64,
+    /// Number of buckets that were created.
+    pub made: u64,
+}
+
+/// Result of splitting buckets, in all partitions together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MendReport {
+    /// Number of partitions that were looked at.
+    pub partitions: u64,
+    /// Number of buckets that they have now.
+    pub buckets: u64,
+    /// Number of buckets that were created.
+    pub made: u64,
+    /// Number of splits that were running before, and are done.
+    pub went_on: u64,
+    /// Number of buckets that are still larger than the target. A bucket of one row cannot be split.
+    pub too_large: u64,
+    /// Number of parts of former buckets that were cleared.
+    pub cleared: u64,
+    /// Number of parts that will be cleared: an hour after the split, by any process that uses the store then.
+    pub to_clear: u64,
 }

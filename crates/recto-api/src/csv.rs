@@ -27,11 +27,11 @@ pub struct CsvOptions {
     pub escape: Option<Escape>,
     /// Columns that fill a field of another name, each as `column=field`. Without a field, the column is left out.
     #[serde(with = "parsed::each", skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    #[cfg_attr(test, schemars(with = "Vec<String>", inner(regex(pattern = "^.*=.*$"))))]
     pub map: Vec<ColumnMapping>,
     /// Form of blobs, `base64` or `hex`; without it, base64, but no cells that look like hex.
     #[serde(with = "parsed", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "String"))]
+    #[cfg_attr(test, schemars(with = "String", extend("enum" = BlobFormat::ALL.map(BlobFormat::as_str))))]
     pub blobs: Option<BlobFormat>,
     /// Pattern of dates and times, such as `%Y/%m/%d`; without it, ISO 8601.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]

@@ -24,12 +24,29 @@ static PARSED: LazyLock<Map<String, Json>> =
 /// assert_eq!(parameters["last"]["type"], "boolean");
 /// ```
 pub fn parameters_of<T>() -> &'static Map<String, Json> {
+    parameters_named(std::any::type_name::<T>().rsplit("::").next().unwrap_or_default())
+}
+
+/// Returns the fields of the request of this name, as [`parameters_of`] does.
+pub fn parameters_named(name: &str) -> &'static Map<String, Json> {
     static NONE: LazyLock<Map<String, Json>> = LazyLock::new(Map::new);
-    let name = std::any::type_name::<T>().rsplit("::").next().unwrap_or_default();
     let properties = PARSED
         .get(name)
         .and_then(|schema| schema["properties"].as_object());
     properties.unwrap_or(&NONE)
+}
+
+/// Returns whether a request must have this parameter.
+pub fn is_required(request: &str, name: &str) -> bool {
+    let required = PARSED
+        .get(request)
+        .and_then(|schema| schema["required"].as_array());
+    required.is_some_and(|names| names.iter().any(|one| one == name))
+}
+
+/// Returns the schema of this name.
+pub fn schema(name: &str) -> Option<&'static Json> {
+    PARSED.get(name)
 }
 
 /// Returns the schemas of these names, and those that they refer to.
@@ -75,30 +92,82 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::buckets::{BucketsRequest, MendRequest};
+    use crate::buckets::{BucketList, BucketPartitions, BucketsRequest, MendRequest};
     use crate::csv::CsvOptions;
     use crate::loads::LoadOptions;
     use crate::pages::{ExplainOptions, MAX_PAGE_SIZE, PageRequest};
+    use crate::problem::{ProblemBody, ProblemType};
     use crate::queues::{
-        AckRequest, ExtendRequest, MovedMessages, NackRequest, PeekOptions, PeekedMessages, QueueRing,
-        QueueStatus, ReceiveRequest, ReceivedMessages, RedriveRequest, SendRequest, SentMessage,
+        AckRequest, ExtendRequest, MovedMessages, NackRequest, PeekOptions, PeekedMessages, QueueList,
+        QueueRing, QueueSettings, ReceiveRequest, ReceivedMessages, RedriveRequest, RemovedMessage,
+        RingSettings, SendRequest, SentMessages, SettledMessages, UnitList,
     };
     use crate::records::{GetOptions, PutOptions};
     use crate::scans::{ExportOptions, ScanRequest};
-    use crate::store::{BackupRequest, CompareRequest, RotateRequest, SchemaRequest};
+    use crate::store::{BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaRequest};
 
     /// Set to write `schemas.json` anew.
     const WRITE: &str = "RECTO_WRITE_DESCRIPTION";
 
     macro_rules! describe {
-        ($($request:ty),+ $(,)?) => {{
-            let settings = SchemaSettings::draft2020_12().with(|settings| {
+        ($settings:expr; $($of:ty),+ $(,)?) => {{
+            let settings = $settings.with(|settings| {
                 settings.definitions_path = PATH.trim_start_matches('#').trim_end_matches('/').into();
             });
             let mut generator = settings.into_generator();
-            $(generator.subschema_for::<$request>();)+
+            $(generator.subschema_for::<$of>();)+
             generator.take_definitions(true)
         }};
+    }
+
+    /// Returns the schemas of replies: members that are always there are required.
+    fn replies() -> Map<String, Json> {
+        describe!(
+            SchemaSettings::draft2020_12().for_serialize();
+            BucketPartitions,
+            BucketList,
+            CursorKeys,
+            ProblemBody,
+            QueueList,
+            UnitList,
+            SentMessages,
+            ReceivedMessages,
+            SettledMessages,
+            MovedMessages,
+            RemovedMessage,
+            PeekedMessages,
+            QueueRing,
+        )
+    }
+
+    /// Returns the schemas of parameters and bodies.
+    fn requests() -> Map<String, Json> {
+        describe!(
+            SchemaSettings::draft2020_12();
+            PageRequest,
+            ExplainOptions,
+            ScanRequest,
+            ExportOptions,
+            BucketsRequest,
+            MendRequest,
+            GetOptions,
+            PutOptions,
+            LoadOptions,
+            CsvOptions,
+            BackupRequest,
+            SchemaRequest,
+            CompareRequest,
+            RotateRequest,
+            QueueSettings,
+            SendRequest,
+            ReceiveRequest,
+            AckRequest,
+            NackRequest,
+            ExtendRequest,
+            RedriveRequest,
+            PeekOptions,
+            RingSettings,
+        )
     }
 
     /// Removes what describes Rust's types.
@@ -160,44 +229,72 @@ mod tests {
         }
     }
 
+    /// Removes default values, which members of replies do not have.
+    fn remove_defaults(schema: &mut Json) {
+        match schema {
+            Json::Object(members) => {
+                members.remove("default");
+                members.values_mut().for_each(remove_defaults);
+            }
+            Json::Array(elements) => elements.iter_mut().for_each(remove_defaults),
+            _ => {}
+        }
+    }
+
+    /// Moves the mark of a parameter that is required to the list of those.
+    fn require(schema: &mut Json) {
+        let mut names = Vec::new();
+        for (name, property) in schema["properties"].as_object_mut().into_iter().flatten() {
+            let members = property.as_object_mut();
+            if members.is_some_and(|members| members.remove("required").is_some()) {
+                names.push(name.clone());
+            }
+        }
+        if !names.is_empty() {
+            schema["required"] = json!(names);
+        }
+    }
+
+    /// Returns the table of the types of problems.
+    fn problem_types() -> String {
+        let row = |kind: &ProblemType| {
+            let statuses: Vec<String> = kind.statuses().iter().map(u16::to_string).collect();
+            format!(
+                "| `{}` | {} | {} | {} |",
+                kind.name(),
+                statuses.join(", "),
+                kind.meaning(),
+                kind.remedy()
+            )
+        };
+        let rows: Vec<String> = ProblemType::ALL.iter().map(row).collect();
+        format!(
+            "\n\n| name after the prefix | status | error | remedy |\n|---|---|---|---|\n{}",
+            rows.join("\n")
+        )
+    }
+
     #[test]
     fn structs_are_described() {
-        let mut schemas = describe!(
-            PageRequest,
-            ExplainOptions,
-            ScanRequest,
-            ExportOptions,
-            BucketsRequest,
-            MendRequest,
-            GetOptions,
-            PutOptions,
-            LoadOptions,
-            CsvOptions,
-            BackupRequest,
-            SchemaRequest,
-            CompareRequest,
-            RotateRequest,
-            QueueStatus,
-            SendRequest,
-            SentMessage,
-            ReceiveRequest,
-            ReceivedMessages,
-            AckRequest,
-            NackRequest,
-            ExtendRequest,
-            RedriveRequest,
-            MovedMessages,
-            PeekOptions,
-            PeekedMessages,
-            QueueRing,
-        );
-        for (name, schema) in &mut schemas {
+        let mut schemas = replies();
+        for schema in schemas.values_mut() {
             tidy(schema);
+            remove_defaults(schema);
+        }
+        let mut requests = requests();
+        for schema in requests.values_mut() {
+            tidy(schema);
+            require(schema);
+        }
+        schemas.extend(requests);
+        for (name, schema) in &schemas {
             for (field, property) in schema["properties"].as_object().into_iter().flatten() {
                 let about = property["description"].as_str().unwrap_or_default();
                 assert!(about.ends_with('.'), "{name}.{field} is not described");
             }
         }
+        let of_type = &mut schemas["Problem"]["properties"]["type"]["description"];
+        *of_type = format!("{}{}", of_type.as_str().unwrap(), problem_types()).into();
         let made = serde_json::to_string_pretty(&schemas).unwrap() + "\n";
         if std::env::var_os(WRITE).is_some() {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/schemas.json");

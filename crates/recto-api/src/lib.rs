@@ -6,6 +6,8 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`operations`] | the table of all operations |
+//! | [`rights`] | rights of tokens |
 //! | [`parameters`] | reads and writes the parameters of a request |
 //! | [`pages`] | pages of a collection: list, query, explain |
 //! | [`scans`] | all records of a collection: export |
@@ -24,16 +26,19 @@ pub mod buckets;
 pub mod csv;
 pub mod description;
 pub mod loads;
+pub mod operations;
 pub mod pages;
 pub mod parameters;
 pub mod problem;
 pub mod queues;
 pub mod records;
+pub mod rights;
 pub mod scans;
 pub mod store;
 pub mod text;
 pub mod words;
 
 mod error_kind;
+mod problem_body;
 
 pub use error_kind::ErrorKind;

@@ -12,10 +12,20 @@ use crate::parameters::comma_separated;
 pub struct LoadOptions {
     /// Collections to load into.
     #[serde(with = "comma_separated", skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(with = "Vec<String>", extend("explode" = false)))]
+    #[cfg_attr(
+        test,
+        schemars(with = "Vec<String>", length(min = 1), extend("required" = true, "explode" = false))
+    )]
     pub collections: Vec<String>,
     /// Name of the file, whose ending names its format: `.csv`, `.ndjson` or `.jsonl`, perhaps with `.gz`, `.zst` or `.zip`.
     #[serde(skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(
+        test,
+        schemars(
+            regex(pattern = "^.+[.](?:csv|ndjson|jsonl|zip|(?:csv|ndjson|jsonl)[.](?:gz|zst))$"),
+            extend("required" = true)
+        )
+    )]
     pub name: String,
     /// Load a file that was loaded before.
     #[serde(skip_serializing_if = "is_false")]

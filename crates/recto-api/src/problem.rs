@@ -3,6 +3,7 @@
 //! The server, the description of the HTTP API, the client, the command line and the book take their lists from this one.
 
 use crate::error_kind::ErrorKind;
+pub use crate::problem_body::ProblemBody;
 
 /// The beginning of the `type` of each problem; the name of the type follows.
 pub const TYPE_PREFIX: &str = "urn:recto:problem:";

@@ -8,6 +8,7 @@ use recto_model::schema::StoreQueues;
 use serde::{Deserialize, Serialize};
 
 use crate::parameters::{ParameterError, present, whole_number};
+use crate::problem::ProblemBody;
 
 /// Pattern of base64 with padding.
 #[cfg(test)]
@@ -138,6 +139,24 @@ pub struct QueueTotals {
     pub bodies_lost: u64,
 }
 
+/// Reply to `GET /v1/queues`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Queues"))]
+pub struct QueueList {
+    /// Queues, by name.
+    pub queues: Vec<QueueStatus>,
+}
+
+/// Reply to `GET /v1/queues/QUEUE/units`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Units"))]
+pub struct UnitList {
+    /// Work units that have begun, by name.
+    pub units: Vec<QueueStatus>,
+}
+
 /// Body of `POST …/messages:send`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -221,6 +240,34 @@ pub struct SentMessage {
     pub id: String,
     /// Whether a message with this deduplication id was sent within five minutes before. This one was not sent again.
     pub duplicate: bool,
+}
+
+/// Reply to `POST …/messages:send`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SentMessages {
+    /// Outcome of each message, in their order.
+    pub results: Vec<SendResult>,
+}
+
+/// Outcome of a message: it was sent, or was rejected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+#[serde(untagged)]
+pub enum SendResult {
+    /// The message was sent.
+    Sent(SentMessage),
+    /// The message was rejected.
+    Rejected(Box<Rejection>),
+}
+
+/// Reason why one of several things that a request asks for was not done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Rejection {
+    /// Reason.
+    pub problem: ProblemBody,
 }
 
 /// Body of `POST …/messages:receive`.
@@ -333,6 +380,35 @@ pub struct ExtendRequest {
     /// Time in seconds, from now, for which the messages stay invisible to others.
     #[cfg_attr(test, schemars(range(min = 1, max = 43_200)))]
     pub visibility_seconds: u32,
+}
+
+/// Reply to `POST …/messages:ack`, `:nack` and `:extend`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SettledMessages {
+    /// Outcome of each receipt, in their order.
+    pub results: Vec<SettledMessage>,
+}
+
+/// Outcome of a receipt.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SettledMessage {
+    /// Whether it was done. False if the message was received again since, and for a malformed receipt. For nack and extend
+    /// also false if the message was acknowledged, removed, purged or moved: its handler may stop.
+    pub done: bool,
+    /// Reason why the receipt is malformed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "ProblemBody"))]
+    pub problem: Option<ProblemBody>,
+}
+
+/// Reply to `DELETE …/messages/POSITION`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RemovedMessage {
+    /// Whether the message was in the queue, and not on its way to another one.
+    pub removed: bool,
 }
 
 /// Body of `POST …/messages:redrive`.

@@ -23,6 +23,6 @@ pub struct PutOptions {
     /// Time in seconds after which the record expires; absent, it stays until it is deleted. In an append collection, a
     /// record that exists lives for the longer of the two times (on Cassandra, for the one that was given later).
     #[serde(deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "u64"))]
+    #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = 630_720_000)))]
     pub ttl_seconds: Option<i64>,
 }

@@ -10,6 +10,7 @@ use crate::parameters::{at_least_one, present};
 #[serde(deny_unknown_fields)]
 pub struct BackupRequest {
     /// Name of the backup: letters, digits, `-`, `_` and `.`. It becomes a folder in the one that the operator named.
+    #[cfg_attr(test, schemars(regex(pattern = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")))]
     pub name: String,
 }
 
@@ -62,5 +63,32 @@ pub struct CompareRequest {
 #[serde(deny_unknown_fields)]
 pub struct RotateRequest {
     /// Number of earlier keys that still open tokens.
+    #[cfg_attr(test, schemars(range(max = 15)))]
     pub earlier: u32,
+}
+
+/// Reply to `GET /v1/store:cursorKeys` and `POST /v1/store:rotateCursorKeys`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CursorKeys {
+    /// Keys, the oldest first.
+    pub keys: Vec<CursorKey>,
+}
+
+/// A key that seals page tokens. A reply never has the key itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CursorKey {
+    /// Number of the key, which tokens carry in the clear.
+    pub id: u32,
+    /// Whether the key seals new tokens. The others only open old ones.
+    pub seals: bool,
+    /// Time at which the key was made, in seconds since 1970-01-01T00:00:00Z; absent if an old release made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub made_at_seconds: Option<u64>,
+    /// Age of the key in seconds; absent if an old release made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub age_seconds: Option<u64>,
 }

@@ -7,11 +7,12 @@ use futures::stream::{self, BoxStream, StreamExt as _};
 use hyper::body::Incoming;
 use recto::session::{JsonRecord, ScanRequest, ScanStep};
 use recto::{Error, ErrorKind, Result};
+use recto_api::problem::ProblemBody;
 use recto_api::scans::ExportOptions;
 use serde::Deserialize;
 use tokio::time::sleep;
 
-use crate::problem::Problem;
+use crate::problem;
 use crate::replies::{misunderstood, number};
 use crate::target::{self, Query};
 use crate::transport::{Transport, backoff};
@@ -27,7 +28,7 @@ struct Line {
     record: Option<JsonRecord>,
     version: Option<String>,
     resume_token: Option<String>,
-    problem: Option<Problem>,
+    problem: Option<ProblemBody>,
 }
 
 /// The steps of an export; nothing is asked until it is polled.
@@ -176,7 +177,7 @@ impl Export<'_> {
             Line {
                 problem: Some(problem),
                 ..
-            } => Err(problem.into_error_of_line()),
+            } => Err(problem::error_of_line(problem)),
             Line {
                 record: Some(record),
                 version,

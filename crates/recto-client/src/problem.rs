@@ -3,30 +3,15 @@
 use hyper::StatusCode;
 use recto::problem::{ProblemType, TYPE_PREFIX};
 use recto::{Error, ErrorKind, ErrorPart};
-use serde::Deserialize;
+use recto_api::problem::ProblemBody;
 
 /// What a body has several of.
 const LISTS: [&str; 3] = ["changes", "messages", "receipts"];
 
-/// A problem as servers answer it.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Problem {
-    #[serde(rename = "type")]
-    name: String,
-    detail: String,
-    part: Option<String>,
-    field: Option<String>,
-    position: Option<usize>,
-    #[serde(default)]
-    unpinned: Vec<String>,
-    version: Option<String>,
-    hint: Option<String>,
-}
-
 /// The error that an answer of this status and body is.
 pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
-    match serde_json::from_slice::<Problem>(body) {
-        Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => problem.into_error(status),
+    match serde_json::from_slice::<ProblemBody>(body) {
+        Ok(problem) if problem.name.starts_with(TYPE_PREFIX) => error_of(problem, status),
         _ => match status.as_u16() {
             414 | 431 => too_long(server, status),
             _ => strange(server, status),
@@ -34,44 +19,45 @@ pub(crate) fn error(server: &str, status: StatusCode, body: &[u8]) -> Error {
     }
 }
 
-impl Problem {
-    /// The error that stands in a line of an answer.
-    pub(crate) fn into_error_of_line(self) -> Error {
-        self.into_error(StatusCode::INTERNAL_SERVER_ERROR)
-    }
+/// Returns the error of a problem that is in a line or in a list.
+pub(crate) fn error_of_line(problem: ProblemBody) -> Error {
+    error_of(problem, StatusCode::INTERNAL_SERVER_ERROR)
+}
 
-    fn into_error(self, status: StatusCode) -> Error {
-        let name = self.name.strip_prefix(TYPE_PREFIX).unwrap_or_default();
-        let kind = ProblemType::named(name).map_or_else(|| kind_of_status(status), ProblemType::kind);
-        let mut error = Error::new(kind, self.detail).with_unpinned(self.unpinned);
-        let part = self.part.as_deref().and_then(ErrorPart::named);
-        if let Some(part) = part {
-            error = error.with_part(part);
+fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
+    let name = problem.name.strip_prefix(TYPE_PREFIX).unwrap_or_default();
+    let kind = ProblemType::named(name).map_or_else(|| kind_of_status(status), ProblemType::kind);
+    let mut error = Error::new(kind, problem.detail).with_unpinned(problem.unpinned);
+    let part = problem.part.as_deref().and_then(ErrorPart::named);
+    if let Some(part) = part {
+        error = error.with_part(part);
+    }
+    if let Some(whole) = problem.field.as_deref() {
+        let (change, field) = place(whole);
+        if let Some(change) = change {
+            error = error.with_change(change);
         }
-        if let Some(whole) = self.field.as_deref() {
-            let (change, field) = place(whole);
-            if let Some(change) = change {
-                error = error.with_change(change);
-            }
-            if let Some(field) = field {
-                error = error.with_field(field);
-            }
+        if let Some(field) = field {
+            error = error.with_field(field);
         }
-        if let Some(version) = self.version.and_then(|version| version.parse().ok()) {
-            error = error.with_version(version);
-        }
-        // Only these two are texts whose places are shown.
-        let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
-        if let Some(column) = self.position.filter(|_| is_text) {
-            error = error.with_column(column);
-        }
-        match (kind, self.hint) {
-            (ErrorKind::Unauthorized, _) => error.with_hint(
-                "give a token in the environment, RECTO_TOKEN, or name a file that holds one: ?token_file=FILE",
-            ),
-            (_, Some(hint)) => error.with_hint(hint),
-            (_, None) => error,
-        }
+    }
+    if let Some(version) = problem.version.and_then(|version| version.parse().ok()) {
+        error = error.with_version(version);
+    }
+    // Only these two are texts whose places are shown.
+    let is_text = matches!(part, Some(ErrorPart::Filter | ErrorPart::Sort));
+    let column = problem
+        .position
+        .and_then(|position| usize::try_from(position).ok());
+    if let Some(column) = column.filter(|_| is_text) {
+        error = error.with_column(column);
+    }
+    match (kind, problem.hint) {
+        (ErrorKind::Unauthorized, _) => error.with_hint(
+            "give a token in the environment, RECTO_TOKEN, or name a file that holds one: ?token_file=FILE",
+        ),
+        (_, Some(hint)) => error.with_hint(hint),
+        (_, None) => error,
     }
 }
 

@@ -11,13 +11,14 @@ use recto::session::{
 };
 use recto::{Error, ErrorKind, Result};
 use recto_api::queues::{
-    AckRequest, ExtendRequest, NackRequest, PeekOptions, PeekedMessages, ReceivedMessages, RedriveRequest,
+    AckRequest, ExtendRequest, NackRequest, PeekOptions, PeekedMessages, QueueList, ReceivedMessages,
+    RedriveRequest, RemovedMessage, SendResult, SentMessages, SettledMessages, UnitList,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use crate::replies::queues::{ListBody, RemovedBody, SentBody, SettledBody, UnitsBody};
+use crate::problem;
 use crate::replies::{self, misunderstood};
 use crate::session::HttpSession;
 use crate::target::{Ask, Query, encode, of_queue};
@@ -53,14 +54,21 @@ impl HttpSession {
         let sent = self
             .changed(&Ask::post(of_queue(queue, "/messages:send"), &body))
             .await;
-        let sent: SentBody = sent.map_err(|error| match error.kind() {
+        let sent: SentMessages = sent.map_err(|error| match error.kind() {
             ErrorKind::OutcomeUnknown => error.with_hint(SETTLES),
             _ => error,
         })?;
         if sent.results.len() != messages.len() {
             return Err(misunderstood(self.transport.server()));
         }
-        Ok(sent.into_results())
+        Ok(sent.results.into_iter().map(result).collect())
+    }
+}
+
+fn result(result: SendResult) -> Result<SentMessage> {
+    match result {
+        SendResult::Sent(sent) => Ok(sent),
+        SendResult::Rejected(rejection) => Err(problem::error_of_line(rejection.problem)),
     }
 }
 
@@ -127,7 +135,7 @@ fn not_sent_behind(number: usize) -> Result<SentMessage> {
 #[async_trait]
 impl Queues for HttpSession {
     async fn queues(&self) -> Result<Vec<QueueStatus>> {
-        let body: ListBody = self.asked("/v1/queues").await?;
+        let body: QueueList = self.asked("/v1/queues").await?;
         Ok(body.queues)
     }
 
@@ -209,7 +217,7 @@ impl Queues for HttpSession {
             let (verb, body) = settling_body(settling, some.to_vec());
             let target = of_queue(queue, &format!("/messages:{verb}"));
             let reply = self.changed(&Ask::post(target, &body)).await;
-            let reply: SettledBody = reply.map_err(|error| match error.change() {
+            let reply: SettledMessages = reply.map_err(|error| match error.change() {
                 Some(number) => error.with_change(first + number),
                 None => error,
             })?;
@@ -234,7 +242,7 @@ impl Queues for HttpSession {
 
     async fn remove_message(&self, queue: &str, position: &str) -> Result<bool> {
         let target = of_queue(queue, &format!("/messages/{}", encode(position)));
-        let body: RemovedBody = self.changed(&Ask::new(Method::DELETE, target, "")).await?;
+        let body: RemovedMessage = self.changed(&Ask::new(Method::DELETE, target, "")).await?;
         Ok(body.removed)
     }
 
@@ -269,7 +277,7 @@ impl Queues for HttpSession {
     }
 
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>> {
-        let body: UnitsBody = self.asked(&of_queue(queue, "/units")).await?;
+        let body: UnitList = self.asked(&of_queue(queue, "/units")).await?;
         Ok(body.units)
     }
 

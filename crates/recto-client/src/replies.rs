@@ -1,16 +1,16 @@
 //! Answers read.
 
-pub(crate) mod queues;
 pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
 use hyper::header::ETAG;
 use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, RefusedCollection, Written};
 use recto::{Error, ErrorKind, Result};
+use recto_api::problem::ProblemBody;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::problem::Problem;
+use crate::problem;
 
 /// The header of a list that says what it cost: a dictionary (RFC 9651) of whole numbers.
 const COST: &str = "recto-cost";
@@ -92,7 +92,7 @@ struct OutcomeBody {
     version: Option<String>,
     #[serde(default)]
     pending: bool,
-    problem: Option<Problem>,
+    problem: Option<ProblemBody>,
 }
 
 /// What a batch did, as its answer says.
@@ -125,7 +125,7 @@ pub(crate) fn written(server: &str, body: &[u8], changes: usize) -> Result<Writt
 
 fn outcome(body: OutcomeBody) -> Result<Outcome> {
     match body.problem {
-        Some(problem) => Err(problem.into_error_of_line()),
+        Some(problem) => Err(problem::error_of_line(problem)),
         None => Ok(Outcome {
             version: number(body.version),
             pending: body.pending,

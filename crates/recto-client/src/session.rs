@@ -17,12 +17,12 @@ use recto::session::{
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use recto_api::loads::LoadOptions;
 use recto_api::pages::ExplainOptions;
-use recto_api::store::{BackupRequest, CompareRequest, RotateRequest, SchemaRequest};
+use recto_api::store::{BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaRequest};
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use crate::export;
-use crate::replies::upkeep::{CompactBody, KeysBody, LoadBody, ViewsBody};
+use crate::replies::upkeep::{CompactBody, LoadBody, ViewsBody};
 use crate::replies::{self, PageBody, SchemaBody, misunderstood};
 use crate::target::{self, Ask, Query};
 use crate::transport::Transport;
@@ -462,7 +462,7 @@ impl Tools for HttpSession {
 
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>> {
         let reply = self.transport.get("/v1/store:cursorKeys").await?;
-        let body: KeysBody = replies::read(self.transport.server(), &reply.body)?;
+        let body: CursorKeys = replies::read(self.transport.server(), &reply.body)?;
         Ok(body.keys)
     }
 
@@ -471,7 +471,7 @@ impl Tools for HttpSession {
         let target = "/v1/store:rotateCursorKeys";
         let body = self.transport.change(Method::POST, target, Some(&body)).await?;
         let reply = self.transport.read_whole(body).await?;
-        let body: KeysBody = replies::read(self.transport.server(), &reply.body)?;
+        let body: CursorKeys = replies::read(self.transport.server(), &reply.body)?;
         Ok(body.keys)
     }
 

@@ -14,12 +14,13 @@ use http_body_util::{BodyExt as _, StreamBody};
 use hyper::Response;
 use hyper::body::{Bytes, Frame, Incoming};
 use recto::{Error, ErrorKind, Result};
+use recto_api::problem::ProblemBody;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 use crate::export::Unread;
-use crate::problem::Problem;
+use crate::problem;
 use crate::replies::misunderstood;
 use crate::transport::{RequestBody, Transport};
 
@@ -38,7 +39,7 @@ struct Line<P, R> {
     /// Base64: rows that were rejected need not be UTF-8.
     rejects: Option<String>,
     result: Option<R>,
-    problem: Option<Problem>,
+    problem: Option<ProblemBody>,
 }
 
 /// Who hears what an answer says on its way.
@@ -73,7 +74,7 @@ pub(crate) async fn result<P: DeserializeOwned, R: DeserializeOwned>(
                 (heard.rejects)(&rejects.map_err(|error| strange().with_source(error))?)?;
             }
             if let Some(problem) = line.problem {
-                return Err(problem.into_error_of_line());
+                return Err(problem::error_of_line(problem));
             }
             if let Some(result) = line.result {
                 return Ok(result);

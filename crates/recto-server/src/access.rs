@@ -8,12 +8,8 @@ use recto::{LocalSession, Session};
 
 use crate::operation::Observed;
 use crate::problem::Problem;
-pub(crate) use crate::rights::changes_store;
 use crate::rights::queue_of;
-pub use crate::rights::{
-    Access, COLLECTION_OPERATIONS, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, QUEUE_OPERATIONS,
-    QUEUE_PREFIX, STORE, STORE_OPERATIONS,
-};
+pub use crate::rights::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, QUEUE_PREFIX, Right, STORE};
 
 impl Access {
     /// The session to do this with: the app's own, restricted to the rows that are allowed.
@@ -24,9 +20,9 @@ impl Access {
         &self,
         session: &LocalSession,
         collection: &str,
-        operation: Operation,
+        right: Right,
     ) -> Result<Arc<dyn Session>, Problem> {
-        self.session_over(session, [(collection, operation)])
+        self.session_over(session, [(collection, right)])
     }
 
     /// The session to do several things with at once: the app's own, restricted to the rows that are
@@ -37,15 +33,15 @@ impl Access {
     pub fn session_over<'a>(
         &self,
         session: &LocalSession,
-        needed: impl IntoIterator<Item = (&'a str, Operation)>,
+        needed: impl IntoIterator<Item = (&'a str, Right)>,
     ) -> Result<Arc<dyn Session>, Problem> {
         let mut rows = BTreeMap::new();
         let (mut is_restricted, mut reads_all) = (false, true);
-        for (collection, operation) in needed {
+        for (collection, right) in needed {
             // An answer to a query must not name a collection that is as if it were not there.
-            is_restricted |= operation == Operation::Read && !self.sees_every_collection();
+            is_restricted |= right == Right::Read && !self.sees_every_collection();
             reads_all &= self.reads_all_of(collection);
-            let grant = self.granted_operation(collection, operation)?;
+            let grant = self.granted_right(collection, right)?;
             if !grant.rows.is_empty() {
                 rows.insert(collection.to_owned(), grant.rows.clone());
             }
@@ -72,13 +68,13 @@ impl Access {
     ///
     /// # Errors
     /// 404 if it does not see the queue, in the words of one that is not there; 403 if it sees it and may not do this.
-    pub(crate) fn check_queue(&self, queue: &str, operation: Operation) -> Result<(), Problem> {
+    pub(crate) fn check_queue(&self, queue: &str, right: Right) -> Result<(), Problem> {
         let queue = queue_of(queue);
         match self.of_queue(queue) {
             [] => Err(Problem::no_queue(queue)),
-            operations if operations.contains(&operation) => Ok(()),
-            _ if self.is_read_only() && operation.changes() => Err(Problem::read_only()),
-            _ => Err(Problem::forbidden_queue(queue, operation)),
+            rights if rights.contains(&right) => Ok(()),
+            _ if self.is_read_only() && right.changes() => Err(Problem::read_only()),
+            _ => Err(Problem::forbidden_queue(queue, right)),
         }
     }
 
@@ -86,11 +82,11 @@ impl Access {
     ///
     /// # Errors
     /// 403 if it may not.
-    pub(crate) fn check_every_queue(&self, operation: Operation) -> Result<(), Problem> {
-        if self.allows_every_queue(operation) {
+    pub(crate) fn check_every_queue(&self, right: Right) -> Result<(), Problem> {
+        if self.allows_every_queue(right) {
             return Ok(());
         }
-        Err(Problem::forbidden_queue(EVERY_QUEUE, operation))
+        Err(Problem::forbidden_queue(EVERY_QUEUE, right))
     }
 
     /// The views of collections that may be read, with their states. Who sees some rows only is not told how many there
@@ -101,7 +97,7 @@ impl Access {
     pub(crate) async fn views(&self, session: &LocalSession) -> Result<Vec<ViewStatus>, Problem> {
         let session = self.session_over(session, [])?;
         let mut views = session.tools()?.views().await?;
-        views.retain(|view| self.allows(&view.collection, Operation::Read));
+        views.retain(|view| self.allows(&view.collection, Right::Read));
         for view in &mut views {
             if !self.reads_all_of(&view.collection) {
                 view.rows_filled = None;
@@ -114,41 +110,37 @@ impl Access {
     /// Whether it may read all records of a collection.
     pub(crate) fn reads_all_of(&self, collection: &str) -> bool {
         let grant = self.grant(collection);
-        grant.is_some_and(|grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read))
+        grant.is_some_and(|grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read))
     }
 
     /// Whether this may be done with a collection by who reads all of its records.
     ///
     /// # Errors
     /// As [`session`](Self::session), also for who reads some of them only.
-    pub(crate) fn check_reads_all_of(&self, collection: &str, operation: Operation) -> Result<(), Problem> {
-        self.granted_operation(collection, operation)?;
+    pub(crate) fn check_reads_all_of(&self, collection: &str, right: Right) -> Result<(), Problem> {
+        self.granted_right(collection, right)?;
         if self.reads_all_of(collection) {
             return Ok(());
         }
-        if self.allows(collection, Operation::Read) {
+        if self.allows(collection, Right::Read) {
             return Err(Problem::forbidden_to_some(collection));
         }
-        Err(Problem::forbidden(collection, Operation::Read))
+        Err(Problem::forbidden(collection, Right::Read))
     }
 
     /// The grant by which this may be done with a collection.
     ///
     /// # Errors
     /// As [`session`](Self::session).
-    pub(crate) fn granted_operation(
-        &self,
-        collection: &str,
-        operation: Operation,
-    ) -> Result<&Grant, Problem> {
+    pub(crate) fn granted_right(&self, collection: &str, right: Right) -> Result<&Grant, Problem> {
         let grant = self.grant(collection);
-        let grant = grant.filter(|grant| !grant.operations.is_empty());
+        let grant = grant.filter(|grant| !grant.rights.is_empty());
         let grant = grant.ok_or_else(|| Problem::no_collection(collection))?;
-        if self.is_read_only() && operation.changes() {
+        if self.is_read_only() && right.changes() {
             return Err(Problem::read_only());
         }
-        if !grant.operations.contains(&operation) {
-            return Err(Problem::forbidden(collection, operation));
+        if !grant.rights.contains(&right) {
+            return Err(Problem::forbidden(collection, right));
         }
         Ok(grant)
     }

@@ -2,12 +2,12 @@
 
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use recto::problem::{ProblemType, TYPE_PREFIX};
+use recto::problem::{ProblemBody, ProblemType, TYPE_PREFIX};
 use recto::session::{JsonRecord, Versioned};
 use recto::{Error, ErrorKind, ErrorPart, Suggestion};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::rights::{EVERY_COLLECTION, Operation, QUEUE_PREFIX, STORE};
+use crate::rights::{EVERY_COLLECTION, QUEUE_PREFIX, Right, STORE};
 
 /// Which types of patches a resource takes (RFC 5789).
 pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
@@ -47,7 +47,7 @@ struct More {
     /// What to do about it, for programs only.
     hint_for_programs: Option<&'static str>,
     /// The methods there are, where it was the method.
-    allow: Option<&'static str>,
+    allow: Option<HeaderValue>,
     /// The types of patches that are taken, where it was the type.
     accept_patch: Option<&'static str>,
 }
@@ -157,9 +157,9 @@ impl Problem {
         )
     }
 
-    pub(crate) fn method_not_allowed(method: &Method, allow: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(method: &Method, allow: &str) -> Self {
         let mut problem = Self::wrong_method(method).with_hint(format!("the methods are {allow}"));
-        problem.more.allow = Some(allow);
+        problem.more.allow = HeaderValue::from_str(allow).ok();
         problem
     }
 
@@ -282,8 +282,8 @@ impl Problem {
         }
     }
 
-    pub(crate) fn forbidden_queue(queue: &str, operation: Operation) -> Self {
-        let name = operation.name();
+    pub(crate) fn forbidden_queue(queue: &str, right: Right) -> Self {
+        let name = right.name();
         let detail = format!("the token does not allow {name} of queue {queue}");
         Self::new(ProblemType::Forbidden, detail).with_hint(format!(
             "`recto token create NAME --grant '{QUEUE_PREFIX}{queue}:{name}'` makes one that does"
@@ -298,8 +298,8 @@ impl Problem {
             .with_hint("ask with a token whose grant of the collection has no `where`")
     }
 
-    pub(crate) fn forbidden(collection: &str, operation: Operation) -> Self {
-        let name = operation.name();
+    pub(crate) fn forbidden(collection: &str, right: Right) -> Self {
+        let name = right.name();
         let detail = match collection {
             EVERY_COLLECTION => format!("the token does not allow to {name} in all collections"),
             collection => format!("the token does not allow to {name} in {collection}"),
@@ -316,8 +316,8 @@ impl Problem {
         .with_hint("send the request to a server of this store that was started without --read-only")
     }
 
-    pub(crate) fn forbidden_store(operation: Operation) -> Self {
-        let name = operation.name();
+    pub(crate) fn forbidden_store(right: Right) -> Self {
+        let name = right.name();
         let detail = format!("the token does not allow {name} of the store");
         Self::new(ProblemType::Forbidden, detail).with_hint(format!(
             "`recto token create NAME --grant '{STORE}:{name}'` makes one that does"
@@ -359,44 +359,34 @@ impl Problem {
         self.more.suggestion.as_ref()
     }
 
-    /// Its body.
+    /// Returns the problem as replies have it.
     pub(crate) fn to_json(&self) -> Value {
+        json!(self.to_body())
+    }
+
+    /// Returns the problem as replies have it.
+    pub(crate) fn to_body(&self) -> ProblemBody {
         debug_assert!(
             self.kind.statuses().contains(&self.status.as_u16()),
             "{:?} has no status {}",
             self.kind,
             self.status
         );
-        let mut body = Map::new();
-        body.insert("type".into(), format!("{TYPE_PREFIX}{}", self.kind.name()).into());
-        body.insert("title".into(), self.title().into());
-        body.insert("status".into(), self.status.as_u16().into());
-        body.insert("detail".into(), self.detail.clone().into());
-        if let Some(part) = self.more.part {
-            body.insert("part".into(), part.name().into());
+        let more = &self.more;
+        ProblemBody {
+            name: format!("{TYPE_PREFIX}{}", self.kind.name()),
+            title: self.title().to_owned(),
+            status: self.status.as_u16(),
+            detail: self.detail.clone(),
+            part: more.part.map(|part| part.name().to_owned()),
+            field: more.field.clone(),
+            parameter: more.parameter.clone(),
+            position: more.position.map(|position| position as u64),
+            unpinned: more.unpinned.clone(),
+            version: more.version.map(|version| version.to_string()),
+            record: more.record.clone(),
+            hint: self.hint().or(more.hint_for_programs).map(str::to_owned),
         }
-        if let Some(field) = &self.more.field {
-            body.insert("field".into(), field.clone().into());
-        }
-        if let Some(parameter) = &self.more.parameter {
-            body.insert("parameter".into(), parameter.clone().into());
-        }
-        if let Some(position) = self.more.position {
-            body.insert("position".into(), json!(position));
-        }
-        if !self.more.unpinned.is_empty() {
-            body.insert("unpinned".into(), json!(self.more.unpinned));
-        }
-        if let Some(version) = self.more.version {
-            body.insert("version".into(), version.to_string().into());
-        }
-        if let Some(record) = &self.more.record {
-            body.insert("record".into(), Value::Object(record.clone()));
-        }
-        if let Some(hint) = self.hint().or(self.more.hint_for_programs) {
-            body.insert("hint".into(), hint.into());
-        }
-        Value::Object(body)
     }
 }
 
@@ -468,10 +458,9 @@ impl IntoResponse for Problem {
         }
         let named = [
             (header::ALLOW, self.more.allow),
-            (ACCEPT_PATCH, self.more.accept_patch),
+            (ACCEPT_PATCH, self.more.accept_patch.map(HeaderValue::from_static)),
         ];
-        for (name, text) in named {
-            let value = text.map(HeaderValue::from_static);
+        for (name, value) in named {
             response.headers_mut().extend(value.map(|value| (name, value)));
         }
         response

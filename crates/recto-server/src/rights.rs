@@ -4,127 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use axum::http::Method;
+use recto_api::operations;
+pub use recto_api::rights::Right;
 use tokio::sync::watch;
-
-/// What may be done with a collection, with a queue, or with the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operation {
-    /// Reading records and pages, and explaining queries; looking at a queue and its messages.
-    Read,
-    /// Reading all of a collection at once.
-    Export,
-    /// Putting records.
-    Write,
-    /// Deleting records.
-    Delete,
-    /// Copying the store.
-    Backup,
-    /// Giving the store's unused space back.
-    Compact,
-    /// Checking all of the store.
-    Check,
-    /// Comparing views with records that may be read.
-    Verify,
-    /// Making views as records that may be written are.
-    Repair,
-    /// Loading files into collections that may be written.
-    Load,
-    /// Changing the schema, and seeing all of it.
-    Apply,
-    /// Looking at the keys of cursors, and adding one.
-    CursorKeys,
-    /// Sending messages to a queue.
-    Send,
-    /// Receiving messages of a queue, and being done with them.
-    Receive,
-    /// Making, changing and deleting a queue, and taking messages out of it.
-    Manage,
-}
-
-impl Operation {
-    /// Whether all requests that need this operation change the store. [`Apply`](Self::Apply) and
-    /// [`CursorKeys`](Self::CursorKeys) also allow requests that only read.
-    pub(crate) fn changes(self) -> bool {
-        match self {
-            Self::Write
-            | Self::Delete
-            | Self::Compact
-            | Self::Repair
-            | Self::Load
-            | Self::Send
-            | Self::Receive
-            | Self::Manage => true,
-            Self::Read
-            | Self::Export
-            | Self::Backup
-            | Self::Check
-            | Self::Verify
-            | Self::Apply
-            | Self::CursorKeys => false,
-        }
-    }
-
-    /// Its name in a token.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Export => "export",
-            Self::Write => "write",
-            Self::Delete => "delete",
-            Self::Backup => "backup",
-            Self::Compact => "compact",
-            Self::Check => "check",
-            Self::Verify => "verify",
-            Self::Repair => "repair",
-            Self::Load => "load",
-            Self::Apply => "apply",
-            Self::CursorKeys => "cursor-keys",
-            Self::Send => "send",
-            Self::Receive => "receive",
-            Self::Manage => "manage",
-        }
-    }
-}
 
 /// What a token allows in one collection, with one queue, or with the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grant {
-    /// The operations allowed.
-    pub operations: Vec<Operation>,
+    /// The rights allowed.
+    pub rights: Vec<Right>,
     /// Filter text that every row read or written satisfies; empty for all rows.
     pub rows: String,
 }
 
-/// What may be done with a collection.
-pub const COLLECTION_OPERATIONS: [Operation; 4] = [
-    Operation::Read,
-    Operation::Export,
-    Operation::Write,
-    Operation::Delete,
-];
-
-/// What may be done with the store.
-pub const STORE_OPERATIONS: [Operation; 8] = [
-    Operation::Backup,
-    Operation::Compact,
-    Operation::Check,
-    Operation::Verify,
-    Operation::Repair,
-    Operation::Load,
-    Operation::Apply,
-    Operation::CursorKeys,
-];
-
-/// What may be done with a queue.
-pub const QUEUE_OPERATIONS: [Operation; 4] = [
-    Operation::Read,
-    Operation::Send,
-    Operation::Receive,
-    Operation::Manage,
-];
-
 static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
-    operations: COLLECTION_OPERATIONS.to_vec(),
+    rights: Right::OF_COLLECTION.to_vec(),
     rows: String::new(),
 });
 
@@ -167,8 +61,8 @@ enum Grants {
     Some {
         collections: Arc<BTreeMap<String, Grant>>,
         /// By queue; `*` stands for all that are not named.
-        queues: Arc<BTreeMap<String, Vec<Operation>>>,
-        store: Arc<[Operation]>,
+        queues: Arc<BTreeMap<String, Vec<Right>>>,
+        store: Arc<[Right]>,
     },
 }
 
@@ -197,14 +91,14 @@ impl Access {
     /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named), by queue ([`QUEUE_PREFIX`] before
     /// its name), and with the [`STORE`]: nothing, if only some rows of a collection are granted.
     pub fn granted(name: impl Into<Arc<str>>, mut grants: BTreeMap<String, Grant>) -> Self {
-        let store = grants.remove(STORE).map(|grant| grant.operations);
+        let store = grants.remove(STORE).map(|grant| grant.rights);
         let mut queues = BTreeMap::new();
         grants.retain(|name, grant| match name.strip_prefix(QUEUE_PREFIX) {
             None => true,
             Some(queue) => {
                 // Messages are no rows: what restricts to some of them lets nothing through.
                 if grant.rows.is_empty() {
-                    queues.insert(queue.to_owned(), std::mem::take(&mut grant.operations));
+                    queues.insert(queue.to_owned(), std::mem::take(&mut grant.rights));
                 }
                 false
             }
@@ -224,27 +118,25 @@ impl Access {
     }
 
     /// Whether it may do this with the store.
-    pub fn allows_store(&self, operation: Operation) -> bool {
-        if self.is_read_only && operation.changes() {
+    pub fn allows_store(&self, right: Right) -> bool {
+        if self.is_read_only && right.changes() {
             return false;
         }
         match &self.grants {
             Grants::All => true,
-            Grants::Some { store, .. } => store.contains(&operation),
+            Grants::Some { store, .. } => store.contains(&right),
         }
     }
 
     /// Whether it may do anything with the store itself.
     pub(crate) fn operates_store(&self) -> bool {
-        STORE_OPERATIONS
-            .into_iter()
-            .any(|operation| self.allows_store(operation))
+        Right::OF_STORE.into_iter().any(|right| self.allows_store(right))
     }
 
     /// What it may do with a queue, or with a work unit, which is as its queue. With none of them it is as if the queue were not there.
-    pub fn of_queue(&self, queue: &str) -> &[Operation] {
+    pub fn of_queue(&self, queue: &str) -> &[Right] {
         let granted = match &self.grants {
-            Grants::All => &QUEUE_OPERATIONS,
+            Grants::All => &Right::OF_QUEUE,
             Grants::Some { queues, .. } => queues
                 .get(queue_of(queue))
                 .or_else(|| queues.get(EVERY_QUEUE))
@@ -252,33 +144,33 @@ impl Access {
                 .unwrap_or_default(),
         };
         match self.is_read_only {
-            true if granted.contains(&Operation::Read) => &[Operation::Read],
+            true if granted.contains(&Right::Read) => &[Right::Read],
             true => &[],
             false => granted,
         }
     }
 
     /// Whether it may do this with every queue, whatever there is.
-    pub(crate) fn allows_every_queue(&self, operation: Operation) -> bool {
-        if self.is_read_only && operation.changes() {
+    pub(crate) fn allows_every_queue(&self, right: Right) -> bool {
+        if self.is_read_only && right.changes() {
             return false;
         }
         match &self.grants {
             Grants::All => true,
             Grants::Some { queues, .. } => {
-                queues.contains_key(EVERY_QUEUE) && queues.values().all(|one| one.contains(&operation))
+                queues.contains_key(EVERY_QUEUE) && queues.values().all(|one| one.contains(&right))
             }
         }
     }
 
     /// Whether it may do this with any queue.
-    pub(crate) fn allows_some_queue(&self, operation: Operation) -> bool {
-        if self.is_read_only && operation.changes() {
+    pub(crate) fn allows_some_queue(&self, right: Right) -> bool {
+        if self.is_read_only && right.changes() {
             return false;
         }
         match &self.grants {
             Grants::All => true,
-            Grants::Some { queues, .. } => queues.values().any(|one| one.contains(&operation)),
+            Grants::Some { queues, .. } => queues.values().any(|one| one.contains(&right)),
         }
     }
 
@@ -319,7 +211,7 @@ impl Access {
     }
 
     /// What is granted, by queue; nothing where it may do everything.
-    pub(crate) fn queue_grants(&self) -> impl Iterator<Item = (&String, &Vec<Operation>)> {
+    pub(crate) fn queue_grants(&self) -> impl Iterator<Item = (&String, &Vec<Right>)> {
         let some = match &self.grants {
             Grants::All => None,
             Grants::Some { queues, .. } => Some(queues.iter()),
@@ -337,10 +229,10 @@ impl Access {
     }
 
     /// Whether it may do this with the collection at all.
-    pub fn allows(&self, collection: &str, operation: Operation) -> bool {
-        let is_rejected = self.is_read_only && operation.changes();
+    pub fn allows(&self, collection: &str, right: Right) -> bool {
+        let is_rejected = self.is_read_only && right.changes();
         let grant = self.grant(collection).filter(|_| !is_rejected);
-        grant.is_some_and(|grant| grant.operations.contains(&operation))
+        grant.is_some_and(|grant| grant.rights.contains(&right))
     }
 
     /// Rejects every change from now on, also one that is granted.
@@ -357,8 +249,7 @@ impl Access {
 
     /// Whether it may read all rows of every collection.
     pub(crate) fn reads_everything(&self) -> bool {
-        let unrestricted =
-            |grant: &Grant| grant.rows.is_empty() && grant.operations.contains(&Operation::Read);
+        let unrestricted = |grant: &Grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read);
         match &self.grants {
             Grants::All => true,
             Grants::Some { collections, .. } => {
@@ -374,30 +265,34 @@ impl Access {
         }
     }
 
-    /// What it may do with a collection, whichever of its rows, as bits.
-    pub(crate) fn operations(&self, collection: &str) -> u16 {
-        let operations = self.grant(collection).map(|grant| grant.operations.as_slice());
-        bits(operations.unwrap_or_default().iter().copied())
+    /// Returns the rights in a collection as bits. The highest bit says whether they are for all of its rows.
+    pub(crate) fn rights(&self, collection: &str) -> u16 {
+        const ALL_ROWS: u16 = 1 << 15;
+        let Some(grant) = self.grant(collection) else {
+            return 0;
+        };
+        let of_rows = if grant.rows.is_empty() { ALL_ROWS } else { 0 };
+        of_rows | bits(grant.rights.iter().copied())
     }
 
     /// What it may do with the store, as bits.
-    pub(crate) fn store_operations(&self) -> u16 {
-        bits(STORE_OPERATIONS.into_iter().filter(|one| self.allows_store(*one)))
+    pub(crate) fn store_rights(&self) -> u16 {
+        bits(Right::OF_STORE.into_iter().filter(|one| self.allows_store(*one)))
     }
 
-    /// What it may do with queues, whichever, as bits.
-    pub(crate) fn queue_operations(&self) -> u16 {
-        bits(
-            QUEUE_OPERATIONS
-                .into_iter()
-                .filter(|one| self.allows_some_queue(*one)),
-        )
+    /// Returns the rights with any queue, and those with every queue, as bits.
+    pub(crate) fn queue_rights(&self) -> [u16; 2] {
+        let rights = || Right::OF_QUEUE.into_iter();
+        [
+            bits(rights().filter(|one| self.allows_some_queue(*one))),
+            bits(rights().filter(|one| self.allows_every_queue(*one))),
+        ]
     }
 
-    /// Whether it sees the collection: without any operation it is as if it were not there.
+    /// Whether it sees the collection: without any right it is as if it were not there.
     pub fn sees(&self, collection: &str) -> bool {
         self.grant(collection)
-            .is_some_and(|grant| !grant.operations.is_empty())
+            .is_some_and(|grant| !grant.rights.is_empty())
     }
 }
 
@@ -406,33 +301,22 @@ pub(crate) fn queue_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(queue, _)| queue)
 }
 
-/// A bit for each operation.
-fn bits(operations: impl Iterator<Item = Operation>) -> u16 {
-    operations.fold(0, |bits, operation| bits | 1 << operation as u16)
+/// A bit for each right.
+fn bits(rights: impl Iterator<Item = Right>) -> u16 {
+    rights.fold(0, |bits, right| bits | 1 << right as u16)
 }
 
-/// The requests with a body that change nothing: questions that are too long for an address, and work on the store
-/// that only reads it.
-const READING_POSTS: [&str; 4] = [
-    "/v1/store:backup",
-    "/v1/store:check",
-    "/v1/store:verify",
-    "/v1/store:plan",
-];
-/// The endings of such requests about a collection.
-const READING_ENDINGS: [&str; 3] = ["/records:query", "/records:explain", "/records:export"];
-
-/// Returns whether a request may change the store. A request that is not known to only read counts as one that does.
+/// Returns whether a request may change the store. A request that is of no operation counts as one that does, unless its
+/// method only reads.
 pub(crate) fn changes_store(method: &Method, path: &str) -> bool {
-    match *method {
-        Method::GET | Method::HEAD | Method::OPTIONS => false,
-        Method::POST => {
-            let is_question = path.starts_with("/v1/collections/")
-                && READING_ENDINGS.iter().any(|ending| path.ends_with(ending));
-            let is_design = path.starts_with("/collections/") && path.ends_with("/design");
-            !is_question && !is_design && !READING_POSTS.contains(&path)
-        }
-        _ => true,
+    if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return false;
+    }
+    let is_design = path.starts_with("/collections/") && path.ends_with("/design");
+    let found = operations::Method::of(method.as_str()).and_then(|method| operations::find(method, path));
+    match found {
+        Some(operation) => operation.changes,
+        None => !(is_design && *method == Method::POST),
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::config::{Config, DEFAULT_LOAD_BYTES, DEFAULT_STALL_TIME_MS};
 use crate::problem::Problem;
-use crate::rights::Operation;
+use crate::rights::Right;
 use recto::problem::ProblemType;
 
 /// What is needed to look after the store, and who does so.
@@ -30,7 +30,7 @@ pub(crate) struct Upkeep {
     pub(crate) stall_time: Duration,
     /// For how long a request moves messages.
     pub(crate) redrive_time: Duration,
-    running: Mutex<Vec<(Operation, Arc<str>)>>,
+    running: Mutex<Vec<(Right, Arc<str>)>>,
     /// How each view was, by collection, when it was last compared with its records through this server.
     compared: Mutex<BTreeMap<String, Vec<Compared>>>,
     environment: Environment,
@@ -135,7 +135,7 @@ impl Upkeep {
     }
 
     /// Begins what nobody else is doing.
-    pub(crate) fn begin(self: &Arc<Self>, operation: Operation, who: &Arc<str>) -> Result<Running, Problem> {
+    pub(crate) fn begin(self: &Arc<Self>, operation: Right, who: &Arc<str>) -> Result<Running, Problem> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let name = operation.name();
         if let Some((_, other)) = running.iter().find(|(other, _)| *other == operation) {
@@ -165,7 +165,7 @@ struct Compared {
 #[derive(Debug)]
 pub(crate) struct Running {
     upkeep: Arc<Upkeep>,
-    operation: Operation,
+    operation: Right,
     who: Arc<str>,
     is_ended: bool,
 }

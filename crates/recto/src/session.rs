@@ -6,7 +6,6 @@
 //! | module | holds |
 //! |---|---|
 //! | `attached` | attaching a table that is there |
-//! | `buckets` | the buckets that partitions are kept in |
 //! | `checked_buckets` | what is wrong with them |
 //! | `copies` | one store into another |
 //! | `misfits` | records that do not fit a view |
@@ -17,7 +16,6 @@
 //! | `views` | how far its views are, and whether they are true |
 
 mod attached;
-mod buckets;
 mod checked_buckets;
 mod copies;
 mod explanation;
@@ -32,7 +30,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-pub use recto_api::buckets::{BucketsRequest, MendRequest};
+pub use recto_api::buckets::{
+    BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest,
+    MendProgress, MendReport, MendRequest,
+};
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
 pub use recto_api::pages::{Count, PageRequest};
 pub use recto_api::queues::{
@@ -41,8 +42,10 @@ pub use recto_api::queues::{
     SentMessage,
 };
 pub use recto_api::scans::ScanRequest;
+pub use recto_api::store::CursorKey;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
+pub use recto_pieces::BucketMetrics;
 pub use recto_plan::{PlanShape, Shape};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
@@ -51,10 +54,6 @@ use crate::error::{Error, ErrorKind, Result};
 pub use crate::paging::{Estimate, PageCost};
 pub use crate::present::Versioned;
 pub use attached::{AttachReport, AttachRequest, LeftOut};
-pub use buckets::{
-    BucketFigures, BucketList, BucketMetrics, BucketPartition, BucketPartitions, BucketStatus, BucketTarget,
-    MendProgress, MendReport,
-};
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
 pub use explanation::{
@@ -70,9 +69,9 @@ pub(crate) use queues::{
 };
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
-    Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, CursorKey, GoesOn, LoadProgress,
-    LoadReport, LoadRequest, LoadedCollection, LoadedView, Progress, RowSizes, SchemaPlan, ScrubPosition,
-    ScrubStep, StoreProgress, Swept, Tools,
+    Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, GoesOn, LoadProgress, LoadReport,
+    LoadRequest, LoadedCollection, LoadedView, Progress, RowSizes, SchemaPlan, ScrubPosition, ScrubStep,
+    StoreProgress, Swept, Tools,
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use recto::{Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session as _};
-use recto_server::access::{EVERY_COLLECTION, Grant, Operation, QUEUE_PREFIX, STORE};
+use recto_server::access::{EVERY_COLLECTION, Grant, QUEUE_PREFIX, Right, STORE};
 use recto_server::auth::{StoredToken, StrangeToken, TokenError, TokenFile, parse_grants, show_grant};
 use serde_json::{Value as Json, json};
 
@@ -32,11 +32,11 @@ Examples:
   recto token list
   recto token revoke 1f0c7a52d9e4b683
 
-A grant is COLLECTION:OPERATIONS, with `where FILTER` for a part of the rows; `*` stands for every collection that \
-no other grant names. Operations: read, export, write, delete; all of them: all. Whatever is asked with the token, \
+A grant is COLLECTION:RIGHTS, with `where FILTER` for a part of the rows; `*` stands for every collection that \
+no other grant names. Rights: read, export, write, delete; all of them: all. Whatever is asked with the token, \
 it sees and changes only rows that the filter lets through. A filter to write or delete through is on fields of the \
 key; on others it is for reading. One that no view serves makes lists need allow_residual=true.
-queue.NAME is a queue, and queue.* every one that no other grant names; * opens none. Operations: read, send, receive \
+queue.NAME is a queue, and queue.* every one that no other grant names; * opens none. Rights: read, send, receive \
 (and ack), manage (make, change, delete, purge, redrive); all of them: all.
 @store is the store itself, which * does not name: backup, compact, check, verify (of collections that may be read), \
 repair and load (of those that may be written), apply (and plan), cursor-keys; all of them: all. A token for some rows \
@@ -83,7 +83,7 @@ pub(crate) struct CreateArgs {
     /// Who gets it; shown in lists and logs
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// What it allows: 'COLLECTION:OPERATIONS', 'COLLECTION:OPERATIONS where FILTER', 'queue.NAME:OPERATIONS', '@store:OPERATIONS'
+    /// What it allows: 'COLLECTION:RIGHTS', 'COLLECTION:RIGHTS where FILTER', 'queue.NAME:RIGHTS', '@store:RIGHTS'
     #[arg(long = "grant", value_name = "GRANT", required = true)]
     pub(crate) grants: Vec<String>,
     /// For how long: 30m, 12h, 90d, 4w; without it, until it is revoked
@@ -194,7 +194,7 @@ fn warn_of_hidden_rows(
     grant: &Grant,
     console: &mut Console,
 ) -> Result<()> {
-    let reads = grant.operations.contains(&Operation::Read);
+    let reads = grant.rights.contains(&Right::Read);
     if !reads || session.is_row_filter_served(collection, &grant.rows)? {
         return Ok(());
     }
@@ -212,8 +212,8 @@ fn warn_of_hidden_rows(
 /// Refuses a row filter that does not fit the collection's fields, or that what the grant allows cannot
 /// be done through: records are written and deleted through filters on the key only.
 fn check_rows(session: &LocalSession, collection: &str, grant: &Grant) -> Result<()> {
-    let is_write = |operation: &Operation| matches!(operation, Operation::Write | Operation::Delete);
-    let writes = grant.operations.iter().any(is_write);
+    let is_write = |right: &Right| matches!(right, Right::Write | Right::Delete);
+    let writes = grant.rights.iter().any(is_write);
     let Err(error) = session.check_row_filter(collection, &grant.rows, writes) else {
         return Ok(());
     };

@@ -509,7 +509,7 @@ fn grants_that_the_schema_does_not_know_are_refused() {
             "(tenant, id)",
         ),
         ("*:all where note = \"a\"", 2, "grant read and export only"),
-        ("orders:fly", 2, "is not an operation"),
+        ("orders:fly", 2, "is not a right"),
         ("orders", 2, "is not a grant"),
     ] {
         place.refused(&["token", "create", "x", "--grant", grant], code, said);

@@ -1,6 +1,6 @@
 //! Answers about the store itself that are not what a session gives.
 
-use recto::session::{CursorKey, LoadReport, ViewStatus};
+use recto::session::{LoadReport, ViewStatus};
 use serde::Deserialize;
 
 /// What a compaction did.
@@ -8,12 +8,6 @@ use serde::Deserialize;
 pub(crate) struct CompactBody {
     pub(crate) bytes_before: u64,
     pub(crate) bytes_after: u64,
-}
-
-/// The keys that cursors are sealed with.
-#[derive(Debug, Deserialize)]
-pub(crate) struct KeysBody {
-    pub(crate) keys: Vec<CursorKey>,
 }
 
 /// The views of collections.

@@ -1,16 +1,20 @@
 //! Representations: entity tags, caching, and the methods a resource has.
 
+use std::sync::Arc;
+
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::session::Outcome;
+use recto_api::operations;
 use serde_json::{Value as Json, json};
 
 use super::body::PATCHES;
-use super::conditions;
+use super::caller::Caller;
+use super::{address, conditions};
 use crate::app::App;
 use crate::problem::{ACCEPT_PATCH, Problem};
 
@@ -26,28 +30,58 @@ const REVALIDATED: HeaderValue = HeaderValue::from_static("private, no-cache");
 const NOT_KEPT: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A resource with its methods: answers OPTIONS, and refuses the others by name.
-pub(crate) fn resource(allow: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
+/// A resource with its methods: answers OPTIONS, and rejects the other methods by name.
+pub(crate) fn resource(allow: &str, methods: MethodRouter<App>) -> MethodRouter<App> {
+    let allow: Arc<str> = allow.into();
+    let allowed = Arc::clone(&allow);
     methods
-        .options(move || async move { options(allow) })
-        .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, allow) })
+        .options(move || async move { options(&allow) })
+        .fallback(move |method: Method| async move { Problem::method_not_allowed(&method, &allowed) })
 }
 
 /// As [`resource`], with a hint that names where else the other methods are.
 pub(super) fn resource_with_hint(
-    allow: &'static str,
+    allow: &str,
     hint: &'static str,
     methods: MethodRouter<App>,
 ) -> MethodRouter<App> {
+    let allowed: Arc<str> = allow.into();
     resource(allow, methods).fallback(move |method: Method| async move {
-        Problem::method_not_allowed(&method, allow).with_hint(hint)
+        Problem::method_not_allowed(&method, &allowed).with_hint(hint)
+    })
+}
+
+/// A resource whose methods depend on the collection in its path.
+pub(super) fn resource_of_collection(path: &'static str, methods: MethodRouter<App>) -> MethodRouter<App> {
+    methods
+        .options(move |caller: Caller, uri: Uri| async move { options(&allowed(path, &caller, &uri).await) })
+        .fallback(move |caller: Caller, method: Method, uri: Uri| async move {
+            Problem::method_not_allowed(&method, &allowed(path, &caller, &uri).await)
+        })
+}
+
+/// Returns the methods of a path for the collection in it. A collection that the caller does not see has those that there
+/// may be.
+async fn allowed(path: &str, caller: &Caller, uri: &Uri) -> String {
+    let definition = match address::collection(uri) {
+        Ok(name) => caller.definition(&name).await.ok(),
+        Err(_) => None,
+    };
+    operations::methods(path, |operation| {
+        definition
+            .as_ref()
+            .is_none_or(|definition| operation.requires.holds_for(definition))
     })
 }
 
 /// Answers OPTIONS with the methods of a resource.
-pub(super) fn options(allow: &'static str) -> Response {
+pub(super) fn options(allow: &str) -> Response {
     let mut headers = HeaderMap::new();
-    headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+    headers.extend(
+        HeaderValue::from_str(allow)
+            .ok()
+            .map(|allow| (header::ALLOW, allow)),
+    );
     if allow.contains(Method::PATCH.as_str()) {
         headers.insert(ACCEPT_PATCH, HeaderValue::from_static(PATCHES));
     }

@@ -17,7 +17,7 @@ use super::body::{Body, whole};
 use super::caller::Caller;
 use super::request;
 use super::{address, answer, body, keys};
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// Member of a change: the time in seconds after which its record expires.
@@ -41,7 +41,7 @@ pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<
     let schema = caller.schema().await?;
     let body = body::read(request).await?;
     let changes = read(&schema, &collection, &body)?;
-    let needed: BTreeSet<(&str, Operation)> = changes.iter().map(needed).collect();
+    let needed: BTreeSet<(&str, Right)> = changes.iter().map(needed).collect();
     let session = caller.access.session_over(caller.app_session(), needed)?;
     let written = session.write(changes).await?;
     Ok(answer::json_once(&told(written)))
@@ -71,13 +71,13 @@ fn outcome(outcome: recto::Result<Outcome>) -> Json {
     }
 }
 
-fn needed(change: &RecordChange) -> (&str, Operation) {
-    let operation = if change.action.is_delete() {
-        Operation::Delete
+fn needed(change: &RecordChange) -> (&str, Right) {
+    let right = if change.action.is_delete() {
+        Right::Delete
     } else {
-        Operation::Write
+        Right::Write
     };
-    (&change.collection, operation)
+    (&change.collection, right)
 }
 
 /// The body as it is written. Its shape is checked before this is read.

@@ -12,12 +12,12 @@ use serde_json::json;
 use super::caller::Caller;
 use super::upkeep::{Told, run_on};
 use super::{address, answer, body, request};
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// `GET /v1/collections/{collection}/partitions`.
 pub(super) async fn partitions(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    let (collection, session) = caller.bucket_session(&uri, Operation::Read).await?;
+    let (collection, session) = caller.bucket_session(&uri, Right::Read).await?;
     let request: BucketsRequest = request::parameters(&uri, BucketsRequest::OF_PARTITIONS)?.read()?;
     let listed = session.tools()?.bucket_partitions(&collection, &request).await?;
     Ok(answer::json_once(&json!(listed)))
@@ -25,7 +25,7 @@ pub(super) async fn partitions(caller: Caller, uri: Uri) -> Result<Response, Pro
 
 /// `GET /v1/collections/{collection}/buckets`.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    let (collection, session) = caller.bucket_session(&uri, Operation::Read).await?;
+    let (collection, session) = caller.bucket_session(&uri, Right::Read).await?;
     let request: BucketsRequest = request::of_address(&uri)?;
     let listed = session.tools()?.buckets(&collection, &request).await?;
     Ok(answer::json_once(&json!(listed)))
@@ -33,13 +33,13 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
 
 /// `POST /v1/collections/{collection}/buckets:mend`: `{"view": "…", "filter": "…"}`, one partition, or all of them.
 pub(super) async fn mend(caller: Caller, uri: Uri, asked: Request) -> Result<Response, Problem> {
-    if !caller.access.allows_store(Operation::Repair) {
-        return Err(Problem::forbidden_store(Operation::Repair));
+    if !caller.access.allows_store(Right::Repair) {
+        return Err(Problem::forbidden_store(Right::Repair));
     }
-    let (collection, session) = caller.bucket_session(&uri, Operation::Write).await?;
+    let (collection, session) = caller.bucket_session(&uri, Right::Write).await?;
     request::no_parameters(&uri)?;
     let request: MendRequest = body::read(asked).await?.value()?;
-    let running = caller.upkeep().begin(Operation::Repair, &caller.access.name)?;
+    let running = caller.upkeep().begin(Right::Repair, &caller.access.name)?;
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
@@ -52,14 +52,10 @@ pub(super) async fn mend(caller: Caller, uri: Uri, asked: Request) -> Result<Res
 
 impl Caller {
     /// The collection of a path, and the session to look at its buckets with, or to change them.
-    async fn bucket_session(
-        &self,
-        uri: &Uri,
-        operation: Operation,
-    ) -> Result<(String, Arc<dyn Session>), Problem> {
+    async fn bucket_session(&self, uri: &Uri, right: Right) -> Result<(String, Arc<dyn Session>), Problem> {
         let collection = address::collection(uri)?;
         self.definition(&collection).await?;
-        self.access.check_reads_all_of(&collection, operation)?;
+        self.access.check_reads_all_of(&collection, right)?;
         Ok((collection, self.access.session_over(self.app_session(), [])?))
     }
 }

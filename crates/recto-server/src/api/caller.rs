@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use recto::schema::{Collection, Schema};
 use recto::{LocalSession, Session};
 
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 use crate::work::Upkeep;
@@ -42,21 +42,13 @@ impl Caller {
     }
 
     /// The session to do this with.
-    pub(crate) fn session(
-        &self,
-        collection: &str,
-        operation: Operation,
-    ) -> Result<Arc<dyn Session>, Problem> {
-        self.access.session(self.app.session(), collection, operation)
+    pub(crate) fn session(&self, collection: &str, right: Right) -> Result<Arc<dyn Session>, Problem> {
+        self.access.session(self.app.session(), collection, right)
     }
 
     /// The session to do this with a queue with.
-    pub(super) fn queue_session(
-        &self,
-        queue: &str,
-        operation: Operation,
-    ) -> Result<Arc<dyn Session>, Problem> {
-        self.access.check_queue(queue, operation)?;
+    pub(super) fn queue_session(&self, queue: &str, right: Right) -> Result<Arc<dyn Session>, Problem> {
+        self.access.check_queue(queue, right)?;
         Ok(self.any_queue_session())
     }
 

@@ -13,13 +13,13 @@ use super::address;
 use super::caller::Caller;
 use super::pages::problem;
 use super::request;
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// `GET …/records:explain`: the parameters of the list, and `run`.
 pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Read)?;
+    let session = caller.session(&collection, Right::Read)?;
     let parameters = request::parameters(&uri, &known())?;
     answer(&collection, &*session, &parameters).await
 }
@@ -27,7 +27,7 @@ pub(super) async fn explain(caller: Caller, uri: Uri) -> Result<Response, Proble
 /// `POST …/records:explain`: the same parameters as a JSON object.
 pub(super) async fn explain_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Read)?;
+    let session = caller.session(&collection, Right::Read)?;
     let parameters = request::in_body(&uri, request, &known()).await?;
     answer(&collection, &*session, &parameters).await
 }

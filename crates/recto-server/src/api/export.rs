@@ -24,7 +24,7 @@ use super::address;
 use super::answer;
 use super::caller::Caller;
 use super::request;
-use crate::access::Operation;
+use crate::access::Right;
 use crate::operation::{Context, Deed};
 use crate::problem::Problem;
 
@@ -40,7 +40,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// `GET …/records:export`.
 pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Export)?;
+    let session = caller.session(&collection, Right::Export)?;
     let parameters = request::parameters(&uri, &known())?;
     begin(session, collection, &parameters).await
 }
@@ -48,7 +48,7 @@ pub(super) async fn export(caller: Caller, uri: Uri) -> Result<Response, Problem
 /// `POST …/records:export`: the same, with the parameters as a JSON object.
 pub(super) async fn export_by_body(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Export)?;
+    let session = caller.session(&collection, Right::Export)?;
     let parameters = request::in_body(&uri, request, &known()).await?;
     begin(session, collection, &parameters).await
 }

@@ -10,7 +10,7 @@ use recto::queues::{MAX_BATCH, receipt_from_text};
 use recto::session::{QueueStatus, Queues, ReceiveRequest, SentMessage, Settling};
 use recto_api::queues::{
     AckRequest, ExtendRequest, NackRequest, PeekOptions, PeekedMessages, ReceivedMessages, RedriveRequest,
-    SendRequest,
+    Rejection, RemovedMessage, SendRequest, SendResult, SentMessages, SettledMessage, SettledMessages,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
@@ -19,7 +19,7 @@ use super::caller::Caller;
 use super::queues::of_queue;
 use super::request;
 use super::{address, answer, body};
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// How many messages are looked at unless that is said.
@@ -30,7 +30,7 @@ const RECEIPTS: &str = "receipts";
 /// `POST …/messages:send`.
 pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Send)?;
+    let session = caller.queue_session(&queue, Right::Send)?;
     request::no_parameters(&uri)?;
     let body = body::read(request).await?;
     let given = body.json["messages"].as_array().into_iter().flatten();
@@ -41,14 +41,16 @@ pub(super) async fn send(caller: Caller, uri: Uri, request: Request) -> Result<R
     let SendRequest { messages } = body.value()?;
     check_count("messages", messages.len())?;
     let sent = session.queues()?.send(&queue, messages).await;
-    let results: Vec<Json> = sent.map_err(of_queue)?.into_iter().map(result).collect();
-    Ok(answer::json_once(&json!({ "results": results })))
+    let results = sent.map_err(of_queue)?.into_iter().map(result).collect();
+    Ok(answer::json_once(&json!(SentMessages { results })))
 }
 
-fn result(sent: recto::Result<SentMessage>) -> Json {
+fn result(sent: recto::Result<SentMessage>) -> SendResult {
     match sent {
-        Ok(sent) => json!(sent),
-        Err(error) => json!({ "problem": of_queue(error).to_json() }),
+        Ok(sent) => SendResult::Sent(sent),
+        Err(error) => SendResult::Rejected(Box::new(Rejection {
+            problem: of_queue(error).to_body(),
+        })),
     }
 }
 
@@ -57,7 +59,7 @@ fn result(sent: recto::Result<SentMessage>) -> Json {
 /// given back, and so is what comes too late.
 pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Receive)?;
+    let session = caller.queue_session(&queue, Right::Receive)?;
     let asked: ReceiveRequest = read(&uri, request).await?;
     let messages = tokio::select! {
         biased;
@@ -107,33 +109,29 @@ async fn settle<T: DeserializeOwned>(
     asked: impl FnOnce(T) -> (Vec<String>, Settling),
 ) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Receive)?;
+    let session = caller.queue_session(&queue, Right::Receive)?;
     let (receipts, settling) = asked(read(&uri, request).await?);
     check_count(RECEIPTS, receipts.len())?;
     let settled = session.queues()?.settle(&queue, &receipts, &settling).await;
     let settled = settled.map_err(|error| Problem::of_queue(error, RECEIPTS))?;
     let results = receipts.iter().zip(settled).enumerate();
-    let results: Vec<Json> = results
+    let results = results
         .map(|(number, (receipt, done))| settled_result(number, receipt, done))
         .collect();
-    Ok(answer::json_once(&json!({ "results": results })))
+    Ok(answer::json_once(&json!(SettledMessages { results })))
 }
 
 /// Result of a receipt. A malformed receipt fails alone, with its problem.
-fn settled_result(number: usize, receipt: &str, done: bool) -> Json {
-    match receipt_from_text(receipt) {
-        Err(error) if !done => {
-            let problem = Problem::of_queue(error.with_change(number), RECEIPTS);
-            json!({ "done": false, "problem": problem.to_json() })
-        }
-        _ => json!({ "done": done }),
-    }
+fn settled_result(number: usize, receipt: &str, done: bool) -> SettledMessage {
+    let malformed = receipt_from_text(receipt).err().filter(|_| !done);
+    let problem = malformed.map(|error| Problem::of_queue(error.with_change(number), RECEIPTS).to_body());
+    SettledMessage { done, problem }
 }
 
 /// `POST …/messages:purge`.
 pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Manage)?;
+    let session = caller.queue_session(&queue, Right::Manage)?;
     request::no_parameters(&uri)?;
     session.queues()?.purge(&queue).await.map_err(of_queue)?;
     Ok(answer::no_content())
@@ -143,17 +141,15 @@ pub(super) async fn purge(caller: Caller, uri: Uri) -> Result<Response, Problem>
 /// whether there is more to be moved.
 pub(super) async fn redrive(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Manage)?;
+    let session = caller.queue_session(&queue, Right::Manage)?;
     let RedriveRequest { to, max_messages } = read(&uri, request).await?;
     let queues = session.queues()?;
     let to = match to {
-        None if !caller.access.allows_every_queue(Operation::Send) => {
-            sources(&caller, queues, &queue).await?
-        }
+        None if !caller.access.allows_every_queue(Right::Send) => sources(&caller, queues, &queue).await?,
         to => to,
     };
     if let Some(to) = &to {
-        let checked = caller.access.check_queue(to, Operation::Send);
+        let checked = caller.access.check_queue(to, Right::Send);
         checked.map_err(|problem| problem.with_field("to"))?;
     }
     let time = caller.upkeep().redrive_time;
@@ -185,7 +181,7 @@ async fn sources(caller: &Caller, queues: &dyn Queues, dead: &str) -> Result<Opt
 /// `GET …/messages`: the first by position, as they stand.
 pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Read)?;
+    let session = caller.queue_session(&queue, Right::Read)?;
     let PeekOptions { max_messages } = request::of_address(&uri)?;
     let most = match max_messages {
         None => DEFAULT_PEEKED,
@@ -199,13 +195,12 @@ pub(super) async fn peek(caller: Caller, uri: Uri) -> Result<Response, Problem> 
 /// `DELETE …/messages/{position}`.
 pub(super) async fn remove(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Manage)?;
+    let session = caller.queue_session(&queue, Right::Manage)?;
     request::no_parameters(&uri)?;
     let position = address::position(&uri)?;
     let removed = session.queues()?.remove_message(&queue, &position).await;
-    Ok(answer::json_once(
-        &json!({ "removed": removed.map_err(of_queue)? }),
-    ))
+    let removed = removed.map_err(of_queue)?;
+    Ok(answer::json_once(&json!(RemovedMessage { removed })))
 }
 
 /// A body of a request that has no parameters.

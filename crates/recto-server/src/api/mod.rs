@@ -50,12 +50,15 @@ mod units;
 mod upkeep;
 mod views;
 
+use std::collections::BTreeSet;
+
 use axum::Router;
 use axum::http::Uri;
-use axum::routing::{any, delete, get, post};
+use axum::routing::{MethodRouter, any, delete, get, patch, post, put};
+use recto_api::operations::{OPERATIONS, Operation, Requires, methods as methods_of};
 
-use answer::resource_with_hint;
 pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
+use answer::{resource_of_collection, resource_with_hint};
 pub(crate) use body::BodyLimit;
 pub(crate) use caller::Caller;
 pub(crate) use collections::view_names;
@@ -63,151 +66,121 @@ pub(crate) use export::NDJSON;
 #[cfg(test)]
 pub(crate) use messages::DEFAULT_PEEKED;
 pub(crate) use request::no_parameters;
-pub(crate) use upkeep::{LOAD_PATH, MAX_BACKUP_NAME_CHARACTERS};
-pub(crate) use views::ANY_COLLECTION;
+#[cfg(test)]
+pub(crate) use upkeep::MAX_BACKUP_NAME_CHARACTERS;
 
 use crate::app::App;
 use crate::problem::Problem;
 
-/// The methods of what is only read.
-const READ: &str = "GET, HEAD, OPTIONS";
-/// The methods of what is only read, by parameters that may be long.
-const ASK: &str = "GET, HEAD, POST, OPTIONS";
-/// The methods of a record.
-const RECORD: &str = "GET, HEAD, PUT, PATCH, DELETE, OPTIONS";
-/// The methods of a record that is not changed in part.
-const PUT_RECORD: &str = "GET, HEAD, PUT, DELETE, OPTIONS";
-/// The methods of batches of an attached collection, which is read only.
-const NOTHING: &str = "OPTIONS";
 /// Hint for requests to the list of records with a method that it does not have.
 const WAYS_TO_WRITE: &str = "GET lists records. PUT …/records/KEY stores one, POST …/records:batchWrite stores several. POST \
                              …/records:query takes the parameters of the list in a body";
-/// The methods of a batch, and of a question in a body.
-const WRITE: &str = "POST, OPTIONS";
-/// The methods of what is read, and changed as it is.
-const CHANGE: &str = "GET, HEAD, PATCH, OPTIONS";
-/// The methods of a message by where it stands.
-const REMOVE: &str = "DELETE, OPTIONS";
+/// The list of records.
+const RECORDS: &str = "/v1/collections/{collection}/records";
 
-/// Each with its whole path: what is nested is taken apart and put together again for every request.
+/// Returns the routes, with their whole paths: the router takes nested routes apart for every request.
 pub(crate) fn routes() -> Router<App> {
-    let record = get(records::get)
-        .put(records::put)
-        .patch(records::patch)
-        .delete(records::delete);
-    Router::new()
-        .route("/v1/schema", resource(READ, get(schema::get)))
-        .route("/v1/collections", resource(READ, get(collections::list)))
-        .route(
-            "/v1/collections/{collection}",
-            resource(READ, get(collections::get)),
-        )
-        .route(
-            "/v1/collections/{collection}/views",
-            resource(READ, get(views::list)),
-        )
-        .route(
-            "/v1/collections/{collection}/records",
-            resource_with_hint(READ, WAYS_TO_WRITE, get(pages::list)),
-        )
-        .route(
-            "/v1/collections/{collection}/records:query",
-            resource(WRITE, post(pages::query)),
-        )
-        .route(
-            "/v1/collections/{collection}/records:explain",
-            resource(ASK, get(explain::explain).post(explain::explain_by_body)),
-        )
-        .route(
-            "/v1/collections/{collection}/records:export",
-            resource(ASK, get(export::export).post(export::export_by_body)),
-        )
-        .route(
-            "/v1/collections/{collection}/records:batchWrite",
-            post(batch::write)
-                .options(records::batch_options)
-                .fallback(records::wrong_batch_method),
-        )
-        .route(
-            "/v1/collections/{collection}/records/{key}",
-            record.options(records::options).fallback(records::wrong_method),
-        )
-        .merge(bucket_routes())
-        .merge(queue_routes())
-        .route("/v1/store:backup", resource(WRITE, post(upkeep::backup)))
-        .route("/v1/store:compact", resource(WRITE, post(upkeep::compact)))
-        .route("/v1/store:check", resource(WRITE, post(upkeep::check)))
-        .route("/v1/store:verify", resource(WRITE, post(upkeep::verify)))
-        .route("/v1/store:repair", resource(WRITE, post(upkeep::repair)))
-        .route(LOAD_PATH, resource(WRITE, post(upkeep::load)))
-        .route("/v1/store:plan", resource(WRITE, post(upkeep::plan)))
-        .route("/v1/store:apply", resource(WRITE, post(upkeep::apply)))
-        .route("/v1/store:cursorKeys", resource(READ, get(upkeep::cursor_keys)))
-        .route(
-            "/v1/store:rotateCursorKeys",
-            resource(WRITE, post(upkeep::rotate_cursor_keys)),
-        )
+    let paths: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.path).collect();
+    let mut router = Router::new();
+    // A route cannot have an ending after a name.
+    for path in paths.into_iter().filter(|path| !has_ending(path)) {
+        router = router.route(path, route(path));
+    }
+    router
         .route("/v1", any(nothing_here))
         .route("/v1/", any(nothing_here))
         .route("/v1/{*path}", any(nothing_here))
 }
 
-fn bucket_routes() -> Router<App> {
-    Router::new()
-        .route(
-            "/v1/collections/{collection}/partitions",
-            resource(READ, get(buckets::partitions)),
-        )
-        .route(
-            "/v1/collections/{collection}/buckets",
-            resource(READ, get(buckets::list)),
-        )
-        .route(
-            "/v1/collections/{collection}/buckets:mend",
-            resource(WRITE, post(buckets::mend)),
-        )
+fn has_ending(path: &str) -> bool {
+    path.rsplit_once('}')
+        .is_some_and(|(_, ending)| ending.starts_with(':'))
 }
 
-fn queue_routes() -> Router<App> {
-    let queue = get(queues::get)
-        .put(queues::put)
-        .patch(queues::patch)
-        .delete(queues::delete);
-    let unit = get(units::get).post(units::begin_or_end);
-    Router::new()
-        .route("/v1/queues", resource(READ, get(queues::list)))
-        .route("/v1/queues/{queue}", resource(RECORD, queue))
-        .merge(message_routes("/v1/queues/{queue}"))
-        .route("/v1/queues/{queue}/units", resource(READ, get(units::list)))
-        .route(
-            "/v1/queues/{queue}/units/{unit}",
-            unit.options(units::options).fallback(units::wrong_method),
-        )
-        .merge(message_routes("/v1/queues/{queue}/units/{unit}"))
-        .route(
-            "/v1/queue-ring",
-            resource(CHANGE, get(queue_ring::get).patch(queue_ring::patch)),
-        )
+/// Returns the methods of a path.
+fn route(path: &'static str) -> MethodRouter<App> {
+    let operations = || OPERATIONS.iter().filter(|operation| operation.path == path);
+    let handlers = operations().filter_map(|operation| handler(operation.id));
+    let methods = handlers.fold(MethodRouter::new(), MethodRouter::merge);
+    let depends =
+        |operation: &Operation| matches!(operation.requires, Requires::Writable | Requires::Versions);
+    let allow = methods_of(path, |_| true);
+    match path {
+        units::PATH => units::routes(),
+        RECORDS => resource_with_hint(&allow, WAYS_TO_WRITE, methods),
+        _ if operations().any(depends) => resource_of_collection(path, methods),
+        _ => resource(&allow, methods),
+    }
 }
 
-/// Those of the messages of a queue, or of a work unit, which are the same.
-fn message_routes(of: &str) -> Router<App> {
-    let of_messages = |verb: &str| format!("{of}/messages:{verb}");
-    Router::new()
-        .route(&format!("{of}/messages"), resource(READ, get(messages::peek)))
-        .route(
-            &format!("{of}/messages/{{position}}"),
-            resource(REMOVE, delete(messages::remove)),
-        )
-        .route(&of_messages("send"), resource(WRITE, post(messages::send)))
-        .route(&of_messages("receive"), resource(WRITE, post(messages::receive)))
-        .route(&of_messages("ack"), resource(WRITE, post(messages::ack)))
-        .route(&of_messages("nack"), resource(WRITE, post(messages::nack)))
-        .route(&of_messages("extend"), resource(WRITE, post(messages::extend)))
-        .route(&of_messages("purge"), resource(WRITE, post(messages::purge)))
-        .route(&of_messages("redrive"), resource(WRITE, post(messages::redrive)))
+/// Returns the handler of an operation; none of what [`units::routes`] has.
+fn handler(id: &str) -> Option<MethodRouter<App>> {
+    Some(match id.trim_end_matches("_of_unit") {
+        "schema" => get(schema::get),
+        "list_collections" => get(collections::list),
+        "describe_{collection}" => get(collections::get),
+        "list_views" | "list_views_of_{collection}" => get(views::list),
+        "list_{collection}" => get(pages::list),
+        "query_{collection}" => post(pages::query),
+        "explain_{collection}" => get(explain::explain),
+        "explain_{collection}_by_body" => post(explain::explain_by_body),
+        "export_{collection}" => get(export::export),
+        "export_{collection}_by_body" => post(export::export_by_body),
+        "get_{collection}" => get(records::get),
+        "put_{collection}" => put(records::put),
+        "patch_{collection}" => patch(records::patch),
+        "delete_{collection}" => delete(records::delete),
+        "batch_write_{collection}" => post(batch::write),
+        "list_bucket_partitions_of_{collection}" => get(buckets::partitions),
+        "list_buckets_of_{collection}" => get(buckets::list),
+        "mend_buckets_of_{collection}" => post(buckets::mend),
+        "list_queues" => get(queues::list),
+        "get_queue" => get(queues::get),
+        "put_queue" => put(queues::put),
+        "patch_queue" => patch(queues::patch),
+        "delete_queue" => delete(queues::delete),
+        "list_units" => get(units::list),
+        "get_queue_ring" => get(queue_ring::get),
+        "patch_queue_ring" => patch(queue_ring::patch),
+        "peek_messages" => get(messages::peek),
+        "remove_message" => delete(messages::remove),
+        "send_messages" => post(messages::send),
+        "receive_messages" => post(messages::receive),
+        "ack_messages" => post(messages::ack),
+        "nack_messages" => post(messages::nack),
+        "extend_messages" => post(messages::extend),
+        "purge_messages" => post(messages::purge),
+        "redrive_messages" => post(messages::redrive),
+        "backup_store" => post(upkeep::backup),
+        "compact_store" => post(upkeep::compact),
+        "check_store" => post(upkeep::check),
+        "verify_views" => post(upkeep::verify),
+        "repair_views" => post(upkeep::repair),
+        "load_file" => post(upkeep::load),
+        "plan_schema" => post(upkeep::plan),
+        "apply_schema" => post(upkeep::apply),
+        "list_cursor_keys" => get(upkeep::cursor_keys),
+        "rotate_cursor_keys" => post(upkeep::rotate_cursor_keys),
+        _ => return None,
+    })
 }
 
 async fn nothing_here(uri: Uri) -> Problem {
     Problem::no_resource(uri.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_has_a_handler() {
+        let of_units = |operation: &&Operation| {
+            operation.path.trim_end_matches(":begin") == units::PATH
+                || operation.path.trim_end_matches(":end") == units::PATH
+        };
+        for operation in OPERATIONS.iter().filter(|operation| !of_units(operation)) {
+            assert!(handler(operation.id).is_some(), "{}", operation.id);
+        }
+    }
 }

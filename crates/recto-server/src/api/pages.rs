@@ -15,7 +15,7 @@ use super::answer;
 use super::caller::Caller;
 use super::cost;
 use super::request;
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// The longest address that a `Link` header holds: what is longer does not fit the headers that
@@ -27,7 +27,7 @@ const LINK_ROOM_CHARACTERS: usize = r#", <records?&page_token=>; rel="first""#.l
 /// `GET …/records`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Read)?;
+    let session = caller.session(&collection, Right::Read)?;
     let asked: PageRequest = request::of_address(&uri)?;
     page(&collection, &*session, &asked, Some(&headers)).await
 }
@@ -35,7 +35,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
 /// `POST …/records:query`: the same, with the parameters as a JSON object.
 pub(super) async fn query(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Read)?;
+    let session = caller.session(&collection, Right::Read)?;
     let parameters = request::in_body(&uri, request, names_of::<PageRequest>()).await?;
     page(&collection, &*session, &parameters.read()?, None).await
 }

@@ -10,12 +10,12 @@ use super::caller::Caller;
 use super::queues::of_queue;
 use super::request;
 use super::{answer, body};
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// `GET /v1/queue-ring`.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    caller.access.check_every_queue(Operation::Read)?;
+    caller.access.check_every_queue(Right::Read)?;
     request::no_parameters(&uri)?;
     let session = caller.any_queue_session();
     Ok(answer::json_once(&json!(session.queues()?.ring().await?)))
@@ -23,7 +23,7 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
 
 /// `PATCH /v1/queue-ring`: changes what is said of the options; the rest stays.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    caller.access.check_every_queue(Operation::Manage)?;
+    caller.access.check_every_queue(Right::Manage)?;
     request::no_parameters(&uri)?;
     let settings: RingSettings = body::read_patch(request).await?.value()?;
     let session = caller.any_queue_session();

@@ -4,6 +4,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use recto::session::{QueueSettings, QueueStatus, Queues};
+use recto_api::queues::QueueList;
 use serde_json::{Value as Json, json};
 
 use super::body::{self, Body};
@@ -11,26 +12,26 @@ use super::caller::Caller;
 use super::conditions::{self, Condition};
 use super::request;
 use super::{address, answer};
-use crate::access::{EVERY_QUEUE, Operation};
+use crate::access::{EVERY_QUEUE, Right};
 use crate::problem::Problem;
 
 /// `GET /v1/queues`: those that may be read.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     request::no_parameters(&uri)?;
-    if !caller.access.allows_some_queue(Operation::Read) {
-        return Err(Problem::forbidden_queue(EVERY_QUEUE, Operation::Read));
+    if !caller.access.allows_some_queue(Right::Read) {
+        return Err(Problem::forbidden_queue(EVERY_QUEUE, Right::Read));
     }
     let session = caller.any_queue_session();
     let mut queues = session.queues()?.queues().await?;
-    queues.retain(|queue| caller.access.of_queue(&queue.name).contains(&Operation::Read));
-    Ok(answer::json_once(&json!({ "queues": queues })))
+    queues.retain(|queue| caller.access.of_queue(&queue.name).contains(&Right::Read));
+    Ok(answer::json_once(&json!(QueueList { queues })))
 }
 
 /// `GET /v1/queues/{queue}`. The entity tag is the version of its options; how much is in it changes all the time, so that
 /// nobody is told that it is as it was.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
-    let session = caller.queue_session(&name, Operation::Read)?;
+    let session = caller.queue_session(&name, Right::Read)?;
     request::no_parameters(&uri)?;
     Ok(tagged(StatusCode::OK, &session.queues()?.queue(&name).await?))
 }
@@ -38,7 +39,7 @@ pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
 /// `PUT /v1/queues/{queue}`: makes one, or finds that it is there and like that.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
-    let session = caller.queue_session(&name, Operation::Manage)?;
+    let session = caller.queue_session(&name, Right::Manage)?;
     request::no_parameters(&uri)?;
     let condition = Condition::of_versions(request.headers())?;
     if !matches!(condition, Condition::None | Condition::Absent) {
@@ -63,7 +64,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
 /// `PATCH /v1/queues/{queue}`: changes what is said; the rest stays.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
-    let session = caller.queue_session(&name, Operation::Manage)?;
+    let session = caller.queue_session(&name, Right::Manage)?;
     request::no_parameters(&uri)?;
     let condition = Condition::of_versions(request.headers())?;
     let settings = settings(&caller, body::read_patch(request).await?)?;
@@ -80,7 +81,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
 /// `DELETE /v1/queues/{queue}`: with all of its messages.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let name = address::queue(&uri)?;
-    let session = caller.queue_session(&name, Operation::Manage)?;
+    let session = caller.queue_session(&name, Right::Manage)?;
     request::no_parameters(&uri)?;
     if Condition::of_versions(&headers)? != Condition::None {
         let detail = "a queue is deleted whatever its version is";
@@ -115,7 +116,7 @@ fn settings(caller: &Caller, body: Body) -> Result<QueueSettings, Problem> {
     }
     let settings: QueueSettings = body.value()?;
     if let Some(Some(dead_letters)) = &settings.dead_letters {
-        let checked = caller.access.check_queue(&dead_letters.queue, Operation::Send);
+        let checked = caller.access.check_queue(&dead_letters.queue, Right::Send);
         checked.map_err(|problem| problem.with_field("dead_letters.queue"))?;
     }
     Ok(settings)
@@ -160,7 +161,7 @@ fn version(queue: &QueueStatus) -> i64 {
 
 /// Answers a change of a queue: with the queue, or with its name and its version only if the token may not read it.
 pub(super) fn changed_answer(caller: &Caller, status: StatusCode, queue: &QueueStatus) -> Response {
-    if caller.access.of_queue(&queue.name).contains(&Operation::Read) {
+    if caller.access.of_queue(&queue.name).contains(&Right::Read) {
         return tagged(status, queue);
     }
     answered(

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use recto::schema::{Collection, WriteMode};
+use recto::schema::Collection;
 use recto::session::{Action, Outcome, RecordChange};
 use recto::{DynamicRecord, Error, ErrorKind, MAX_TTL_SECONDS, Session};
 use recto_api::records::{GetOptions, PutOptions};
@@ -16,51 +16,17 @@ use super::body::{self, Body};
 use super::caller::Caller;
 use super::conditions::{self, Condition};
 use super::request;
-use super::{NOTHING, PUT_RECORD, READ, RECORD, WRITE, address, answer, keys};
-use crate::access::Operation;
+use super::{address, answer, keys};
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// How often a write of whatever version is there is made, because others changed it meanwhile.
 const MAX_TRIES: usize = 10;
 
-/// Returns the methods of the records of the collection that a path names, and of its batches. A collection that the
-/// caller does not see has those that there may be.
-async fn methods(caller: &Caller, uri: &Uri) -> (&'static str, &'static str) {
-    let definition = match address::collection(uri) {
-        Ok(name) => caller.definition(&name).await.ok(),
-        Err(_) => None,
-    };
-    match definition {
-        Some(definition) if definition.attached.is_some() => (READ, NOTHING),
-        Some(definition) if definition.writes != WriteMode::Update => (PUT_RECORD, WRITE),
-        _ => (RECORD, WRITE),
-    }
-}
-
-/// `OPTIONS …/records/{key}`.
-pub(super) async fn options(caller: Caller, uri: Uri) -> Response {
-    answer::options(methods(&caller, &uri).await.0)
-}
-
-/// Refuses a method that a record does not have.
-pub(super) async fn wrong_method(caller: Caller, method: Method, uri: Uri) -> Problem {
-    Problem::method_not_allowed(&method, methods(&caller, &uri).await.0)
-}
-
-/// `OPTIONS …/records:batchWrite`.
-pub(super) async fn batch_options(caller: Caller, uri: Uri) -> Response {
-    answer::options(methods(&caller, &uri).await.1)
-}
-
-/// Refuses a method that batches do not have.
-pub(super) async fn wrong_batch_method(caller: Caller, method: Method, uri: Uri) -> Problem {
-    Problem::method_not_allowed(&method, methods(&caller, &uri).await.1)
-}
-
 /// `GET …/records/{key}`.
 pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let collection = address::collection(&uri)?;
-    let session = caller.session(&collection, Operation::Read)?;
+    let session = caller.session(&collection, Right::Read)?;
     let GetOptions { fields } = request::of_address(&uri)?;
     let definition = caller.definition(&collection).await?;
     if let Some(unknown) = fields.iter().find(|name| definition.field(name).is_none()) {
@@ -92,14 +58,9 @@ struct Asked {
 }
 
 impl Asked {
-    async fn of(
-        caller: Caller,
-        uri: &Uri,
-        headers: &HeaderMap,
-        operation: Operation,
-    ) -> Result<Self, Problem> {
+    async fn of(caller: Caller, uri: &Uri, headers: &HeaderMap, right: Right) -> Result<Self, Problem> {
         let collection = address::collection(uri)?;
-        let session = caller.session(&collection, operation)?;
+        let session = caller.session(&collection, right)?;
         let definition = caller.definition(&collection).await?;
         Ok(Self {
             caller,
@@ -150,7 +111,7 @@ impl Asked {
     /// With the record that stood against the change, as it is now, for who may read it.
     async fn with_current(&self, problem: Problem) -> Problem {
         let name = &self.definition.name;
-        let Ok(session) = self.caller.session(name, Operation::Read) else {
+        let Ok(session) = self.caller.session(name, Right::Read) else {
             return problem;
         };
         match session.get(name, &self.key).await {
@@ -163,7 +124,7 @@ impl Asked {
 /// `PUT …/records/{key}`: stores a record, in the place of one that is there; in an append collection,
 /// where there is none.
 pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let asked = Asked::of(caller, &uri, request.headers(), Operation::Write).await?;
+    let asked = Asked::of(caller, &uri, request.headers(), Right::Write).await?;
     let ttl_seconds = ttl_seconds(&request::of_address(&uri)?)?;
     let body = body::read(request).await?;
     if !body.json.is_object() {
@@ -181,7 +142,7 @@ pub(super) async fn put(caller: Caller, uri: Uri, request: Request) -> Result<Re
 
 /// `PATCH …/records/{key}`: gives some fields new values (RFC 7396); the others stay.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let asked = Asked::of(caller, &uri, request.headers(), Operation::Write).await?;
+    let asked = Asked::of(caller, &uri, request.headers(), Right::Write).await?;
     request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
         let detail = "If-None-Match: * is for inserts, and a patch is of a record that is there";
@@ -204,7 +165,7 @@ pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<
 
 /// `DELETE …/records/{key}`: afterwards there is none, whether or not there was one.
 pub(super) async fn delete(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
-    let asked = Asked::of(caller, &uri, &headers, Operation::Delete).await?;
+    let asked = Asked::of(caller, &uri, &headers, Right::Delete).await?;
     request::no_parameters(&uri)?;
     if asked.condition == Condition::Absent {
         let detail = "If-None-Match: * is for inserts, and not for deletions";

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::answer;
 use super::caller::Caller;
 use super::request;
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 
 /// `GET /v1/schema`: the collections that are seen, and what holds for queues if those are, in the schema language, and the
@@ -21,7 +21,7 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
     let store = caller.app_session().describe().await?;
     let mut schema = caller.schema().await?;
     keep_used_types(&mut schema);
-    if caller.access.check_every_queue(Operation::Read).is_ok() {
+    if caller.access.check_every_queue(Right::Read).is_ok() {
         let session = caller.any_queue_session();
         let settings = session.queues()?.ring_settings().await?;
         schema.queues = settings.map(|said| said.to_schema()).unwrap_or_default();

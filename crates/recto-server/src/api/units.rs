@@ -2,62 +2,77 @@
 
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
+use axum::routing::{self, MethodRouter};
+use recto_api::operations::{self, OPERATIONS};
+use recto_api::queues::UnitList;
 use serde_json::json;
 
 use super::caller::Caller;
 use super::queues::{self, changed_answer, of_queue};
 use super::request;
-use super::{READ, WRITE, address, answer};
-use crate::access::Operation;
+use super::{address, answer};
+use crate::access::Right;
+use crate::app::App;
 use crate::problem::Problem;
+
+/// The path of a work unit. Those of its verbs have an ending.
+pub(super) const PATH: &str = "/v1/queues/{queue}/units/{unit}";
 
 /// `GET /v1/queues/{queue}/units`: those that have begun, by name.
 pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let queue = address::queue(&uri)?;
-    let session = caller.queue_session(&queue, Operation::Read)?;
+    let session = caller.queue_session(&queue, Right::Read)?;
     request::no_parameters(&uri)?;
     let units = session.queues()?.units(&queue).await?;
-    Ok(answer::json_once(&json!({ "units": units })))
+    Ok(answer::json_once(&json!(UnitList { units })))
+}
+
+/// Returns the routes of a work unit and of its verbs, whose endings the router does not know.
+pub(super) fn routes() -> MethodRouter<App> {
+    routing::get(get)
+        .post(begin_or_end)
+        .options(options)
+        .fallback(wrong_method)
 }
 
 /// Returns the methods of the address of a work unit, or of one of its verbs.
-fn methods(uri: &Uri) -> Result<&'static str, Problem> {
-    match address::unit_verb(uri)?.verb.as_str() {
-        "" => Ok(READ),
-        "begin" | "end" => Ok(WRITE),
-        _ => Err(Problem::no_resource(uri.path())),
+fn methods(uri: &Uri) -> Result<String, Problem> {
+    let path = match address::unit_verb(uri)?.verb.as_str() {
+        "" => PATH.to_owned(),
+        verb => format!("{PATH}:{verb}"),
+    };
+    if OPERATIONS.iter().any(|operation| operation.path == path) {
+        return Ok(operations::methods(&path, |_| true));
     }
+    Err(Problem::no_resource(uri.path()))
 }
 
-/// `OPTIONS /v1/queues/{queue}/units/{unit}`, and of its verbs.
-pub(super) async fn options(uri: Uri) -> Result<Response, Problem> {
-    Ok(answer::options(methods(&uri)?))
+async fn options(uri: Uri) -> Result<Response, Problem> {
+    Ok(answer::options(&methods(&uri)?))
 }
 
-/// Refuses a method that the address does not have.
-pub(super) async fn wrong_method(method: Method, uri: Uri) -> Problem {
+async fn wrong_method(method: Method, uri: Uri) -> Problem {
     match methods(&uri) {
-        Ok(allow) => Problem::method_not_allowed(&method, allow),
+        Ok(allow) => Problem::method_not_allowed(&method, &allow),
         Err(problem) => problem,
     }
 }
 
 /// `GET /v1/queues/{queue}/units/{unit}`.
-pub(super) async fn get(caller: Caller, method: Method, uri: Uri) -> Result<Response, Problem> {
-    match methods(&uri)? {
-        READ => queues::get(caller, uri).await,
-        allow => Err(Problem::method_not_allowed(&method, allow)),
+async fn get(caller: Caller, method: Method, uri: Uri) -> Result<Response, Problem> {
+    match address::unit_verb(&uri)?.verb.as_str() {
+        "" => queues::get(caller, uri).await,
+        _ => Err(wrong_method(method, uri).await),
     }
 }
 
 /// `POST /v1/queues/{queue}/units/{unit}:begin`, and `:end`.
-pub(super) async fn begin_or_end(caller: Caller, uri: Uri) -> Result<Response, Problem> {
+async fn begin_or_end(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     let address::UnitVerb { queue, unit, verb } = address::unit_verb(&uri)?;
-    match methods(&uri)? {
-        WRITE => {}
-        allow => return Err(Problem::method_not_allowed(&Method::POST, allow)),
+    if !["begin", "end"].contains(&verb.as_str()) {
+        return Err(wrong_method(Method::POST, uri).await);
     }
-    let session = caller.queue_session(&queue, Operation::Manage)?;
+    let session = caller.queue_session(&queue, Right::Manage)?;
     request::no_parameters(&uri)?;
     let queues = session.queues()?;
     if verb == "begin" {

@@ -26,15 +26,15 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
 use recto::schema::Schema;
-use recto::session::{CheckOutcome, CursorKey, SchemaPlan, StoreProgress, ViewProgress};
+use recto::session::{CheckOutcome, SchemaPlan, StoreProgress, ViewProgress};
 use recto::{ApplyOptions, Session};
-use recto_api::store::{BackupRequest, RotateRequest, SchemaRequest};
+use recto_api::store::{BackupRequest, CursorKeys, RotateRequest, SchemaRequest};
 use serde_json::{Map, Value as Json, json};
 
 use super::caller::Caller;
 use super::request;
 use super::{answer, body};
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
 use crate::work::Running;
 use recto::problem::ProblemType;
@@ -43,15 +43,12 @@ pub(super) use compare::{repair, verify};
 pub(super) use load::load;
 pub(super) use telling::{Told, run_on};
 
-/// Where a file is sent to be loaded.
-pub(crate) const LOAD_PATH: &str = "/v1/store:load";
-
-/// The longest name of a backup.
+/// Maximum length of the name of a backup, in characters.
 pub(crate) const MAX_BACKUP_NAME_CHARACTERS: usize = 100;
 
 /// `POST /v1/store:backup`: `{"name": "…"}`, a folder to make in the one that the operator named.
 pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let session = caller.store_session(Operation::Backup)?;
+    let session = caller.store_session(Right::Backup)?;
     request::no_parameters(&uri)?;
     let BackupRequest { name } = body::read(request).await?.value()?;
     check_backup_name(&name)?;
@@ -62,7 +59,7 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
     if taken.unwrap_or(false) {
         return Err(backup_exists(&name));
     }
-    let running = caller.begin(Operation::Backup)?;
+    let running = caller.begin(Right::Backup)?;
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
@@ -84,9 +81,9 @@ pub(super) async fn backup(caller: Caller, uri: Uri, request: Request) -> Result
 
 /// `POST /v1/store:compact`.
 pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    let session = caller.store_session(Operation::Compact)?;
+    let session = caller.store_session(Right::Compact)?;
     request::no_parameters(&uri)?;
-    let running = caller.begin(Operation::Compact)?;
+    let running = caller.begin(Right::Compact)?;
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
@@ -104,9 +101,9 @@ pub(super) async fn compact(caller: Caller, uri: Uri) -> Result<Response, Proble
 
 /// `POST /v1/store:check`.
 pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    let session = caller.store_session(Operation::Check)?;
+    let session = caller.store_session(Right::Check)?;
     request::no_parameters(&uri)?;
-    let running = caller.begin(Operation::Check)?;
+    let running = caller.begin(Right::Check)?;
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
@@ -119,7 +116,7 @@ pub(super) async fn check(caller: Caller, uri: Uri) -> Result<Response, Problem>
 /// `POST /v1/store:plan`: `{"toml": "…", "remove": ["…"], "rows_per_second": 20000, "allow_misfits": false}`: reports
 /// the changes that applying the schema and removing these collections would make.
 pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let session = caller.store_session(Operation::Apply)?;
+    let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
     let (schema, options) = schema(body::read(request).await?.value()?)?;
     Ok(answer::json_once(&plan_json(
@@ -129,10 +126,10 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
 
 /// `POST /v1/store:apply`: the same body; makes the store hold the schema.
 pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let session = caller.store_session(Operation::Apply)?;
+    let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
     let (schema, options) = schema(body::read(request).await?.value()?)?;
-    let running = caller.begin(Operation::Apply)?;
+    let running = caller.begin(Right::Apply)?;
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
@@ -152,11 +149,10 @@ pub(super) async fn apply(caller: Caller, uri: Uri, request: Request) -> Result<
 
 /// `GET /v1/store:cursorKeys`: which keys there are; never the keys themselves.
 pub(super) async fn cursor_keys(caller: Caller, uri: Uri) -> Result<Response, Problem> {
-    let session = caller.store_session(Operation::CursorKeys)?;
+    let session = caller.store_session(Right::CursorKeys)?;
     request::no_parameters(&uri)?;
-    Ok(answer::json_once(&keys_json(
-        &session.tools()?.cursor_keys().await?,
-    )))
+    let keys = session.tools()?.cursor_keys().await?;
+    Ok(answer::json_once(&json!(CursorKeys { keys })))
 }
 
 /// `POST /v1/store:rotateCursorKeys`: `{"earlier": 3}`, how many of the keys before it still open cursors.
@@ -165,24 +161,23 @@ pub(super) async fn rotate_cursor_keys(
     uri: Uri,
     request: Request,
 ) -> Result<Response, Problem> {
-    let session = caller.store_session(Operation::CursorKeys)?;
+    let session = caller.store_session(Right::CursorKeys)?;
     request::no_parameters(&uri)?;
     let RotateRequest { earlier } = body::read(request).await?.value()?;
-    Ok(answer::json_once(&keys_json(
-        &session.tools()?.rotate_cursor_keys(earlier).await?,
-    )))
+    let keys = session.tools()?.rotate_cursor_keys(earlier).await?;
+    Ok(answer::json_once(&json!(CursorKeys { keys })))
 }
 
 impl Caller {
     /// Begins what nobody else is doing.
-    fn begin(&self, operation: Operation) -> Result<Running, Problem> {
-        self.upkeep().begin(operation, &self.access.name)
+    fn begin(&self, right: Right) -> Result<Running, Problem> {
+        self.upkeep().begin(right, &self.access.name)
     }
 
     /// The session to look after the store with.
-    fn store_session(&self, operation: Operation) -> Result<Arc<dyn Session>, Problem> {
-        if !self.access.allows_store(operation) {
-            return Err(Problem::forbidden_store(operation));
+    fn store_session(&self, right: Right) -> Result<Arc<dyn Session>, Problem> {
+        if !self.access.allows_store(right) {
+            return Err(Problem::forbidden_store(right));
         }
         self.access.session_over(self.app_session(), [])
     }
@@ -270,21 +265,4 @@ fn check_json(outcome: &CheckOutcome) -> Json {
         "problems": outcome.problems,
         "notes": outcome.notes,
     })
-}
-
-fn keys_json(keys: &[CursorKey]) -> Json {
-    let key = |key: &CursorKey| {
-        let mut json = json!({ "id": key.id, "seals": key.seals });
-        let times = [
-            ("made_at_seconds", key.made_at_seconds),
-            ("age_seconds", key.age_seconds),
-        ];
-        for (name, seconds) in times {
-            if let Some(seconds) = seconds {
-                json[name] = seconds.into();
-            }
-        }
-        json
-    };
-    json!({ "keys": keys.iter().map(key).collect::<Vec<_>>() })
 }

@@ -3,16 +3,14 @@
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use recto::session::ViewStatus;
+use recto_api::operations::ANY_COLLECTION;
 use serde_json::{Value as Json, json};
 
 use super::caller::Caller;
 use super::request;
 use super::{address, answer};
-use crate::access::Operation;
+use crate::access::Right;
 use crate::problem::Problem;
-
-/// In the place of a collection's name: all that are seen (AIP-159).
-pub(crate) const ANY_COLLECTION: &str = "-";
 
 /// `GET /v1/collections/{collection}/views`.
 pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
@@ -20,7 +18,7 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     request::no_parameters(&uri)?;
     if collection != ANY_COLLECTION {
         caller.definition(&collection).await?;
-        caller.access.granted_operation(&collection, Operation::Read)?;
+        caller.access.granted_right(&collection, Right::Read)?;
     }
     let mut views = caller.access.views(caller.app_session()).await?;
     views.retain(|view| [ANY_COLLECTION, &view.collection].contains(&&*collection));

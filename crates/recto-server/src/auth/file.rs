@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use recto::Environment;
 use toml::{Table, Value};
 
-use super::grant::operation;
+use super::grant::right;
 use super::secret::is_id;
 use super::{TokenError, TokenText};
 use crate::rights::{Grant, QUEUE_PREFIX, STORE};
@@ -205,7 +205,7 @@ fn to_table(token: &StoredToken) -> Table {
         table.insert("expires_at_seconds".into(), expires.into());
     }
     let grants = token.grants.iter().map(|(collection, grant)| {
-        let names = grant.operations.iter().map(|operation| operation.name().into());
+        let names = grant.rights.iter().map(|right| right.name().into());
         let mut table = Table::new();
         table.insert("collection".into(), collection.clone().into());
         table.insert("operations".into(), Value::Array(names.collect()));
@@ -329,18 +329,18 @@ fn grant_of(grant: Value) -> Result<(String, Grant), String> {
     };
     let collection = taken_text(&mut table, "collection")?;
     let Some(Value::Array(names)) = table.remove("operations") else {
-        return Err("`operations` is missing or no list".into());
+        return Err("`operations` is missing, or is not a list".into());
     };
-    let named = |name: &Value| operation(&collection, name.as_str()?);
-    let operations: Option<Vec<_>> = names.iter().map(named).collect();
-    let operations = operations.ok_or("`operations` has one that there is not")?;
+    let named = |name: &Value| right(&collection, name.as_str()?);
+    let rights: Option<Vec<_>> = names.iter().map(named).collect();
+    let rights = rights.ok_or("`operations` has a name that is not a right")?;
     let rows = if table.contains_key("rows") {
         taken_text(&mut table, "rows")?
     } else {
         String::new()
     };
     nothing_left(&table)?;
-    Ok((collection, Grant { operations, rows }))
+    Ok((collection, Grant { rights, rows }))
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

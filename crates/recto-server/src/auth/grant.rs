@@ -6,26 +6,23 @@ use recto::queues::QueueName;
 use recto::schema::nearest;
 
 use super::TokenError;
-use crate::rights::{
-    COLLECTION_OPERATIONS, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, QUEUE_OPERATIONS, QUEUE_PREFIX,
-    STORE, STORE_OPERATIONS,
-};
+use crate::rights::{EVERY_COLLECTION, EVERY_QUEUE, Grant, QUEUE_PREFIX, Right, STORE};
 
-/// Stands for all operations there are: of a collection, of a queue, or of the store.
+/// Stands for all rights there are: of a collection, of a queue, or of the store.
 const ALL: &str = "all";
 /// The longest row filter, in bytes: what a query may have, too.
 const MAX_FILTER_BYTES: usize = 8 << 10;
 /// The longest name of a collection: a schema's.
 const MAX_NAME_BYTES: usize = 48;
 
-const SHAPE: &str = "a grant is COLLECTION:OPERATIONS or COLLECTION:OPERATIONS where FILTER: \
-                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:OPERATIONS; \
-                     or queue.QUEUE:OPERATIONS";
+const SHAPE: &str = "a grant is COLLECTION:RIGHTS or COLLECTION:RIGHTS where FILTER: \
+                     'orders:read,write', '*:read', 'orders:read where tenant = \"acme\"'; or @store:RIGHTS; \
+                     or queue.QUEUE:RIGHTS";
 
 /// Reads one grant: the collection (or `*`, or the store), and what is allowed there.
 ///
 /// # Errors
-/// The text is none, or names an operation that there is not.
+/// The text is none, or names a right that there is not.
 pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     let refused = |message: String| TokenError::refused(message, SHAPE);
     let Some((collection, rest)) = text.split_once(':') else {
@@ -33,8 +30,8 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
     };
     let collection = collection.trim();
     check_subject(collection).map_err(refused)?;
-    let (operations, rows) = match rest.split_once(" where ") {
-        Some((operations, rows)) => (operations, rows.trim()),
+    let (rights, rows) = match rest.split_once(" where ") {
+        Some((rights, rows)) => (rights, rows.trim()),
         None => (rest, ""),
     };
     if rows.is_empty() && rest.trim_end().ends_with(" where") {
@@ -52,7 +49,7 @@ pub fn parse_grant(text: &str) -> Result<(String, Grant), TokenError> {
         return Err(refused("a grant for a queue has no filter".into()));
     }
     let grant = Grant {
-        operations: parse_operations(collection, operations)?,
+        rights: parse_rights(collection, rights)?,
         rows: rows.to_owned(),
     };
     Ok((collection.to_owned(), grant))
@@ -90,7 +87,7 @@ pub fn parse_grants<'a>(
             let message = format!("there are two grants for {collection}");
             return Err(TokenError::refused(
                 message,
-                "give one with all operations; where rows differ by operation, make two tokens",
+                "give one with all rights; where rows differ by right, make two tokens",
             ));
         }
         grants.insert(collection, grant);
@@ -107,59 +104,55 @@ pub fn parse_grants<'a>(
     Ok(grants)
 }
 
-fn parse_operations(subject: &str, text: &str) -> Result<Vec<Operation>, TokenError> {
-    let mut operations = Vec::new();
+fn parse_rights(subject: &str, text: &str) -> Result<Vec<Right>, TokenError> {
+    let mut rights = Vec::new();
     for name in text.split(',').map(str::trim) {
         if name == ALL {
-            operations.extend(operations_of(subject));
+            rights.extend(rights_of(subject));
             continue;
         }
-        let Some(operation) = operation(subject, name) else {
-            return Err(no_operation(subject, name));
+        let Some(right) = right(subject, name) else {
+            return Err(no_right(subject, name));
         };
-        operations.push(operation);
+        rights.push(right);
     }
-    operations.sort_unstable();
-    operations.dedup();
-    Ok(operations)
+    rights.sort_unstable();
+    rights.dedup();
+    Ok(rights)
 }
 
-fn no_operation(subject: &str, name: &str) -> TokenError {
-    let names = || operations_of(subject).iter().map(|operation| operation.name());
-    let hint = if subject != STORE && operation(STORE, name).is_some() {
+fn no_right(subject: &str, name: &str) -> TokenError {
+    let names = || rights_of(subject).iter().map(|right| right.name());
+    let hint = if subject != STORE && right(STORE, name).is_some() {
         format!("that is done with the store, and granted by '{STORE}:{name}'")
-    } else if !subject.starts_with(QUEUE_PREFIX) && operation(QUEUE_PREFIX, name).is_some() {
+    } else if !subject.starts_with(QUEUE_PREFIX) && right(QUEUE_PREFIX, name).is_some() {
         format!("that is done with a queue, and granted by '{QUEUE_PREFIX}QUEUE:{name}'")
     } else if let Some(nearest) = nearest(name, names()) {
         format!("did you mean {nearest}?")
     } else {
         format!("there are {}, and {ALL}", names().collect::<Vec<_>>().join(", "))
     };
-    TokenError::refused(format!("{name:?} is not an operation"), hint)
+    TokenError::refused(format!("{name:?} is not a right"), hint)
 }
 
-/// The operations there are on a collection, on a queue, or on the store.
-fn operations_of(subject: &str) -> &'static [Operation] {
+/// The rights there are on a collection, on a queue, or on the store.
+fn rights_of(subject: &str) -> &'static [Right] {
     match subject {
-        STORE => &STORE_OPERATIONS,
-        subject if subject.starts_with(QUEUE_PREFIX) => &QUEUE_OPERATIONS,
-        _ => &COLLECTION_OPERATIONS,
+        STORE => &Right::OF_STORE,
+        subject if subject.starts_with(QUEUE_PREFIX) => &Right::OF_QUEUE,
+        _ => &Right::OF_COLLECTION,
     }
 }
 
-/// The operation of this name on a collection, on a queue, or on the store.
-pub(crate) fn operation(subject: &str, name: &str) -> Option<Operation> {
-    let mut all = operations_of(subject).iter();
-    all.find(|operation| operation.name() == name).copied()
+/// The right of this name on a collection, on a queue, or on the store.
+pub(crate) fn right(subject: &str, name: &str) -> Option<Right> {
+    let mut all = rights_of(subject).iter();
+    all.find(|right| right.name() == name).copied()
 }
 
 /// A grant as [`parse_grant`] reads it.
 pub fn show_grant(collection: &str, grant: &Grant) -> String {
-    let names: Vec<&str> = grant
-        .operations
-        .iter()
-        .map(|operation| operation.name())
-        .collect();
+    let names: Vec<&str> = grant.rights.iter().map(|right| right.name()).collect();
     let names = names.join(",");
     match grant.rows.as_str() {
         "" => format!("{collection}:{names}"),
@@ -205,20 +198,20 @@ mod tests {
             ("orders", "not a grant"),
             (":read", "not the name of a collection"),
             ("a b:read", "not the name of a collection"),
-            ("orders:", "not an operation"),
-            ("orders:raed", "not an operation"),
+            ("orders:", "not a right"),
+            ("orders:raed", "not a right"),
             ("orders:read where ", "no filter"),
             ("orders:read where", "no filter"),
-            ("*:backup", "not an operation"),
-            ("@store:read", "not an operation"),
+            ("*:backup", "not a right"),
+            ("@store:read", "not a right"),
             ("@store:load where a = 1", "no filter"),
             ("@shop:load", "not the name of a collection"),
-            ("*:send", "not an operation"),
-            ("queue.mails:write", "not an operation"),
+            ("*:send", "not a right"),
+            ("queue.mails:write", "not a right"),
             ("queue.mails:read where a = 1", "no filter"),
             ("queue.:read", "not the name of a queue"),
             ("queue.a.b:read", "not the name of a queue"),
-            ("queue:send", "not an operation"),
+            ("queue:send", "not a right"),
         ] {
             let error = parse_grant(text).unwrap_err();
             assert!(error.to_string().contains(message), "{text}: {error}");

@@ -9,7 +9,7 @@ use recto::Environment;
 
 use super::*;
 use crate::auth::parse_grants;
-use crate::rights::Operation;
+use crate::rights::Right;
 
 const START: i64 = 1_700_000_000_000_000;
 
@@ -41,7 +41,7 @@ fn a_token_is_taken_until_it_is_revoked_and_the_file_holds_no_secret() {
     let tokens = Tokens::open(&path, environment).unwrap();
     let access = tokens.bearer(&text.reveal()).unwrap().access;
     assert_eq!(&*access.name, "acme");
-    assert!(access.allows("orders", Operation::Write) && !access.allows("orders", Operation::Delete));
+    assert!(access.allows("orders", Right::Write) && !access.allows("orders", Right::Delete));
     assert!(!access.sees("users"));
     assert_eq!(tokens.reload().unwrap(), None);
 
@@ -147,8 +147,8 @@ fn files_of_every_version_are_read_and_written_as_they_were() {
         include_str!("golden/tokens-v1.toml")
     );
     // What there was when it was written: more has come since.
-    let operations = "@store:backup,compact,check,load,apply,cursor-keys";
-    let (operator, _) = TokenFile::create(&path, &environment, "ops", None, grants(operations)).unwrap();
+    let rights = "@store:backup,compact,check,load,apply,cursor-keys";
+    let (operator, _) = TokenFile::create(&path, &environment, "ops", None, grants(rights)).unwrap();
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
         include_str!("golden/tokens-v2.toml")
@@ -159,10 +159,10 @@ fn files_of_every_version_are_read_and_written_as_they_were() {
             .bearer(&acme.reveal())
             .unwrap()
             .access
-            .allows("orders", Operation::Write)
+            .allows("orders", Right::Write)
     );
     let access = tokens.bearer(&operator.reveal()).unwrap().access;
-    assert!(access.allows_store(Operation::Load) && !access.sees("orders"));
+    assert!(access.allows_store(Right::Load) && !access.sees("orders"));
 }
 
 #[test]
@@ -171,12 +171,12 @@ fn whoever_sees_some_rows_cannot_look_after_the_store() {
         let grants = texts.iter().map(|text| crate::auth::parse_grant(text).unwrap());
         Access::granted("x", grants.collect())
     };
-    assert!(access(&["*:read", "@store:backup"]).allows_store(Operation::Backup));
+    assert!(access(&["*:read", "@store:backup"]).allows_store(Right::Backup));
     assert!(access(&["*:read", "@store:backup"]).reads_everything());
-    assert!(!access(&["*:read", "@store:backup"]).allows_store(Operation::Load));
-    assert!(!access(&["*:all"]).allows_store(Operation::Backup));
+    assert!(!access(&["*:read", "@store:backup"]).allows_store(Right::Load));
+    assert!(!access(&["*:all"]).allows_store(Right::Backup));
     // Only a file that was edited can say so.
-    assert!(!access(&["a:read where b = 1", "@store:all"]).allows_store(Operation::Backup));
+    assert!(!access(&["a:read where b = 1", "@store:all"]).allows_store(Right::Backup));
 }
 
 #[cfg(unix)]

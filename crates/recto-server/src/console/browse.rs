@@ -18,7 +18,7 @@ use super::options::{FieldOptions, options};
 use super::page_url::{PageUrl, Parameters, first, parameters};
 use super::refused::{Others, Refused};
 use super::{buckets, controls, heading, pin, plan, table, value};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -44,9 +44,9 @@ impl May {
     pub(super) fn of(access: &Access, collection: &Collection) -> Self {
         let (name, is_written) = (&collection.name, collection.attached.is_none());
         Self {
-            write: is_written && access.allows(name, Operation::Write),
-            delete: is_written && access.allows(name, Operation::Delete),
-            export: access.allows(name, Operation::Export),
+            write: is_written && access.allows(name, Right::Write),
+            delete: is_written && access.allows(name, Right::Delete),
+            export: access.allows(name, Right::Export),
         }
     }
 }
@@ -80,7 +80,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let session = access.session(app.session(), &name, Operation::Read)?;
+    let session = access.session(app.session(), &name, Right::Read)?;
     let schema = session.schema().await?;
     let Some(collection) = schema.collection(&name) else {
         return Err(Problem::no_collection(&name).into());

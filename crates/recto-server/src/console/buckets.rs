@@ -20,7 +20,7 @@ use serde_json::Value as Json;
 use super::layout::{Failure, Layout, page};
 use super::page_url::{PageUrl, Parameters, encoded, first, parameters};
 use super::text::{counted, grouped};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -44,7 +44,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    access.check_reads_all_of(&name, Operation::Read)?;
+    access.check_reads_all_of(&name, Right::Read)?;
     let session = access.session_over(app.session(), [])?;
     let schema = session.schema().await?;
     let collection = schema

@@ -17,7 +17,7 @@ use recto::{Error, ErrorKind};
 use super::layout::{Failure, Layout, page, problem_panel};
 use super::page_url::{PageUrl, first, parameters};
 use super::text::{counted, grouped, is_plain, lines};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
@@ -67,7 +67,7 @@ struct Beside {
 /// A collection that views can be designed for.
 async fn collection(app: &App, access: &Access, name: &str) -> Result<Collection, Failure> {
     // Others' queries, and what their tokens add to these, are for who may read all there is.
-    access.check_reads_all_of(name, Operation::Read)?;
+    access.check_reads_all_of(name, Right::Read)?;
     let schema = access.session_over(app.session(), [])?.schema().await?;
     let collection = schema
         .collection(name)

@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 
 use super::layout::Failure;
 use super::page_url::{PageUrl, parameters};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 
 /// Rows read at a time.
@@ -29,7 +29,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let session = access.session(app.session(), &name, Operation::Export)?;
+    let session = access.session(app.session(), &name, Right::Export)?;
     let url = PageUrl::parse(&name, &parameters(query.unwrap_or_default().as_bytes()))?;
     let request = PageRequest {
         page_size: Some(PAGE_ROWS),

@@ -18,7 +18,7 @@ use super::subject::Subject;
 use super::table::{columns, key_of};
 use super::text::{is_plain, lines};
 use super::value::{self, Control, type_label};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
@@ -44,11 +44,11 @@ pub(super) async fn ask_new(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let subject = Subject::of(&app, &access, &name, query, Operation::Write).await?;
+    let subject = Subject::of(&app, &access, &name, query, Right::Write).await?;
     let like = if subject.key.is_empty() {
         JsonRecord::new()
     } else {
-        access.session(app.session(), &name, Operation::Read)?;
+        access.session(app.session(), &name, Right::Read)?;
         subject.record().await?
     };
     Ok(Form::new(&subject, &like, true).answer(None))
@@ -63,8 +63,8 @@ pub(super) async fn new(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let subject = Subject::of(&app, &access, &name, query, Operation::Write).await?;
-    let may_read = access.allows(&name, Operation::Read);
+    let subject = Subject::of(&app, &access, &name, query, Right::Write).await?;
+    let may_read = access.allows(&name, Right::Read);
     let sent = parameters(&body);
     let record = typed_record(&subject, &sent, &JsonRecord::new());
     let key = key_of(&subject.collection, &record);
@@ -155,8 +155,8 @@ pub(super) async fn edit(
 }
 
 async fn editable(app: &App, access: &Access, name: &str, query: Option<String>) -> Result<Subject, Problem> {
-    access.session(app.session(), name, Operation::Read)?;
-    let subject = Subject::of(app, access, name, query, Operation::Write).await?;
+    access.session(app.session(), name, Right::Read)?;
+    let subject = Subject::of(app, access, name, query, Right::Write).await?;
     if subject.collection.writes == WriteMode::Append {
         return Err(Problem::new(
             ProblemType::AppendOnly,

@@ -11,7 +11,7 @@ use super::layout::{Failure, Layout, page};
 use super::page_url::PageUrl;
 use super::text::grouped;
 use super::views::{Seen, drift, seen, state};
-use crate::access::{Access, EVERY_COLLECTION, Operation};
+use crate::access::{Access, EVERY_COLLECTION, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -21,7 +21,7 @@ pub(super) async fn get(
     Extension(access): Extension<Access>,
 ) -> Result<Response, Failure> {
     if !access.reads_everything() {
-        return Err(Problem::forbidden(EVERY_COLLECTION, Operation::Read).into());
+        return Err(Problem::forbidden(EVERY_COLLECTION, Right::Read).into());
     }
     let store = app.session().describe().await?;
     let views = seen(&app, &access, None).await?;

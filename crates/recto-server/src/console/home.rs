@@ -15,7 +15,7 @@ use super::page_url::PageUrl;
 use super::queues::BOARD;
 use super::table::columns;
 use super::text::counted;
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 
 /// The most fields that a collection's entry names.
@@ -31,7 +31,7 @@ pub(super) async fn get(
     let seen = schema.collections.iter();
     let seen: Vec<&Collection> = seen
         .map(|collection| &**collection)
-        .filter(|collection| access.allows(&collection.name, Operation::Read))
+        .filter(|collection| access.allows(&collection.name, Right::Read))
         .collect();
     let content = html! {
         div.heading {
@@ -44,7 +44,7 @@ pub(super) async fn get(
                 }
             }
             div.actions {
-                @if access.allows_some_queue(Operation::Read) { a.button href=(BOARD) { "Queues" } }
+                @if access.allows_some_queue(Right::Read) { a.button href=(BOARD) { "Queues" } }
                 @if access.reads_everything() { a.button href="/health" { "Health" } }
             }
         }

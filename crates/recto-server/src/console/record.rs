@@ -17,7 +17,7 @@ use super::page_url::{first, parameters};
 use super::subject::Subject;
 use super::table::columns;
 use super::value::{full, short, type_label};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
@@ -29,7 +29,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let subject = Subject::of(&app, &access, &name, query, Operation::Read).await?;
+    let subject = Subject::of(&app, &access, &name, query, Right::Read).await?;
     let record = subject.record().await?;
     let may = May::of(&access, &subject.collection);
     let append = subject.collection.writes == WriteMode::Append;
@@ -69,8 +69,8 @@ pub(super) async fn ask_delete(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let subject = Subject::of(&app, &access, &name, query, Operation::Delete).await?;
-    let shown = access.allows(&name, Operation::Read);
+    let subject = Subject::of(&app, &access, &name, query, Right::Delete).await?;
+    let shown = access.allows(&name, Right::Read);
     let held = if shown {
         Some(subject.versioned().await?)
     } else {
@@ -87,11 +87,11 @@ pub(super) async fn delete(
     RawQuery(query): RawQuery,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let subject = Subject::of(&app, &access, &name, query, Operation::Delete).await?;
+    let subject = Subject::of(&app, &access, &name, query, Right::Delete).await?;
     let sent = parameters(&body);
     let mut version = None;
     // Who may not read was shown nothing.
-    if let Some(shown) = first(&sent, SEEN).filter(|_| access.allows(&name, Operation::Read)) {
+    if let Some(shown) = first(&sent, SEEN).filter(|_| access.allows(&name, Right::Read)) {
         let held = subject.versioned().await?;
         if seen(&held) != shown {
             return Ok(delete_page(&subject, Some(&held), Some(&changed_meanwhile())));

@@ -8,7 +8,7 @@ use recto::{Error, ErrorKind, ErrorPart, LocalSession, Session};
 
 use super::layout::problem_with;
 use super::page_url::PageUrl;
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::problem::Problem;
 use recto::problem::ProblemType;
 
@@ -217,7 +217,7 @@ impl Others<'_> {
                 collection: other.name.clone(),
                 ..asked.first_page()
             };
-            let Ok(session) = self.access.session(self.session, &other.name, Operation::Read) else {
+            let Ok(session) = self.access.session(self.session, &other.name, Right::Read) else {
                 continue;
             };
             if is_served(&*session, &page).await {

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::layout::{Layout, page};
-use crate::access::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, Operation, STORE_OPERATIONS};
+use crate::access::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, Right};
 
 /// Who asks, by what token, and what it allows.
 pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
@@ -32,10 +32,8 @@ pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
 
 fn grants(access: &Access) -> Markup {
     let grants = access.grants();
-    let store = STORE_OPERATIONS.into_iter();
-    let store: Vec<Operation> = store
-        .filter(|operation| access.allows_store(*operation))
-        .collect();
+    let store = Right::OF_STORE.into_iter();
+    let store: Vec<Right> = store.filter(|right| access.allows_store(*right)).collect();
     if access.token_id.is_none() {
         return Markup::default();
     }
@@ -45,7 +43,7 @@ fn grants(access: &Access) -> Markup {
                 thead { tr { th scope="col" { "Collection" } th scope="col" { "May" } th scope="col" { "Of the records" } } }
                 tbody {
                     @for (collection, grant) in grants { (row(collection, grant)) }
-                    @for (queue, operations) in access.queue_grants() { (queue_row(queue, operations)) }
+                    @for (queue, rights) in access.queue_grants() { (queue_row(queue, rights)) }
                     @if !store.is_empty() { tr { td { "the store itself" } td { (names(&store)) } td {} } }
                 }
             }
@@ -57,27 +55,27 @@ fn row(collection: &str, grant: &Grant) -> Markup {
     html! {
         tr {
             td { @if collection == EVERY_COLLECTION { "every collection that is not named" } @else { (collection) } }
-            td { (names(&grant.operations)) }
+            td { (names(&grant.rights)) }
             td { @if grant.rows.is_empty() { "all" } @else { "those where " code { (grant.rows) } } }
         }
     }
 }
 
-fn queue_row(queue: &str, operations: &[Operation]) -> Markup {
+fn queue_row(queue: &str, rights: &[Right]) -> Markup {
     html! {
         tr {
             td { @if queue == EVERY_QUEUE { "every queue that is not named" } @else { "the queue " (queue) } }
-            td { (names(operations)) }
+            td { (names(rights)) }
             td {}
         }
     }
 }
 
-fn names(operations: &[Operation]) -> String {
-    if operations.is_empty() {
+fn names(rights: &[Right]) -> String {
+    if rights.is_empty() {
         return "nothing".to_owned();
     }
-    let names: Vec<&str> = operations.iter().map(|operation| operation.name()).collect();
+    let names: Vec<&str> = rights.iter().map(|right| right.name()).collect();
     names.join(", ")
 }
 

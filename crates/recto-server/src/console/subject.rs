@@ -8,7 +8,7 @@ use recto::{Error, ErrorKind, Session};
 
 use super::page_url::{PageUrl, Parameters, first, parameters};
 use super::table::key_of;
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
@@ -23,24 +23,20 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// What the query of an address is about, for who may do `operation`.
+    /// What the query of an address is about, for who may do `right`.
     pub(super) async fn of(
         app: &App,
         access: &Access,
         name: &str,
         query: Option<String>,
-        operation: Operation,
+        right: Right,
     ) -> Result<Self, Problem> {
-        let session = access.session(app.session(), name, operation)?;
+        let session = access.session(app.session(), name, right)?;
         let schema = session.schema().await?;
         let collection = schema
             .collection(name)
             .ok_or_else(|| Problem::no_collection(name))?;
-        if let Some(table) = collection
-            .attached
-            .as_ref()
-            .filter(|_| operation != Operation::Read)
-        {
+        if let Some(table) = collection.attached.as_ref().filter(|_| right != Right::Read) {
             let message = format!(
                 "collection {name} is read only: it is attached to table {table}, which nobody writes here"
             );

@@ -12,7 +12,7 @@ use super::heading::arranged;
 use super::layout::{Failure, Layout, page};
 use super::page_url::PageUrl;
 use super::text::{counted, grouped};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -51,7 +51,7 @@ pub(super) async fn get(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let session = access.session(app.session(), &name, Operation::Read)?;
+    let session = access.session(app.session(), &name, Right::Read)?;
     let schema = session.schema().await?;
     let collection = schema
         .collection(&name)

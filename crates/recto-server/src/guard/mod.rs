@@ -31,14 +31,15 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::Limited;
+use recto_api::operations::LOAD_PATH;
 use tokio::sync::Semaphore;
 
-use crate::api::{BodyLimit, LOAD_PATH};
+use crate::api::BodyLimit;
 use crate::auth::{Denied, Tokens};
 use crate::config::{Config, MAX_HEADERS, MetricsAccess, permits};
 use crate::operation::{Observer, Readiness, Refusal, RequestIds, Who};
 use crate::problem::Problem;
-use crate::rights::{Access, Operation, Validity, changes_store};
+use crate::rights::{Access, Right, Validity, changes_store};
 use crate::routes;
 use crate::stopping::Stopping;
 use recto::problem::ProblemType;
@@ -354,7 +355,7 @@ impl Guard {
         let of_store = self.readiness.store_metrics();
         // Names are for who may read queues: not for anybody, where there are tokens.
         let is_for_anybody = matches!(self.config.metrics, MetricsAccess::Open) && self.tokens.is_some();
-        let of_queues = if !is_for_anybody && access.allows_every_queue(Operation::Read) {
+        let of_queues = if !is_for_anybody && access.allows_every_queue(Right::Read) {
             self.readiness.queues.text().await
         } else {
             String::new()

@@ -23,8 +23,8 @@ pub(super) struct Descriptions(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     schema: Option<Arc<Schema>>,
-    /// By what may be done with the store, with queues, and with each collection of the schema, in its order.
-    by_operations: HashMap<Vec<u16>, Arc<Description>>,
+    /// By the rights with the store, with queues, and with each collection of the schema, in its order.
+    by_rights: HashMap<Vec<u16>, Arc<Description>>,
 }
 
 /// What somebody sees, as JSON and for people.
@@ -59,10 +59,11 @@ impl Descriptions {
     pub(super) async fn of(&self, caller: &Caller) -> Result<Arc<Description>, Problem> {
         let schema = caller.app_session().schema().await?;
         let collections = schema.collections.iter();
-        let of_collections = collections.map(|one| caller.access.operations(&one.name));
-        let of_others = [caller.access.store_operations(), caller.access.queue_operations()];
-        let operations: Vec<u16> = of_others.into_iter().chain(of_collections).collect();
-        if let Some(found) = self.find(&schema, &operations) {
+        let of_collections = collections.map(|one| caller.access.rights(&one.name));
+        let [some_queue, every_queue] = caller.access.queue_rights();
+        let of_others = [caller.access.store_rights(), some_queue, every_queue];
+        let rights: Vec<u16> = of_others.into_iter().chain(of_collections).collect();
+        if let Some(found) = self.find(&schema, &rights) {
             return Ok(found);
         }
         let document = document(&caller.schema().await?, &caller.access);
@@ -70,23 +71,23 @@ impl Descriptions {
             html: Representation::new(docs::page(&document).into_string()),
             json: Representation::new(document.to_string()),
         });
-        self.keep(&schema, operations, &made);
+        self.keep(&schema, rights, &made);
         Ok(made)
     }
 
-    fn find(&self, schema: &Arc<Schema>, operations: &[u16]) -> Option<Arc<Description>> {
+    fn find(&self, schema: &Arc<Schema>, rights: &[u16]) -> Option<Arc<Description>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_current = kept.schema.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, schema));
-        kept.by_operations.get(operations).filter(|_| is_current).cloned()
+        kept.by_rights.get(rights).filter(|_| is_current).cloned()
     }
 
-    fn keep(&self, schema: &Arc<Schema>, operations: Vec<u16>, made: &Arc<Description>) {
+    fn keep(&self, schema: &Arc<Schema>, rights: Vec<u16>, made: &Arc<Description>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_current = kept.schema.as_ref().is_some_and(|kept| Arc::ptr_eq(kept, schema));
-        if !is_current || kept.by_operations.len() >= MAX_KEPT {
-            kept.by_operations.clear();
+        if !is_current || kept.by_rights.len() >= MAX_KEPT {
+            kept.by_rights.clear();
             kept.schema = Some(Arc::clone(schema));
         }
-        kept.by_operations.insert(operations, Arc::clone(made));
+        kept.by_rights.insert(rights, Arc::clone(made));
     }
 }

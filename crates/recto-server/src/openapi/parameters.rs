@@ -1,84 +1,95 @@
 //! Parameters in paths, queries and headers. Those of a request are the fields of its struct.
 
-use recto::MAX_TTL_SECONDS;
 use recto::schema::Collection;
-use recto::session::PageRequest;
-use recto_api::description::parameters_of;
+use recto_api::description::{is_required, parameters_named};
+use recto_api::operations::{Condition, Parameters};
 use serde_json::{Map, Value as Json, json};
 
 use super::types::{self, Side};
 use crate::api::view_names;
 
+/// Name of the parameters that all lists have.
+const OF_PAGES: &str = "PageRequest";
 /// Parameters of pages whose values depend on the collection.
 const OF_COLLECTION: [&str; 2] = ["fields", "view"];
 
+/// The names that an operation is about.
+#[derive(Debug)]
+pub(super) struct Names<'a> {
+    /// The collection; none of an operation that is on no collection.
+    pub(super) collection: Option<&'a Collection>,
+    /// Names of the collections that the token may write.
+    pub(super) writable: Vec<&'a str>,
+}
+
+impl Names<'_> {
+    /// Returns text of the table with the name of the collection in it.
+    pub(super) fn filled(&self, template: &str) -> String {
+        match self.collection {
+            Some(collection) => template.replace("{collection}", &collection.name),
+            None => template.to_owned(),
+        }
+    }
+}
+
 /// The parameters that operations refer to, by name.
 pub(super) fn shared() -> Map<String, Json> {
-    let of_pages = parameters_of::<PageRequest>().iter();
+    let of_pages = parameters_named(OF_PAGES).iter();
     let of_pages = of_pages.filter(|(name, _)| !OF_COLLECTION.contains(&name.as_str()));
-    let of_pages = of_pages.map(|(name, property)| in_query(name, property.clone()));
+    let of_pages = of_pages.map(|(name, property)| in_query(name, property.clone(), false));
     of_pages
         .chain([if_none_match(), if_match()])
         .map(|parameter| {
-            (
-                parameter["name"].as_str().unwrap_or_default().to_owned(),
-                parameter,
-            )
+            let name = parameter["name"].as_str().unwrap_or_default();
+            (name.to_owned(), parameter)
         })
         .collect()
 }
 
-/// Returns the parameters of a page of a collection.
-pub(super) fn of_page(collection: &Collection) -> Vec<Json> {
-    let names = parameters_of::<PageRequest>().keys();
-    let parameter = |name: &String| {
-        if OF_COLLECTION.contains(&name.as_str()) {
-            named::<PageRequest>(collection, name)
-        } else {
-            reference(name)
-        }
-    };
-    names.map(parameter).collect()
+/// Returns the parameters of an operation in its address.
+pub(super) fn in_address(groups: &[Parameters], names: &Names<'_>) -> Vec<Json> {
+    properties(groups)
+        .map(|(group, name)| match group {
+            OF_PAGES if !OF_COLLECTION.contains(&name) => reference(name),
+            _ => in_query(name, property(group, name, names), is_required(group, name)),
+        })
+        .collect()
 }
 
-/// Returns the parameters of a request about a collection.
-pub(super) fn of_request<T>(collection: &Collection) -> Vec<Json> {
-    let names = parameters_of::<T>().keys();
-    names.map(|name| named::<T>(collection, name)).collect()
-}
-
-/// Returns one parameter of a request about a collection.
-pub(super) fn named<T>(collection: &Collection, name: &str) -> Json {
-    in_query(name, property::<T>(collection, name))
-}
-
-/// Returns the parameters of a request as the properties of a JSON body.
-pub(super) fn in_body<T>(collection: &Collection) -> Map<String, Json> {
-    let names = parameters_of::<T>().keys();
-    let property = |name: &String| {
-        let mut property = property::<T>(collection, name);
+/// Returns the parameters of an operation in its body.
+pub(super) fn in_body(groups: &[Parameters], names: &Names<'_>) -> Json {
+    let properties = properties(groups).map(|(group, name)| {
+        let mut property = property(group, name, names);
         if let Some(members) = property.as_object_mut() {
             members.remove(EXPLODE);
         }
-        (name.clone(), property)
-    };
-    names.map(property).collect()
+        (name.to_owned(), property)
+    });
+    types::object(properties.collect(), &[])
 }
 
-/// Returns the JSON Schema of a parameter, with the names that the collection has.
-fn property<T>(collection: &Collection, name: &str) -> Json {
-    let mut property = parameters_of::<T>().get(name).cloned().unwrap_or_default();
-    match name {
-        "view" => {
+/// Returns the names of parameters, each with the name of its struct.
+fn properties(groups: &[Parameters]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    groups.iter().flat_map(|group| {
+        let names = parameters_named(group.of).keys().map(String::as_str);
+        let is_taken = |name: &&str| group.only.is_empty() || group.only.contains(name);
+        names.filter(is_taken).map(|name| (group.of, name))
+    })
+}
+
+/// Returns the JSON Schema of a parameter, with the names that there are.
+fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
+    let mut property = parameters_named(group).get(name).cloned().unwrap_or_default();
+    match (name, names.collection) {
+        ("view", Some(collection)) => {
             property["enum"] = view_names(collection).into();
         }
-        "fields" => {
-            let names = collection.fields.iter().map(|field| field.name.as_str());
-            property["items"] = json!({ "enum": names.collect::<Vec<_>>() });
+        ("fields", Some(collection)) => {
+            let fields = collection.fields.iter().map(|field| field.name.as_str());
+            property["items"] = json!({ "enum": fields.collect::<Vec<_>>() });
         }
-        "ttl_seconds" => {
-            property["minimum"] = 1.into();
-            property["maximum"] = MAX_TTL_SECONDS.into();
+        ("collections", None) => {
+            property["items"] = json!({ "enum": names.writable });
         }
         _ => {}
     }
@@ -89,8 +100,11 @@ fn property<T>(collection: &Collection, name: &str) -> Json {
 const EXPLODE: &str = "explode";
 
 /// Returns a parameter of an address. A list of values that are no text is JSON there.
-pub(super) fn in_query(name: &str, mut schema: Json) -> Json {
+fn in_query(name: &str, mut schema: Json, is_required: bool) -> Json {
     let mut parameter = json!({ "name": name, "in": "query" });
+    if is_required {
+        parameter["required"] = true.into();
+    }
     let has_values = schema["type"] == "array"
         && schema["items"]["type"] != "string"
         && schema["items"].get("enum").is_none();
@@ -111,16 +125,11 @@ pub(super) fn in_query(name: &str, mut schema: Json) -> Json {
     parameter
 }
 
-/// How long a record lives.
-pub(super) fn ttl() -> Json {
-    json!({ "type": "integer", "minimum": 1, "maximum": MAX_TTL_SECONDS })
-}
-
 fn if_none_match() -> Json {
     json!({
         "name": "If-None-Match",
         "in": "header",
-        "description": "An `ETag` of an earlier answer: 304 if it is still the same.",
+        "description": "`ETag` of an earlier reply: 304 if it has not changed since.",
         "schema": { "type": "string" },
     })
 }
@@ -129,24 +138,33 @@ fn if_match() -> Json {
     json!({
         "name": "If-Match",
         "in": "header",
-        "description": "The versions that the record or the queue may be of, as `ETag`s in quotes and separated by commas, or `*`: \
-             412 if it is of another, or is not there.",
+        "description": "Versions that the record or the queue may have, as `ETag`s in quotes and separated by commas, or `*` for any: \
+             412 if it has another version or does not exist.",
         "schema": { "type": "string" },
     })
 }
 
+/// Returns the header of a condition.
+pub(super) fn of_condition(condition: Condition) -> Json {
+    match condition {
+        Condition::IfNoneMatch => reference("If-None-Match"),
+        Condition::IfMatch(_) => reference("If-Match"),
+        Condition::IfAbsent(_) => if_absent(),
+    }
+}
+
 /// That a write is an insert.
-pub(super) fn if_absent() -> Json {
+fn if_absent() -> Json {
     json!({
         "name": "If-None-Match",
         "in": "header",
-        "description": "It is made: 412 if there is one.",
+        "description": "Creates, and replaces nothing: 412 if there is one.",
         "schema": { "const": "*" },
     })
 }
 
 /// A reference to a parameter of the document.
-pub(super) fn reference(name: &str) -> Json {
+fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/components/parameters/{name}") })
 }
 
@@ -158,7 +176,7 @@ pub(super) fn key(collection: &Collection) -> Vec<Json> {
             "name": field.name,
             "in": "path",
             "required": true,
-            "description": format!("Of the key: a {}, percent-encoded by itself.", field.ty),
+            "description": format!("Field of the key: a {}, percent-encoded by itself.", field.ty),
             "schema": types::of_field(collection, field, Side::Path),
         })
     });

@@ -1,14 +1,12 @@
 //! The bodies: records, lists, batches, explanations.
 
-use recto::problem::ProblemType;
 use recto::schema::{Collection, Schema, WriteMode};
-use recto::session::{PageRequest, ScanRequest};
+use recto::session::MAX_LISTED_MISFITS;
 use recto::{MAX_BATCH_CHANGES, MAX_PAGE_SIZE};
-use recto_api::pages::ExplainOptions;
-use recto_api::scans::ExportOptions;
+use recto_api::description::{self, parameters_named};
 use serde_json::{Map, Value as Json, json};
 
-use super::parameters;
+use super::operations;
 use super::types::{self, Side, nullable, object, tuple};
 
 /// A reference to a schema of the document.
@@ -30,7 +28,6 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
         .map(|collection| reference(&format!("{}.change", collection.name)))
         .collect();
     let mut shared = Map::from_iter([
-        ("Problem".to_owned(), problem()),
         ("Schema".to_owned(), recorded()),
         ("Collections".to_owned(), collections()),
         ("Collection".to_owned(), collection()),
@@ -38,11 +35,73 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
         ("Explanation".to_owned(), explanation()),
         ("BatchResult".to_owned(), batch_result()),
         ("Pending".to_owned(), pending()),
+        ("Plan".to_owned(), plan()),
+        ("ChangedQueue".to_owned(), changed_queue()),
     ]);
     if !changes.is_empty() {
         shared.insert("Change".to_owned(), json!({ "anyOf": changes }));
     }
     shared
+}
+
+/// A queue after a change.
+fn changed_queue() -> Json {
+    let mut queue = description::schema("Queue").cloned().unwrap_or_default();
+    queue["required"] = json!(["name", "version"]);
+    queue["description"] =
+        "The queue after the change. A token that may not read it gets `name` and `version` only.".into();
+    queue
+}
+
+/// What applying a schema would do.
+fn plan() -> Json {
+    let texts = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
+    let properties = json!({
+        "generation": { "type": "integer", "minimum": 0, "description": "Generation of the schema in the store; 0 if it has none." },
+        "changes": texts("Changes, a line each; empty if the store has this schema."),
+        "statements": texts("Statements that would create and change keyspace, types and tables, in order: CQL, or the tables of an embedded store in words."),
+        "kept": texts("What the store has and the schema does not name. It stays as it is."),
+        "refused": texts("What cannot be done, with reasons. Applying the schema fails while there is any."),
+        "misfits": misfits(),
+    });
+    let names = [
+        "generation",
+        "changes",
+        "statements",
+        "kept",
+        "refused",
+        "misfits",
+    ];
+    object(members(properties), &names)
+}
+
+/// Records that do not fit views and unique constraints that would be added.
+fn misfits() -> Json {
+    let count = |about: &str| json!({ "type": "integer", "minimum": 0, "description": about });
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let listed = json!({
+        "key": text("Key of the record."),
+        "field": text("Field that is the cause."),
+        "key_bytes": count("Number of bytes that the key in the view would have; absent if the field is empty."),
+    });
+    let properties = json!({
+        "collection": text("Collection of the records."),
+        "view": text("Name of the view; of a unique constraint `unique (FIELDS)`."),
+        "empty": count("Number of records whose value of the only partition field is empty."),
+        "too_large": count("Number of records whose key in the view would be too large."),
+        "listed": {
+            "type": "array",
+            "maxItems": MAX_LISTED_MISFITS,
+            "items": object(members(listed), &["key", "field"]),
+            "description": "First of these records.",
+        },
+    });
+    let names = ["collection", "view", "empty", "too_large", "listed"];
+    json!({
+        "type": "array",
+        "items": object(members(properties), &names),
+        "description": "Records that do not fit views and unique constraints that would be added.",
+    })
 }
 
 /// The schema as it is recorded.
@@ -73,33 +132,17 @@ fn recorded() -> Json {
 /// The schemas of a collection.
 pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
     let name = &collection.name;
-    Map::from_iter([
+    let mut schemas = operations::bodies(collection);
+    schemas.extend([
         (name.clone(), record(collection)),
-        (part_of(name), part(collection)),
+        (format!("{name}.part"), part(collection)),
+        (format!("{name}.found"), found(name)),
         (format!("{name}.put"), given(collection)),
         (format!("{name}.page"), page(name)),
         (format!("{name}.change"), change(collection)),
         (format!("{name}.batch"), batch(collection)),
-        (
-            format!("{name}.query"),
-            object(parameters::in_body::<PageRequest>(collection), &[]),
-        ),
-        (
-            format!("{name}.explain"),
-            of_both::<PageRequest, ExplainOptions>(collection),
-        ),
-        (
-            format!("{name}.export"),
-            of_both::<ScanRequest, ExportOptions>(collection),
-        ),
-    ])
-}
-
-/// Returns the schema of a body that has the parameters of two requests.
-fn of_both<A, B>(collection: &Collection) -> Json {
-    let mut members = parameters::in_body::<A>(collection);
-    members.extend(parameters::in_body::<B>(collection));
-    object(members, &[])
+    ]);
+    schemas
 }
 
 fn record(collection: &Collection) -> Json {
@@ -120,11 +163,6 @@ fn record(collection: &Collection) -> Json {
     schema
 }
 
-/// Returns the name of the schema of some fields of a collection's records.
-fn part_of(name: &str) -> String {
-    format!("{name}.part")
-}
-
 /// Some fields of a record.
 fn part(collection: &Collection) -> Json {
     let mut schema = record(collection);
@@ -140,8 +178,8 @@ fn part(collection: &Collection) -> Json {
 }
 
 /// A record of a collection, or some fields of it if the request names `fields`.
-pub(super) fn record_or_part(name: &str) -> Json {
-    json!({ "anyOf": [reference(name), reference(&part_of(name))] })
+fn found(name: &str) -> Json {
+    json!({ "anyOf": [reference(name), reference(&format!("{name}.part"))] })
 }
 
 /// A record to be stored at an address: the key's fields may be left to that.
@@ -157,7 +195,7 @@ fn page(name: &str) -> Json {
     let token = |about: &str| json!({ "type": "string", "description": about });
     let rows = |about: &str| json!({ "type": "integer", "minimum": 0, "description": about });
     let properties = json!({
-        "records": { "type": "array", "items": record_or_part(name), "maxItems": MAX_PAGE_SIZE },
+        "records": { "type": "array", "items": reference(&format!("{name}.found")), "maxItems": MAX_PAGE_SIZE },
         "next_page_token": token("Leads to the next page; empty only at the end."),
         "previous_page_token": token("Leads to the previous page; empty only at the beginning."),
         "stop": {
@@ -223,7 +261,7 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
         }
         object(properties, &required)
     };
-    let lives = || vec![("ttl_seconds", nullable(parameters::ttl()))];
+    let lives = || vec![("ttl_seconds", nullable(ttl()))];
     let mut all = vec![
         one("put", whole.clone(), lives()),
         one("delete", tuple(&key), Vec::new()),
@@ -234,6 +272,14 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
         all.push(one("update", tuple(&key), vec![("set", set)]));
     }
     json!({ "anyOf": all })
+}
+
+/// How long a record lives.
+fn ttl() -> Json {
+    parameters_named("PutOptions")
+        .get("ttl_seconds")
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// A change that names its collection.
@@ -288,44 +334,6 @@ fn version() -> Json {
 fn pending() -> Json {
     let properties = json!({ "version": version(), "pending": { "const": true } });
     object(members(properties), &["version", "pending"])
-}
-
-fn problem() -> Json {
-    let text = |about: &str| json!({ "type": "string", "description": about });
-    let row = |kind: &ProblemType| {
-        let statuses: Vec<String> = kind.statuses().iter().map(u16::to_string).collect();
-        format!(
-            "| `{}` | {} | {} | {} |",
-            kind.name(),
-            statuses.join(", "),
-            kind.meaning(),
-            kind.remedy()
-        )
-    };
-    let rows: Vec<String> = ProblemType::ALL.iter().map(row).collect();
-    let kinds = format!(
-        "Type of the problem, for programs. A later release may add types.\n\n| name after the prefix | status | error | \
-         remedy |\n|---|---|---|---|\n{}",
-        rows.join("\n")
-    );
-    let properties = json!({
-        "type": { "type": "string", "pattern": "^urn:recto:problem:[a-z-]+$", "description": kinds },
-        "title": text("What it is, in words."),
-        "status": { "type": "integer", "minimum": 400, "maximum": 599 },
-        "detail": text("What went wrong this time."),
-        "part": text("The part of what was asked that it is about, whatever the request calls it: `filter`, `sort`, \
-            `from`, `cursor`, `view`, `fields`, `page_size`, `record`, `key`. There may be others."),
-        "field": text("The field it is about, of the record or inside the body."),
-        "parameter": text("The parameter it is about."),
-        "position": { "type": "integer", "minimum": 1,
-            "description": "Where, in the parameter's text or in the body, in characters." },
-        "unpinned": { "type": "array", "items": { "type": "string" },
-            "description": "The fields to pin with `=`, after which a view serves the query. Absent if the query names a partition, or if no view would serve it." },
-        "version": text("The version of the record that stood against a change."),
-        "record": { "type": "object", "description": "That record, for who may read it." },
-        "hint": text("What to do about it."),
-    });
-    object(members(properties), &["type", "title", "status", "detail"])
 }
 
 fn collections() -> Json {

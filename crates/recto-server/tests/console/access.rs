@@ -4,13 +4,13 @@ use recto::session::Records as _;
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
-use recto_server::access::{Access, Grant, Operation};
+use recto_server::access::{Access, Grant, Right};
 
 use crate::fixture::Fixture;
 
-fn granted(collection: &str, operations: &[Operation], rows: &str) -> Access {
+fn granted(collection: &str, rights: &[Right], rows: &str) -> Access {
     let grant = Grant {
-        operations: operations.to_vec(),
+        rights: rights.to_vec(),
         rows: rows.to_owned(),
     };
     Access::granted("somebody", BTreeMap::from([(collection.to_owned(), grant)]))
@@ -19,7 +19,7 @@ fn granted(collection: &str, operations: &[Operation], rows: &str) -> Access {
 #[tokio::test]
 async fn collections_and_buttons_that_are_not_allowed_are_not_there() {
     let fixture = Fixture::new().await;
-    let client = fixture.client(granted("places", &[Operation::Read], ""));
+    let client = fixture.client(granted("places", &[Right::Read], ""));
     let home = client.get("/").await;
     assert!(home.html.contains("places") && !home.html.contains("flights"));
     let store = |html: &str| html.contains("1 collection in <b>") || html.contains("collections in <b>");
@@ -64,7 +64,7 @@ async fn collections_and_buttons_that_are_not_allowed_are_not_there() {
 async fn who_is_signed_in_is_told_with_what_they_may() {
     let fixture = Fixture::new().await;
     let rows = "carrier = \"UA\"";
-    let signed_in = granted("flights", &[Operation::Read], rows).by_token("1f0c7a52d9e4b683");
+    let signed_in = granted("flights", &[Right::Read], rows).by_token("1f0c7a52d9e4b683");
     let client = fixture.client(signed_in);
     for path in [
         "/",
@@ -97,7 +97,7 @@ async fn who_is_signed_in_is_told_with_what_they_may() {
 #[tokio::test]
 async fn partitions_are_listed_only_where_the_row_filter_tells_them_apart() {
     let fixture = Fixture::new().await;
-    let client = |rows: &str| fixture.client(granted("flights", &[Operation::Read], rows));
+    let client = |rows: &str| fixture.client(granted("flights", &[Right::Read], rows));
     let asked = client("carrier >= \"T\"").get("/collections/flights").await;
     assert!(
         asked.html.contains(">UA</a>") && !asked.html.contains(">AA</a>"),
@@ -117,7 +117,7 @@ async fn partitions_are_listed_only_where_the_row_filter_tells_them_apart() {
 #[tokio::test]
 async fn rows_outside_of_the_row_filter_are_nowhere() {
     let fixture = Fixture::new().await;
-    let all = [Operation::Read, Operation::Write, Operation::Delete];
+    let all = [Right::Read, Right::Write, Right::Delete];
     let client = fixture.client(granted("flights", &all, "carrier = \"UA\""));
     let asked = client.get("/collections/flights").await;
     assert!(!asked.html.contains(">AA<"), "{}", asked.html);
@@ -144,7 +144,7 @@ async fn rows_outside_of_the_row_filter_are_nowhere() {
 #[tokio::test]
 async fn who_may_only_write_is_not_told_which_records_there_are() {
     let fixture = Fixture::new().await;
-    let client = fixture.client(granted("places", &[Operation::Write], ""));
+    let client = fixture.client(granted("places", &[Right::Write], ""));
     let mut answers = Vec::new();
     for name in ["Bern", "Nowhere"] {
         let sent = format!("value.country=CH&value.name={name}");

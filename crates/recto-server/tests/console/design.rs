@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
-use recto_server::access::{Access, Grant, Operation};
+use recto_server::access::{Access, Grant, Right};
 
 use crate::fixture::Fixture;
 
@@ -58,13 +58,13 @@ async fn what_is_not_right_is_said_and_stays_to_be_mended() {
 #[tokio::test]
 async fn it_is_for_who_may_read_all_there_is() {
     let fixture = Fixture::new().await;
-    for (rows, operations, status) in [
-        ("", &[Operation::Read][..], StatusCode::OK),
-        ("city = \"Bern\"", &[Operation::Read], StatusCode::FORBIDDEN),
-        ("", &[Operation::Write], StatusCode::FORBIDDEN),
+    for (rows, rights, status) in [
+        ("", &[Right::Read][..], StatusCode::OK),
+        ("city = \"Bern\"", &[Right::Read], StatusCode::FORBIDDEN),
+        ("", &[Right::Write], StatusCode::FORBIDDEN),
     ] {
         let grant = Grant {
-            operations: operations.to_vec(),
+            rights: rights.to_vec(),
             rows: rows.to_owned(),
         };
         let access = Access::granted("somebody", BTreeMap::from([("people".to_owned(), grant)]));

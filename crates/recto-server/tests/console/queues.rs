@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use recto::Session as _;
 use recto::session::{DeadLetterSettings, OutgoingMessage, QueueSettings, Queues, ReceiveRequest, Settling};
-use recto_server::access::{Access, Grant, Operation};
+use recto_server::access::{Access, Grant, Right};
 
 use crate::fixture::{Answer, Client, Fixture};
 
@@ -86,10 +86,10 @@ async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     assert_eq!(none, []);
 }
 
-fn granted(grants: &[(&str, &[Operation])]) -> Access {
-    let grants = grants.iter().map(|(name, operations)| {
+fn granted(grants: &[(&str, &[Right])]) -> Access {
+    let grants = grants.iter().map(|(name, rights)| {
         let grant = Grant {
-            operations: operations.to_vec(),
+            rights: rights.to_vec(),
             rows: String::new(),
         };
         ((*name).to_owned(), grant)
@@ -374,11 +374,11 @@ async fn offered(client: &Client) -> (Vec<&'static str>, Vec<StatusCode>) {
 
 #[tokio::test]
 async fn each_may_do_what_the_token_says() {
-    use Operation::{Manage, Read, Receive, Send};
+    use Right::{Manage, Read, Receive, Send};
     let fixture = Fixture::new().await;
     fill(&fixture).await;
     let (ok, not, none) = (StatusCode::OK, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND);
-    for (operations, shown, statuses) in [
+    for (rights, shown, statuses) in [
         (&[][..], &[][..], [none, none, none, none, none]),
         (&[Read], &[], [ok, not, not, not, not]),
         (&[Receive], &[], [not, not, not, not, not]),
@@ -391,16 +391,16 @@ async fn each_may_do_what_the_token_says() {
             [ok, not, ok, ok, ok],
         ),
     ] {
-        let client = fixture.client(granted(&[("queue.mails", operations)]));
+        let client = fixture.client(granted(&[("queue.mails", rights)]));
         assert_eq!(
             offered(&client).await,
             (shown.to_vec(), statuses.to_vec()),
-            "{operations:?}"
+            "{rights:?}"
         );
     }
     assert_eq!(bodies(&fixture, "mails").await.len(), 3, "nothing was done");
     // Grants for collections open no queue.
-    let collections = fixture.client(granted(&[("*", &[Read, Operation::Write, Operation::Delete])]));
+    let collections = fixture.client(granted(&[("*", &[Read, Right::Write, Right::Delete])]));
     assert!(!collections.get("/").await.html.contains("/queues"));
     assert_eq!(collections.get("/queues").await.rows(), Vec::<Vec<String>>::new());
     assert_eq!(collections.get(MAILS).await.status, none);
@@ -408,7 +408,7 @@ async fn each_may_do_what_the_token_says() {
 
 #[tokio::test]
 async fn what_may_not_be_looked_at_is_not_shown_by_others() {
-    use Operation::{Manage, Read, Send};
+    use Right::{Manage, Read, Send};
     let fixture = Fixture::new().await;
     fill(&fixture).await;
     let client = fixture.client(granted(&[
@@ -505,7 +505,7 @@ async fn a_work_unit_has_a_page_as_a_queue() {
     assert_eq!(bodies(&fixture, "mails/night").await, ["to grace", "to alan"]);
     let other = client.get("/queues/mails-dead").await;
     assert!(!other.html.contains("Work units"), "{}", other.main());
-    let sender = fixture.client(granted(&[("queue.mails-dead", &[Operation::Read])]));
+    let sender = fixture.client(granted(&[("queue.mails-dead", &[Right::Read])]));
     assert_eq!(
         sender.get("/queues/mails%2Fnight").await.status,
         StatusCode::NOT_FOUND
@@ -524,7 +524,7 @@ async fn the_ring_is_a_page_for_who_reads_every_queue() {
         "{}",
         ring.main()
     );
-    let reader = fixture.client(granted(&[("queue.mails", &[Operation::Read])]));
+    let reader = fixture.client(granted(&[("queue.mails", &[Right::Read])]));
     assert!(!reader.get("/queues").await.html.contains("/queue-ring"));
     assert_eq!(reader.get("/queue-ring").await.status, StatusCode::FORBIDDEN);
 }

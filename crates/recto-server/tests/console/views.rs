@@ -6,17 +6,17 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use recto::Session as _;
 use recto::session::{ApplyOptions, Records as _};
-use recto_server::access::{Access, Grant, Operation, STORE};
+use recto_server::access::{Access, Grant, Right, STORE};
 use serde_json::json;
 
 use crate::fixture::Fixture;
 
 const VIEWS: &str = "/collections/people/views";
 
-fn granted(grants: &[(&str, &[Operation], &str)]) -> Access {
-    let grants = grants.iter().map(|(name, operations, rows)| {
+fn granted(grants: &[(&str, &[Right], &str)]) -> Access {
+    let grants = grants.iter().map(|(name, rights, rows)| {
         let grant = Grant {
-            operations: operations.to_vec(),
+            rights: rights.to_vec(),
             rows: (*rows).to_owned(),
         };
         ((*name).to_owned(), grant)
@@ -81,11 +81,8 @@ async fn what_a_comparison_found_is_told_to_who_reads_everything() {
         let page = client.get(path).await;
         assert!(page.html.contains("all is well, 5 records"), "{}", page.main());
     }
-    let all_but = granted(&[
-        ("*", &[Operation::Read], ""),
-        ("people", &[Operation::Read], "id = 1"),
-    ]);
-    let reads = granted(&[("*", &[Operation::Read], ""), (STORE, &[Operation::Verify], "")]);
+    let all_but = granted(&[("*", &[Right::Read], ""), ("people", &[Right::Read], "id = 1")]);
+    let reads = granted(&[("*", &[Right::Read], ""), (STORE, &[Right::Verify], "")]);
     for (access, status) in [(all_but, StatusCode::FORBIDDEN), (reads, StatusCode::OK)] {
         let client = fixture.client(access);
         assert_eq!(client.get("/health").await.status, status);
@@ -100,7 +97,7 @@ async fn what_a_comparison_found_is_told_to_who_reads_everything() {
             "each server has its own memory"
         );
     }
-    let writes = fixture.client(granted(&[("people", &[Operation::Write], "")]));
+    let writes = fixture.client(granted(&[("people", &[Right::Write], "")]));
     assert_eq!(writes.get(VIEWS).await.status, StatusCode::FORBIDDEN);
 }
 

@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use recto_api::buckets::{BucketsRequest, MendRequest};
+use recto_api::buckets::{
+    BucketList, BucketPartitions, BucketsRequest, MendProgress, MendReport, MendRequest,
+};
 use recto_api::csv::CsvOptions;
+use recto_api::store::CursorKey;
 use recto_model::schema::Schema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
-use super::buckets::{BucketList, BucketPartitions, MendProgress, MendReport};
 use super::misfits::Misfits;
 use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 use crate::error::{Error, Result};
@@ -289,20 +291,6 @@ pub struct CheckedCollection {
     pub name: String,
     /// Its records.
     pub rows: u64,
-}
-
-/// What may be told of a key that cursors are sealed with: never the key itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub struct CursorKey {
-    /// Its number, which cursors carry in the clear.
-    pub id: u32,
-    /// Whether it seals new cursors; the others only open old ones.
-    pub seals: bool,
-    /// When it was made, in seconds since 1970-01-01T00:00:00Z; absent for keys of releases that did
-    /// not record it.
-    pub made_at_seconds: Option<u64>,
-    /// How long ago that was, in seconds.
-    pub age_seconds: Option<u64>,
 }
 
 /// How far work over a whole store is.

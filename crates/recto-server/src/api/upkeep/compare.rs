@@ -11,7 +11,7 @@ use recto_api::store::CompareRequest;
 use serde_json::{Value as Json, json};
 
 use super::telling::{Done, Told, while_heard};
-use crate::access::{EVERY_COLLECTION, Operation};
+use crate::access::{EVERY_COLLECTION, Right};
 use crate::api::body;
 use crate::api::caller::Caller;
 use crate::api::request;
@@ -20,32 +20,27 @@ use crate::problem::Problem;
 /// `POST /v1/store:verify`: `{"collections": ["…"], "rows_per_second": 50000, "resume_token": "…"}`, whether views are as
 /// their records.
 pub(in crate::api) async fn verify(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    compare(caller, &uri, request, Operation::Verify).await
+    compare(caller, &uri, request, Right::Verify).await
 }
 
 /// `POST /v1/store:repair`: the same body; mends what is not.
 pub(in crate::api) async fn repair(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
-    compare(caller, &uri, request, Operation::Repair).await
+    compare(caller, &uri, request, Right::Repair).await
 }
 
-async fn compare(
-    caller: Caller,
-    uri: &Uri,
-    request: Request,
-    operation: Operation,
-) -> Result<Response, Problem> {
+async fn compare(caller: Caller, uri: &Uri, request: Request, right: Right) -> Result<Response, Problem> {
     request::no_parameters(uri)?;
     let request: CompareRequest = body::read(request).await?.value()?;
     let mut asked = VerifyRequest {
         collections: request.collections,
         rows_per_second: request.rows_per_second,
         resume: request.resume_token,
-        repair: operation == Operation::Repair,
+        repair: right == Right::Repair,
         // A server chooses the memory itself.
         memory_bytes: None,
     };
-    let session = caller.comparing(operation, &mut asked).await?;
-    let running = caller.begin(operation)?;
+    let session = caller.comparing(right, &mut asked).await?;
+    let running = caller.begin(right)?;
     let told = Told::default();
     let tells = told.clone();
     let upkeep = Arc::clone(caller.upkeep());
@@ -67,24 +62,20 @@ fn counts(report: &VerifyReport) -> Json {
 impl Caller {
     /// The session to compare views of these collections with, or of all that are seen: whoever hears what differs reads
     /// keys, and whoever mends writes.
-    async fn comparing(
-        &self,
-        operation: Operation,
-        asked: &mut VerifyRequest,
-    ) -> Result<Arc<dyn Session>, Problem> {
-        let session = self.store_session(operation)?;
+    async fn comparing(&self, right: Right, asked: &mut VerifyRequest) -> Result<Arc<dyn Session>, Problem> {
+        let session = self.store_session(right)?;
         if asked.collections.is_empty() {
             let seen = self.schema().await?.collections;
             asked.collections = seen.iter().map(|one| one.name.clone()).collect();
             if asked.collections.is_empty() && !self.access.sees_every_collection() {
                 // To the engine, none named is all.
-                return Err(Problem::forbidden(EVERY_COLLECTION, Operation::Read));
+                return Err(Problem::forbidden(EVERY_COLLECTION, Right::Read));
             }
         }
         for name in &asked.collections {
-            self.access.granted_operation(name, Operation::Read)?;
+            self.access.granted_right(name, Right::Read)?;
             if asked.repair {
-                self.access.granted_operation(name, Operation::Write)?;
+                self.access.granted_right(name, Right::Write)?;
             }
         }
         Ok(session)

@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use super::spool::Spool;
 use super::telling::{Done, Told, while_heard};
-use crate::access::Operation;
+use crate::access::Right;
 use crate::api::caller::Caller;
 use crate::api::request;
 use crate::problem::Problem;
@@ -34,10 +34,10 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
         let detail = "collections names those to load into, with commas between";
         return Err(Problem::invalid_parameter("collections", detail));
     }
-    if !caller.access.allows_store(Operation::Load) {
-        return Err(Problem::forbidden_store(Operation::Load));
+    if !caller.access.allows_store(Right::Load) {
+        return Err(Problem::forbidden_store(Right::Load));
     }
-    let needed = collections.iter().map(|name| (name.as_str(), Operation::Write));
+    let needed = collections.iter().map(|name| (name.as_str(), Right::Write));
     let session = caller.access.session_over(caller.app_session(), needed)?;
     for name in &collections {
         caller.definition(name).await?;
@@ -53,7 +53,7 @@ pub(in crate::api) async fn load(caller: Caller, uri: Uri, request: Request) -> 
         ignore_unknown,
         ..LoadRequest::default()
     };
-    let running = caller.begin(Operation::Load)?;
+    let running = caller.begin(Right::Load)?;
     let spool = Spool::receive(caller.upkeep(), &name, &asked, request.into_body()).await?;
     asked.file = spool.path().to_owned();
     let told = Told::default();

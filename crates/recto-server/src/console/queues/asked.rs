@@ -11,7 +11,7 @@ use recto::session::{QueueStatus, Queues};
 use super::super::layout::{Layout, page};
 use super::super::page_url::path_segment;
 use super::BOARD;
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -23,9 +23,9 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The queue of this name, for who may do `operation`.
-    pub(super) fn of(app: &App, access: Access, name: String, operation: Operation) -> Result<Self, Problem> {
-        access.check_queue(&name, operation)?;
+    /// The queue of this name, for who may do `right`.
+    pub(super) fn of(app: &App, access: Access, name: String, right: Right) -> Result<Self, Problem> {
+        access.check_queue(&name, right)?;
         Ok(Self {
             session: Access::queue_session(app.session()),
             name,
@@ -41,8 +41,8 @@ impl Asked {
         Ok(self.queues()?.queue(&self.name).await?)
     }
 
-    pub(super) fn may(&self, operation: Operation) -> bool {
-        may(&self.access, &self.name, operation)
+    pub(super) fn may(&self, right: Right) -> bool {
+        may(&self.access, &self.name, right)
     }
 
     /// The address of something about the queue.
@@ -52,7 +52,7 @@ impl Asked {
 
     /// The way back from a page about the queue; to the board, for who may not look at it.
     pub(super) fn back(&self) -> String {
-        if self.may(Operation::Read) {
+        if self.may(Right::Read) {
             href(&self.name)
         } else {
             BOARD.to_owned()
@@ -61,7 +61,7 @@ impl Asked {
 
     /// Leads to the queue's page, which says what was done; back to `otherwise`, for who may not look at it.
     pub(super) fn done(&self, done: &str, otherwise: &str) -> Response {
-        let to = if self.may(Operation::Read) {
+        let to = if self.may(Right::Read) {
             href(&self.name)
         } else {
             self.action(otherwise)
@@ -87,8 +87,8 @@ impl Asked {
 }
 
 /// Whether who asks may do this with a queue.
-pub(super) fn may(access: &Access, queue: &str, operation: Operation) -> bool {
-    access.of_queue(queue).contains(&operation)
+pub(super) fn may(access: &Access, queue: &str, right: Right) -> bool {
+    access.of_queue(queue).contains(&right)
 }
 
 /// The address of a queue.

@@ -19,7 +19,7 @@ use super::chart;
 use super::history::{FLOWS, Histories, History};
 use super::words::{age, depth};
 use super::{BOARD, RING, follow};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 
 /// The most queues on one page of the board.
@@ -41,13 +41,13 @@ pub(super) async fn get(
         Err(error) => return Err(error.into()),
     };
     histories.note_all(&queues);
-    queues.retain(|queue| may(&access, &queue.name, Operation::Read));
+    queues.retain(|queue| may(&access, &queue.name, Right::Read));
     let asked = parameters(query.unwrap_or_default().as_bytes());
     let board = Board {
         queues: queues.iter().map(|queue| (queue.name.as_str(), queue)).collect(),
         histories: &histories,
         after: first(&asked, AFTER).unwrap_or_default(),
-        sees_ring: access.allows_every_queue(Operation::Read),
+        sees_ring: access.allows_every_queue(Right::Read),
     };
     Ok(answer(&board.render()))
 }

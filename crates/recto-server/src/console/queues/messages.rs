@@ -8,7 +8,7 @@ use super::super::page_url::encoded;
 use super::super::text::{bytes, cut, is_plain};
 use super::asked::Asked;
 use super::words::{between, micros};
-use crate::access::Operation;
+use crate::access::Right;
 
 /// The most messages that are looked at.
 pub(super) const MAX_PEEKED: u32 = 50;
@@ -31,7 +31,7 @@ pub(super) fn oldest(
     messages: &[PeekedMessage],
     now_micros: i64,
 ) -> Markup {
-    let may_remove = asked.may(Operation::Manage);
+    let may_remove = asked.may(Right::Manage);
     html! {
         section.health {
             h2 { "Its oldest messages" }

@@ -19,7 +19,7 @@ use super::messages::{self, MAX_PEEKED};
 use super::units::units;
 use super::words::{age, depth, seconds};
 use super::{BOARD, follow};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -36,7 +36,7 @@ pub(super) async fn get(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Read)?;
+    let asked = Asked::of(&app, access, name, Right::Read)?;
     let sent = parameters(query.unwrap_or_default().as_bytes());
     let status = asked.status().await?;
     histories.note(&status);
@@ -63,7 +63,7 @@ pub(super) async fn get_figures(
     Extension(histories): Extension<Arc<Histories>>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Read)?;
+    let asked = Asked::of(&app, access, name, Right::Read)?;
     let status = asked.status().await?;
     histories.note(&status);
     let content = html! { (heading(&asked)) (figures(&asked, &status, &histories).await?) };
@@ -84,13 +84,13 @@ fn answer(name: &str, content: &Markup) -> Response {
 }
 
 fn heading(asked: &Asked) -> Markup {
-    let may_manage = asked.may(Operation::Manage);
+    let may_manage = asked.may(Right::Manage);
     html! {
         div.heading {
             h1 { (asked.name) }
             div.actions {
                 a.button.without-script href=(href(&asked.name)) { "Refresh" }
-                @if asked.may(Operation::Send) { a.button.primary href=(asked.action("send")) { "Send a message" } }
+                @if asked.may(Right::Send) { a.button.primary href=(asked.action("send")) { "Send a message" } }
                 @if may_manage {
                     a.button href=(asked.action("redrive")) { "Redrive" }
                     a.button.danger href=(asked.action("purge")) { "Purge" }
@@ -157,7 +157,7 @@ async fn dead_letters(asked: &Asked, status: &QueueStatus) -> Result<Markup, Pro
     let Some(to) = status.options.dead_letters.as_ref().and_then(Option::as_ref) else {
         return Ok(html! { span.dim { "–" } });
     };
-    if !super::asked::may(&asked.access, &to.queue, Operation::Read) {
+    if !super::asked::may(&asked.access, &to.queue, Right::Read) {
         return Ok(html! { span.dim { "in " (to.queue) } });
     }
     let dead = match asked.queues()?.queue(&to.queue).await {

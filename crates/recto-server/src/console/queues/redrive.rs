@@ -13,7 +13,7 @@ use super::super::layout::{Failure, problem_panel};
 use super::super::page_url::{Parameters, first, parameters};
 use super::asked::{Asked, may};
 use super::queue::{MORE, REDRIVEN};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
@@ -27,7 +27,7 @@ pub(super) async fn ask(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let asked = Asked::of(&app, access, name, Right::Manage)?;
     asked.status().await?;
     Ok(answer(&asked, &Parameters::new(), None).await?)
 }
@@ -39,7 +39,7 @@ pub(super) async fn redrive(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let asked = Asked::of(&app, access, name, Right::Manage)?;
     let sent = parameters(&body);
     match moved(&asked, &sent, app.upkeep().redrive_time).await {
         Ok(MovedMessages { moved, done }) => {
@@ -55,7 +55,7 @@ async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<Moved
     let to = first(sent, TO).unwrap_or_default();
     asked
         .access
-        .check_queue(to, Operation::Send)
+        .check_queue(to, Right::Send)
         .map_err(|problem| problem.with_field(TO))?;
     let most = first(sent, MAX_MESSAGES)
         .map(str::trim)
@@ -72,7 +72,7 @@ async fn moved(asked: &Asked, sent: &Parameters, time: Duration) -> Result<Moved
 
 async fn answer(asked: &Asked, sent: &Parameters, problem: Option<&Problem>) -> Result<Response, Problem> {
     let mut others = asked.queues()?.queues().await?;
-    others.retain(|queue| queue.name != asked.name && may(&asked.access, &queue.name, Operation::Send));
+    others.retain(|queue| queue.name != asked.name && may(&asked.access, &queue.name, Right::Send));
     let chosen = first(sent, TO).or_else(|| source(&others, &asked.name));
     let typed = first(sent, MAX_MESSAGES).unwrap_or_default();
     let at = problem.and_then(Problem::field);

@@ -14,7 +14,7 @@ use super::super::text::counted;
 use super::asked::Asked;
 use super::history::Histories;
 use super::messages::{MAX_PEEKED, MESSAGE, POSITION, table};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -26,11 +26,11 @@ pub(super) async fn ask_remove(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let asked = Asked::of(&app, access, name, Right::Manage)?;
     let sent = parameters(query.unwrap_or_default().as_bytes());
     let named = |name: &str| first(&sent, name).unwrap_or_default();
     let mut shown = Vec::new();
-    if asked.may(Operation::Read) {
+    if asked.may(Right::Read) {
         shown = asked.queues()?.peek(&asked.name, MAX_PEEKED).await?;
         shown.retain(|message| message.position == named(POSITION) && message.id == named(MESSAGE));
     }
@@ -57,7 +57,7 @@ pub(super) async fn remove(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let asked = Asked::of(&app, access, name, Right::Manage)?;
     let sent = parameters(&body);
     let position = first(&sent, POSITION).unwrap_or_default();
     let was_there = asked.queues()?.remove_message(&asked.name, position).await?;
@@ -70,7 +70,7 @@ pub(super) async fn ask_purge(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let asked = Asked::of(&app, access, name, Right::Manage)?;
     Ok(purge_page(&asked, None).await?)
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn purge(
     Extension(access): Extension<Access>,
     Path(name): Path<String>,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Manage)?;
+    let asked = Asked::of(&app, access, name, Right::Manage)?;
     match asked.queues()?.purge(&asked.name).await {
         Ok(()) => Ok(asked.done("purged", "purge")),
         Err(error) => Ok(purge_page(&asked, Some(&error.into())).await?),
@@ -94,7 +94,7 @@ async fn purge_page(asked: &Asked, problem: Option<&Problem>) -> Result<Response
         @if let Some(problem) = problem { (problem_panel(problem)) }
         p {
             "Every message that is there then is received no more and does not come back: now "
-            @if asked.may(Operation::Read) { b { (counted(status.messages, "message", "messages")) } } @else { "all of them" }
+            @if asked.may(Right::Read) { b { (counted(status.messages, "message", "messages")) } } @else { "all of them" }
             ", whoever has received them. What is sent later stays."
         }
         form.ways method="post" action=(asked.action("purge")) hx-boost="false" {

@@ -15,7 +15,7 @@ use super::super::text::{counted, grouped};
 use super::asked::href;
 use super::words::seconds;
 use super::{BOARD, RING, follow};
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 
 /// The size that the ring is drawn in; style sheets scale it.
@@ -32,7 +32,7 @@ pub(super) async fn get(
     State(app): State<App>,
     Extension(access): Extension<Access>,
 ) -> Result<Response, Failure> {
-    access.check_every_queue(Operation::Read)?;
+    access.check_every_queue(Right::Read)?;
     let session = Access::queue_session(app.session());
     let ring = session.queues()?.ring().await?;
     let layout = Layout {

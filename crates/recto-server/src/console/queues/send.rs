@@ -13,7 +13,7 @@ use super::super::layout::{Failure, problem_panel};
 use super::super::page_url::{Parameters, first, parameters};
 use super::super::text::lines;
 use super::asked::Asked;
-use crate::access::{Access, Operation};
+use crate::access::{Access, Right};
 use crate::app::App;
 use crate::problem::Problem;
 use recto::problem::ProblemType;
@@ -32,7 +32,7 @@ pub(super) async fn ask(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Send)?;
+    let asked = Asked::of(&app, access, name, Right::Send)?;
     let settings = asked.status().await?.options;
     let form = Form {
         asked: &asked,
@@ -49,7 +49,7 @@ pub(super) async fn send(
     Path(name): Path<String>,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let asked = Asked::of(&app, access, name, Operation::Send)?;
+    let asked = Asked::of(&app, access, name, Right::Send)?;
     let queues = asked.queues()?;
     let form = Form {
         asked: &asked,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use hyper::Method;
 use serde_json::{Value as Json, json};
 
 use super::support::client::listed;
@@ -97,6 +98,67 @@ pub(crate) async fn parameters_are_taken_in_a_body_as_in_an_address(client: Clie
     }
     // Of four collections: a query and an explanation, which has `run` too, and an export.
     assert_eq!(checked, 4 * (14 + 15 + 5));
+}
+
+/// Returns a target of a path of the description, with names that may be there.
+fn target_of(template: &str) -> String {
+    let mut target = String::new();
+    for part in template.split('{') {
+        match part.split_once('}') {
+            Some(("position", rest)) => target.push_str(&format!("1-1{rest}")),
+            Some((_, rest)) => target.push_str(&format!("1{rest}")),
+            None => target.push_str(part),
+        }
+    }
+    target
+}
+
+/// Returns a value that no parameter of this schema has; none if it may be any text.
+fn wrong_value(schema: &Json) -> Option<&'static str> {
+    match schema["type"].as_str() {
+        _ if !schema["enum"].is_null() || !schema["items"]["enum"].is_null() => Some("no such name"),
+        Some("boolean") => Some("perhaps"),
+        Some("integer") => Some("1.5x"),
+        _ => None,
+    }
+}
+
+pub(crate) async fn names_each_parameter_that_is_wrong(client: Client) {
+    let document = client.get("/openapi.json").await.json();
+    let client = client.unchecked();
+    let mut checked = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let methods = item.as_object().unwrap().iter();
+        for (method, operation) in methods.filter(|(name, _)| *name != "parameters") {
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let media = operation["requestBody"]["content"].as_object();
+            let media = media.and_then(|content| content.keys().next());
+            let media = media.map_or("application/json", String::as_str);
+            let mut wrong = vec![("nonsense".to_owned(), "1")];
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let parameter = match parameter["$ref"].as_str() {
+                    Some(at) => document.pointer(at.trim_start_matches('#')).unwrap(),
+                    None => parameter,
+                };
+                // A collection that the token does not see is not found.
+                let has_wrong_values = parameter["in"] == "query" && parameter["name"] != "collections";
+                let value = wrong_value(&parameter["schema"]).filter(|_| has_wrong_values);
+                wrong.extend(value.map(|value| (parameter["name"].as_str().unwrap().to_owned(), value)));
+            }
+            for (name, value) in wrong {
+                let target = listed(&target_of(path), &[(&name, value)]);
+                let reply = client
+                    .send(method.clone(), &target, &[("content-type", media)], "{}")
+                    .await;
+                let what = format!("{method} {target}: {}", reply.text());
+                assert_eq!(reply.status, 400, "{what}");
+                let named = [&reply.json()["parameter"], &reply.json()["part"]];
+                assert!(named.contains(&&json!(name)), "{what}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 150, "{checked}");
 }
 
 /// No array has `items` that generators of clients cannot read.

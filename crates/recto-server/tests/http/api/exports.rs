@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 
-use recto_server::access::{Access, Grant, Operation};
+use recto_server::access::{Access, Grant, Right};
 
 use super::support::client::listed;
 use super::support::{Client, Kind};
@@ -179,7 +179,7 @@ pub(crate) async fn go_on_for_whoever_sees_some_rows(client: Client) {
     seed(&client).await;
     let scoped = |rows: &'static str| {
         let grant = Grant {
-            operations: vec![Operation::Export],
+            rights: vec![Right::Export],
             rows: rows.to_owned(),
         };
         let access = Access::granted("somebody", [("exported".to_owned(), grant)].into());

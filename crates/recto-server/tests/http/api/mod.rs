@@ -38,6 +38,7 @@ crate::on_both_stores! {
         refers_to_what_is_there,
         is_for_people_too,
         parameters_are_taken_in_a_body_as_in_an_address,
+        names_each_parameter_that_is_wrong,
         says_what_arrays_hold,
     }
     explained {
@@ -110,7 +111,7 @@ crate::on_both_stores! {
         rows_of_others_are_not_seen,
         filters_outside_the_key_are_for_reading,
         batches_reach_no_further_than_their_parts,
-        operations_not_granted_are_refused,
+        rights_not_granted_are_refused,
         hidden_rows_are_not_found_by_bisecting,
         lists_that_a_filter_needs_more_for_say_so,
         descriptions_hold_what_is_seen,

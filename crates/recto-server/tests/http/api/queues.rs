@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hyper::Method;
 use recto::{OpenOptions, Recto};
-use recto_server::access::{Access, Grant, Operation};
+use recto_server::access::{Access, Grant, Right};
 use serde_json::{Value as Json, json};
 
 use super::support::{Client, Kind, Reply, run};
@@ -34,11 +34,11 @@ async fn jobs_of(recto: &Recto) -> Client {
     client
 }
 
-async fn granted(recto: &Recto, grants: &[(&str, &[Operation])]) -> Client {
-    let grants = grants.iter().map(|(name, operations)| {
-        let operations = operations.to_vec();
+async fn granted(recto: &Recto, grants: &[(&str, &[Right])]) -> Client {
+    let grants = grants.iter().map(|(name, rights)| {
+        let rights = rights.to_vec();
         let rows = String::new();
-        ((*name).to_owned(), Grant { operations, rows })
+        ((*name).to_owned(), Grant { rights, rows })
     });
     let access = Access::granted("somebody", grants.collect::<BTreeMap<_, _>>());
     Client::over(recto.clone(), Kind::Embedded, access).await
@@ -621,18 +621,18 @@ fn a_token_does_what_its_grant_says_and_nothing_more() {
     on_store(async |recto| {
         let all = jobs_of(&recto).await;
         send(&all, &["a"]).await;
-        let sender = granted(&recto, &[("queue.jobs", &[Operation::Send])]).await;
+        let sender = granted(&recto, &[("queue.jobs", &[Right::Send])]).await;
         send(&sender, &["b"]).await;
         sender.get(JOBS).await.problem(403, "forbidden");
         ask(&sender, "receive", json!({})).await.problem(403, "forbidden");
         sender.delete(JOBS).await.problem(403, "forbidden");
         sender.get("/v1/queues").await.problem(403, "forbidden");
-        let worker = granted(&recto, &[("queue.*", &[Operation::Receive])]).await;
+        let worker = granted(&recto, &[("queue.*", &[Right::Receive])]).await;
         assert_eq!(receive(&worker, 10).await.1, ["a", "b"]);
         ask(&worker, "send", json!({ "messages": [] }))
             .await
             .problem(403, "forbidden");
-        let reader = granted(&recto, &[("queue.jobs", &[Operation::Read])]).await;
+        let reader = granted(&recto, &[("queue.jobs", &[Right::Read])]).await;
         let listed = reader.get("/v1/queues").await.json();
         assert_eq!(listed["queues"].as_array().unwrap().len(), 1);
         assert_eq!(reader.get(&format!("{JOBS}/messages")).await.status, 200);
@@ -649,15 +649,10 @@ fn without_a_grant_a_queue_is_as_if_it_were_not_there() {
     on_store(async |recto| {
         let all = jobs_of(&recto).await;
         send(&all, &["a"]).await;
-        let everything = [
-            Operation::Read,
-            Operation::Export,
-            Operation::Write,
-            Operation::Delete,
-        ];
+        let everything = [Right::Read, Right::Export, Right::Write, Right::Delete];
         for grants in [
             &[("*", &everything[..])][..],
-            &[("queue.other", &[Operation::Read, Operation::Manage])],
+            &[("queue.other", &[Right::Read, Right::Manage])],
         ] {
             let stranger = granted(&recto, grants).await;
             for target in [
@@ -708,7 +703,7 @@ fn whoever_moves_messages_may_send_them() {
         let (receipts, _) = receive(&all, 1).await;
         done(&all, "nack", json!({ "receipts": receipts })).await;
         let dead = "/v1/queues/dead/messages:redrive";
-        let keeper = granted(&recto, &[("queue.dead", &[Operation::Manage])]).await;
+        let keeper = granted(&recto, &[("queue.dead", &[Right::Manage])]).await;
         let problem = keeper
             .post(dead, &json!({ "to": "jobs" }))
             .await
@@ -718,10 +713,7 @@ fn whoever_moves_messages_may_send_them() {
         assert!(!problem.to_string().contains("jobs"), "{problem}");
         let reads = granted(
             &recto,
-            &[
-                ("queue.dead", &[Operation::Manage]),
-                ("queue.jobs", &[Operation::Read]),
-            ],
+            &[("queue.dead", &[Right::Manage]), ("queue.jobs", &[Right::Read])],
         )
         .await;
         reads.post(dead, &json!({})).await.problem(403, "forbidden");
@@ -733,10 +725,7 @@ fn whoever_moves_messages_may_send_them() {
         assert_eq!(problem["field"], "dead_letters.queue");
         let both = granted(
             &recto,
-            &[
-                ("queue.dead", &[Operation::Manage]),
-                ("queue.jobs", &[Operation::Send]),
-            ],
+            &[("queue.dead", &[Right::Manage]), ("queue.jobs", &[Right::Send])],
         )
         .await;
         assert_eq!(
@@ -842,7 +831,7 @@ fn a_manager_who_may_not_read_is_told_name_and_version() {
     on_store(async |recto| {
         let all = jobs_of(&recto).await;
         send(&all, &["a"]).await;
-        let manager = granted(&recto, &[("queue.jobs", &[Operation::Manage])]).await;
+        let manager = granted(&recto, &[("queue.jobs", &[Right::Manage])]).await;
         manager.get(JOBS).await.problem(403, "forbidden");
         let patched = manager.patch(JOBS, &[], &json!({})).await;
         let put = manager.put(JOBS, &json!({})).await;
@@ -858,7 +847,7 @@ fn a_manager_who_may_not_read_is_told_name_and_version() {
         }
         assert!(!put.text().contains("dead\""), "{}", put.text());
         assert!(!put.text().contains("messages"), "{}", put.text());
-        let keeper = granted(&recto, &[("queue.dead", &[Operation::Manage])]).await;
+        let keeper = granted(&recto, &[("queue.dead", &[Right::Manage])]).await;
         let needed = keeper
             .delete("/v1/queues/dead")
             .await
@@ -866,7 +855,7 @@ fn a_manager_who_may_not_read_is_told_name_and_version() {
         assert_eq!(needed["detail"], "another queue sends its dead letters there");
         let needed = all.delete("/v1/queues/dead").await.problem(409, "queue-conflict");
         assert_eq!(needed["detail"], "queue jobs sends its dead letters there");
-        let both = granted(&recto, &[("queue.jobs", &[Operation::Manage, Operation::Read])]).await;
+        let both = granted(&recto, &[("queue.jobs", &[Right::Manage, Right::Read])]).await;
         let told = both.patch(JOBS, &[], &json!({})).await.json();
         assert_eq!(told["messages"], 1, "{told}");
     });
@@ -926,7 +915,7 @@ fn what_is_granted_for_a_queue_is_for_its_units() {
         assert_eq!(all.post(&format!("{unit}:begin"), &json!({})).await.status, 200);
         let sent = json!({ "messages": [{ "body": "a" }] });
         let send = |to: &str| format!("{to}/messages:send");
-        let sender = granted(&recto, &[("queue.jobs", &[Operation::Send])]).await;
+        let sender = granted(&recto, &[("queue.jobs", &[Right::Send])]).await;
         assert_eq!(sender.post(&send(&unit), &sent).await.status, 200);
         sender.get(&unit).await.problem(403, "forbidden");
         for verb in ["begin", "end"] {
@@ -937,7 +926,7 @@ fn what_is_granted_for_a_queue_is_for_its_units() {
                 "{refused}"
             );
         }
-        let stranger = granted(&recto, &[("queue.dead", &[Operation::Manage, Operation::Read])]).await;
+        let stranger = granted(&recto, &[("queue.dead", &[Right::Manage, Right::Read])]).await;
         stranger.get(&unit).await.problem(404, "not-found");
         stranger.post(&send(&unit), &sent).await.problem(404, "not-found");
         stranger
@@ -946,7 +935,7 @@ fn what_is_granted_for_a_queue_is_for_its_units() {
             .problem(404, "not-found");
         // The ring is every queue's.
         stranger.get("/v1/queue-ring").await.problem(403, "forbidden");
-        let reader = granted(&recto, &[("queue.*", &[Operation::Read])]).await;
+        let reader = granted(&recto, &[("queue.*", &[Right::Read])]).await;
         assert_eq!(reader.get("/v1/queue-ring").await.status, 200);
         assert_eq!(reader.get(&unit).await.json()["messages"], 1);
         let change = reader.patch("/v1/queue-ring", &[], &json!({ "units": 1 })).await;

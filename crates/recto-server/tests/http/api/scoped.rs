@@ -3,23 +3,18 @@
 use std::collections::BTreeMap;
 
 use hyper::Method;
-use recto_server::access::{Access, Grant, Operation};
+use recto_server::access::{Access, Grant, Right};
 use serde_json::{Value as Json, json};
 
 use super::support::Client;
 use super::support::client::{listed, notes};
 
-const ALL: [Operation; 4] = [
-    Operation::Read,
-    Operation::Export,
-    Operation::Write,
-    Operation::Delete,
-];
+const ALL: [Right; 4] = [Right::Read, Right::Export, Right::Write, Right::Delete];
 
-async fn granted<const N: usize>(client: &Client, grants: [(&str, &[Operation], &str); N]) -> Client {
-    let grants = grants.into_iter().map(|(collection, operations, rows)| {
+async fn granted<const N: usize>(client: &Client, grants: [(&str, &[Right], &str); N]) -> Client {
+    let grants = grants.into_iter().map(|(collection, rights, rows)| {
         let grant = Grant {
-            operations: operations.to_vec(),
+            rights: rights.to_vec(),
             rows: rows.to_owned(),
         };
         (collection.to_owned(), grant)
@@ -143,7 +138,7 @@ pub(crate) async fn filters_outside_the_key_are_for_reading(client: Client) {
 pub(crate) async fn batches_reach_no_further_than_their_parts(client: Client) {
     let grants = [
         ("notes", ALL.as_slice(), "tenant = \"part\""),
-        ("log", &[Operation::Write], "stream = \"part\""),
+        ("log", &[Right::Write], "stream = \"part\""),
     ];
     let scoped = granted(&client, grants).await;
     let post = |address: &'static str, changes: Json| {
@@ -168,8 +163,8 @@ pub(crate) async fn batches_reach_no_further_than_their_parts(client: Client) {
     post("notes", hidden).await.problem(404, "not-found");
 }
 
-pub(crate) async fn operations_not_granted_are_refused(client: Client) {
-    let reader = granted(&client, [("notes", &[Operation::Read], "")]).await;
+pub(crate) async fn rights_not_granted_are_refused(client: Client) {
+    let reader = granted(&client, [("notes", &[Right::Read], "")]).await;
     let record = "/v1/collections/notes/records/reader,1,1";
     let listed = reader.get(&notes(&[("filter", "tenant = \"a\"")])).await;
     assert_eq!(listed.status, 200);
@@ -192,12 +187,12 @@ pub(crate) async fn operations_not_granted_are_refused(client: Client) {
         .get("/v1/collections/log/records?filter=stream%3D%22a%22")
         .await
         .problem(404, "not-found");
-    let writer = granted(&client, [("notes", &[Operation::Write], "")]).await;
+    let writer = granted(&client, [("notes", &[Right::Write], "")]).await;
     writer.get(record).await.problem(403, "forbidden");
 }
 
 pub(crate) async fn descriptions_hold_what_is_seen(client: Client) {
-    let reader = granted(&client, [("notes", &[Operation::Read], "")]).await;
+    let reader = granted(&client, [("notes", &[Right::Read], "")]).await;
     let listed = reader.get("/v1/collections").await.json();
     assert_eq!(listed["collections"].as_array().unwrap().len(), 1);
     reader.get("/v1/collections/log").await.problem(404, "not-found");
@@ -254,7 +249,7 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
             vec![row(21, "theirs"), row(22, "theirs"), row(100, "mine")],
         )
         .await;
-    let reads = [Operation::Read, Operation::Export];
+    let reads = [Right::Read, Right::Export];
     let scoped = granted(&client, [("notes", &reads, "title = \"mine\"")]).await;
     let requests = |low: i64, high: i64| {
         let filter = format!("tenant = \"hidden\" AND at >= {low} AND at < {high}");
@@ -324,7 +319,7 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
 
 /// Who is refused a list because of the filter of a token is told that, and what to ask for.
 pub(crate) async fn lists_that_a_filter_needs_more_for_say_so(client: Client) {
-    let scoped = granted(&client, [("notes", &[Operation::Read], "title = \"mine\"")]).await;
+    let scoped = granted(&client, [("notes", &[Right::Read], "title = \"mine\"")]).await;
     let target = notes(&[("filter", "tenant = \"told\"")]);
     let problem = scoped.get(&target).await.problem(400, "no-view");
     assert!(

@@ -13,7 +13,7 @@ use recto::store::memory::{DEFAULT_LIMITS, MemoryStore};
 use recto::store::wrapper::StoreWrapper;
 use recto::store::{Atomicity, Limits, PartitionWrite, Store, StoreError, WriteOptions, WriteOutcome};
 use recto::{Environment, OpenOptions, Recto};
-use recto_server::access::{Access, Grant, Operation};
+use recto_server::access::{Access, Grant, Right};
 use serde_json::{Value as Json, json};
 
 use super::support::{Client, Kind, Reply, run};
@@ -118,7 +118,7 @@ fn what_another_record_has_is_told_with_its_field() {
             "{problem}"
         );
         let grant = Grant {
-            operations: vec![Operation::Write],
+            rights: vec![Right::Write],
             ..Grant::default()
         };
         let writer = Access::granted("writer", BTreeMap::from([("users".to_owned(), grant)]));
@@ -373,14 +373,14 @@ async fn each_change_of_a_batch_has_an_outcome(recto: Recto) {
 
 async fn what_a_token_does_not_see_is_neither_shown_nor_changed(recto: Recto) {
     let all = Client::over(recto.clone(), Kind::Embedded, Access::all()).await;
-    let granted = |operations: &[Operation], rows: &str| {
+    let granted = |rights: &[Right], rows: &str| {
         let grant = Grant {
-            operations: operations.to_vec(),
+            rights: rights.to_vec(),
             rows: rows.to_owned(),
         };
         Access::granted("somebody", BTreeMap::from([("users".to_owned(), grant)]))
     };
-    let every = [Operation::Read, Operation::Write, Operation::Delete];
+    let every = [Right::Read, Right::Write, Right::Delete];
     let here = Client::over(
         recto.clone(),
         Kind::Embedded,
@@ -422,7 +422,7 @@ async fn what_a_token_does_not_see_is_neither_shown_nor_changed(recto: Recto) {
     assert_eq!(here.delete(&user(1)).await.status, 204);
     assert_eq!(all.get(&user(1)).await.status, 404);
     // Who may only write is told the version that stands against it, and not the record.
-    let writer = Client::over(recto, Kind::Embedded, granted(&[Operation::Write], "")).await;
+    let writer = Client::over(recto, Kind::Embedded, granted(&[Right::Write], "")).await;
     let late = put(&writer, 2, &[("if-match", "\"17\"")], json!({})).await;
     let problem = late.problem(412, "record-changed");
     assert_eq!(

@@ -9,7 +9,7 @@ use recto::store::{
     Atomicity, Mutation, Operation as RowOperation, PartitionWrite, Stamp, WriteOptions, WriteOutcome,
 };
 use recto::{Environment, OpenOptions, Recto};
-use recto_server::access::{Access, Grant, Operation, STORE};
+use recto_server::access::{Access, Grant, Right, STORE};
 use serde_json::{Value as Json, json};
 
 use super::support::{Client, Kind, Reply, run};
@@ -18,11 +18,11 @@ use super::versions::over;
 const VERIFY: &str = "/v1/store:verify";
 const REPAIR: &str = "/v1/store:repair";
 
-/// What is granted: operations on collections, of which rows, and on the store.
-async fn granted(recto: &Recto, grants: &[(&str, &[Operation], &str)]) -> Client {
-    let grants = grants.iter().map(|(name, operations, rows)| {
+/// What is granted: rights on collections, of which rows, and on the store.
+async fn granted(recto: &Recto, grants: &[(&str, &[Right], &str)]) -> Client {
+    let grants = grants.iter().map(|(name, rights, rows)| {
         let grant = Grant {
-            operations: operations.to_vec(),
+            rights: rights.to_vec(),
             rows: (*rows).to_owned(),
         };
         ((*name).to_owned(), grant)
@@ -121,7 +121,7 @@ fn views_are_listed_with_their_states() {
             .get("/v1/collections/users/views?x=1")
             .await
             .problem(400, "invalid-parameter");
-        let writer = granted(&recto, &[("users", &[Operation::Write], "")]).await;
+        let writer = granted(&recto, &[("users", &[Right::Write], "")]).await;
         writer
             .get("/v1/collections/users/views")
             .await
@@ -202,14 +202,9 @@ fn what_is_asked_wrongly_is_refused() {
 fn who_compares_reads_and_who_mends_writes() {
     run(async {
         let (recto, client) = drifted().await;
-        let both: &[Operation] = &[Operation::Verify, Operation::Repair];
+        let both: &[Right] = &[Right::Verify, Right::Repair];
         let ask = json!({ "collections": ["users"] });
-        let all = [
-            Operation::Read,
-            Operation::Write,
-            Operation::Export,
-            Operation::Delete,
-        ];
+        let all = [Right::Read, Right::Write, Right::Export, Right::Delete];
         let nobody = granted(&recto, &[("*", &all, "")]).await;
         for path in [VERIFY, REPAIR] {
             let problem = nobody.post(path, &ask).await.problem(403, "forbidden");
@@ -220,11 +215,11 @@ fn who_compares_reads_and_who_mends_writes() {
         for path in [VERIFY, REPAIR] {
             scoped.post(path, &ask).await.problem(403, "forbidden");
         }
-        let writer = granted(&recto, &[("users", &[Operation::Write], ""), (STORE, both, "")]).await;
+        let writer = granted(&recto, &[("users", &[Right::Write], ""), (STORE, both, "")]).await;
         for (path, body) in [(VERIFY, &ask), (REPAIR, &ask), (VERIFY, &json!({}))] {
             writer.post(path, body).await.problem(403, "forbidden");
         }
-        let reader = granted(&recto, &[("users", &[Operation::Read], ""), (STORE, both, "")]).await;
+        let reader = granted(&recto, &[("users", &[Right::Read], ""), (STORE, both, "")]).await;
         reader.post(REPAIR, &ask).await.problem(403, "forbidden");
         reader
             .post(VERIFY, &json!({ "collections": ["plain"] }))
@@ -237,10 +232,7 @@ fn who_compares_reads_and_who_mends_writes() {
         assert_eq!(listed_here(&client).await, 0, "nobody mended it");
         let mender = granted(
             &recto,
-            &[
-                ("users", &[Operation::Read, Operation::Write], ""),
-                (STORE, both, ""),
-            ],
+            &[("users", &[Right::Read, Right::Write], ""), (STORE, both, "")],
         )
         .await;
         last_line(&mender.post(REPAIR, &ask).await);

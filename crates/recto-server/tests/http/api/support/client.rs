@@ -64,6 +64,12 @@ impl Client {
         client
     }
 
+    /// The same, whose answers are not held to the description.
+    pub(crate) fn unchecked(mut self) -> Self {
+        self.description = None;
+        self
+    }
+
     /// Sends a request as it stands, and holds the answer to the description.
     pub(crate) async fn send(
         &self,

@@ -1,0 +1,305 @@
+//! Operations on collections and their records.
+
+use super::{Access, Body, Condition, Method, Operation, Parameters, Reply, Requires};
+use crate::buckets::BucketsRequest;
+use crate::rights::Right::{Delete, Export, Read, Write};
+
+const PAGE: Parameters = Parameters::all("PageRequest");
+const EXPLAIN: Parameters = Parameters::all("ExplainOptions");
+const SCAN: Parameters = Parameters::all("ScanRequest");
+const EXPORT: Parameters = Parameters::all("ExportOptions");
+
+const READS: Access = Access::Collection(&[Read]);
+const EXPORTS: Access = Access::Collection(&[Export]);
+
+const STORED: &str = "The record is stored.";
+const A_PAGE: &str = "Page of records, in the order of the query.";
+const AN_EXPLANATION: &str = "How Recto finds the page.";
+const EXPORTED: &str = "Records, one JSON object a line, in no order. If an export fails on its way, the server closes the \
+                        connection.";
+const EXPLAIN_DESCRIPTION: &str =
+    "Takes the parameters of the list, and returns what Recto would read for it, and why.";
+const EXPORT_DESCRIPTION: &str = "If pages can be served for the filter, Recto reads only the records that satisfy it. With any other \
+                                  filter, it reads all records of the collection.";
+
+const PAGE_HEADERS: &[&str] = &["ETag", "Link", "Recto-Cost"];
+const QUERY_HEADERS: &[&str] = &["Link", "Recto-Cost"];
+
+/// Operations that are not on one collection.
+pub(super) const OF_ALL: &[Operation] = &[
+    Operation {
+        id: "schema",
+        path: "/v1/schema",
+        summary: "Get the schema",
+        description: "Returns the schema as the store has it, with the options of queues, in the schema language.",
+        conditions: &[Condition::IfNoneMatch],
+        replies: &[Reply::tagged(200, "Schema", "Schema.")],
+        ..Operation::READ
+    },
+    Operation {
+        id: "list_collections",
+        path: "/v1/collections",
+        summary: "List the collections",
+        conditions: &[Condition::IfNoneMatch],
+        replies: &[Reply::tagged(200, "Collections", "Collections.")],
+        ..Operation::READ
+    },
+    Operation {
+        id: "list_views",
+        path: "/v1/collections/-/views",
+        summary: "List the views of all collections",
+        conditions: &[Condition::IfNoneMatch],
+        replies: &[Reply::tagged(200, "Views", "Views, each with its state.")],
+        ..Operation::READ
+    },
+];
+
+/// Operations on one collection.
+pub(super) const OF_ONE: &[Operation] = &[
+    Operation {
+        id: "describe_{collection}",
+        path: "/v1/collections/{collection}",
+        access: Access::Seen,
+        summary: "Get the fields, the key and the views",
+        conditions: &[Condition::IfNoneMatch],
+        replies: &[Reply::tagged(200, "Collection", "Collection.")],
+        ..Operation::READ
+    },
+    Operation {
+        id: "list_views_of_{collection}",
+        path: "/v1/collections/{collection}/views",
+        access: READS,
+        summary: "List the views",
+        conditions: &[Condition::IfNoneMatch],
+        replies: &[Reply::tagged(200, "Views", "Views, each with its state.")],
+        ..Operation::READ
+    },
+    Operation {
+        id: "list_{collection}",
+        path: "/v1/collections/{collection}/records",
+        access: READS,
+        summary: "List records",
+        description: "Returns a page. A request has at most one of `page_token`, `from`, `around` and `last`.",
+        parameters: &[PAGE],
+        conditions: &[Condition::IfNoneMatch],
+        replies: &[Reply::tagged(200, "{collection}.page", A_PAGE).with_headers(PAGE_HEADERS)],
+        problems: &[501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "query_{collection}",
+        method: Method::Post,
+        path: "/v1/collections/{collection}/records:query",
+        access: READS,
+        summary: "List records, by a body",
+        description: "Takes the parameters of the list as a JSON object, because an address may be too short for them: a page token \
+                      has the key of a row in it. It changes nothing.",
+        parameters: &[PAGE],
+        body: Body::Parameters("{collection}.query"),
+        replies: &[Reply::json(200, "{collection}.page", A_PAGE).with_headers(QUERY_HEADERS)],
+        problems: &[501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "explain_{collection}",
+        path: "/v1/collections/{collection}/records:explain",
+        access: READS,
+        summary: "Explain how a page is found",
+        description: EXPLAIN_DESCRIPTION,
+        parameters: &[PAGE, EXPLAIN],
+        replies: &[Reply::json(200, "Explanation", AN_EXPLANATION)],
+        problems: &[501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "explain_{collection}_by_body",
+        method: Method::Post,
+        path: "/v1/collections/{collection}/records:explain",
+        access: READS,
+        summary: "Explain how a page is found, by a body",
+        description: EXPLAIN_DESCRIPTION,
+        parameters: &[PAGE, EXPLAIN],
+        body: Body::Parameters("{collection}.explain"),
+        replies: &[Reply::json(200, "Explanation", AN_EXPLANATION)],
+        problems: &[501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "export_{collection}",
+        path: "/v1/collections/{collection}/records:export",
+        access: EXPORTS,
+        summary: "Export all records",
+        description: EXPORT_DESCRIPTION,
+        parameters: &[SCAN, EXPORT],
+        replies: &[Reply::lines(EXPORTED)],
+        ..Operation::READ
+    },
+    Operation {
+        id: "export_{collection}_by_body",
+        method: Method::Post,
+        path: "/v1/collections/{collection}/records:export",
+        access: EXPORTS,
+        summary: "Export all records, by a body",
+        description: EXPORT_DESCRIPTION,
+        parameters: &[SCAN, EXPORT],
+        body: Body::Parameters("{collection}.export"),
+        replies: &[Reply::lines(EXPORTED)],
+        ..Operation::READ
+    },
+    Operation {
+        id: "get_{collection}",
+        path: "/v1/collections/{collection}/records/{key}",
+        access: READS,
+        summary: "Get a record",
+        parameters: &[Parameters::all("GetOptions")],
+        conditions: &[Condition::IfNoneMatch],
+        replies: &[Reply::tagged(200, "{collection}.found", "Record.")],
+        ..Operation::READ
+    },
+    Operation {
+        id: "put_{collection}",
+        method: Method::Put,
+        path: "/v1/collections/{collection}/records/{key}",
+        access: Access::Collection(&[Write]),
+        requires: Requires::Writable,
+        summary: "Put a record",
+        description: "Stores the record under the key of the path. The body may leave out the fields of the key. If a record \
+                      has this key, an `overwrite` collection and an `update` collection replace it. In an `update` collection \
+                      `If-Match` replaces only the version that the caller saw, and `If-None-Match: *` replaces none. An `append` \
+                      collection accepts the same record again, and rejects another one with 409.",
+        parameters: &[Parameters::all("PutOptions")],
+        conditions: &[
+            Condition::IfMatch(Requires::Versions),
+            Condition::IfAbsent(Requires::Versions),
+        ],
+        body: Body::Json("{collection}.put"),
+        replies: &[
+            Reply::empty(201, "The record is new.")
+                .with_headers(&["ETag"])
+                .only(Requires::Versions),
+            PENDING.with_headers(&["ETag"]),
+            Reply::empty(204, STORED),
+            Reply::empty(204, STORED)
+                .with_headers(&["ETag"])
+                .only(Requires::Versions),
+        ],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "patch_{collection}",
+        method: Method::Patch,
+        path: "/v1/collections/{collection}/records/{key}",
+        access: Access::Collection(&[Write]),
+        requires: Requires::Versions,
+        summary: "Change some fields of a record",
+        description: "A merge patch (RFC 7396): fields that the body leaves out stay as they are, and null clears a field. A list, a \
+                      map or another value with parts is replaced whole. The fields of the key are left out, or are those of the path.",
+        conditions: &[Condition::IfMatch(Requires::Versions)],
+        body: Body::Patch("{collection}.put"),
+        replies: &[
+            PENDING.with_headers(&["ETag"]),
+            Reply::empty(204, "The record is changed.").with_headers(&["ETag"]),
+        ],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "delete_{collection}",
+        method: Method::Delete,
+        path: "/v1/collections/{collection}/records/{key}",
+        access: Access::Collection(&[Delete]),
+        requires: Requires::Writable,
+        summary: "Delete a record",
+        conditions: &[Condition::IfMatch(Requires::Versions)],
+        replies: &[PENDING, Reply::empty(204, "No record has this key now.")],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "batch_write_{collection}",
+        method: Method::Post,
+        path: "/v1/collections/{collection}/records:batchWrite",
+        access: Access::Collection(&[Write, Delete]),
+        requires: Requires::Writable,
+        summary: "Make several changes at once",
+        description: "Changes are of this collection, or of another one that they name. In collections with versions, each record is \
+                      changed for itself, and each change has an outcome; changes of one record are made in their order. Changes that \
+                      are wrong whatever is stored are rejected before any is made. In other collections, an embedded store makes all \
+                      changes or none. On Cassandra they are one logged batch: it makes all in the end, or none, and a reader may see \
+                      some of them first. Of two changes of one record, the last one wins; two puts of one key to an `append` \
+                      collection must have the same record, or are rejected with 409.",
+        body: Body::Json("{collection}.batch"),
+        replies: &[Reply::json(
+            200,
+            "BatchResult",
+            "The changes are made; of records that have versions, those whose outcome says so.",
+        )],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "list_bucket_partitions_of_{collection}",
+        path: "/v1/collections/{collection}/partitions",
+        access: Access::WholeCollection,
+        requires: Requires::Buckets,
+        summary: "List the partitions that are in buckets",
+        description: "Returns the number of buckets of each, and what they hold. A request lists at most 256.",
+        parameters: &[Parameters {
+            of: "BucketsRequest",
+            only: BucketsRequest::OF_PARTITIONS,
+        }],
+        replies: &[Reply::json(
+            200,
+            "BucketPartitions",
+            "Partitions, in the order in which the store has them.",
+        )],
+        problems: &[501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "list_buckets_of_{collection}",
+        path: "/v1/collections/{collection}/buckets",
+        access: Access::WholeCollection,
+        requires: Requires::Buckets,
+        summary: "List the buckets of a partition",
+        description: "The filter names the partition by a value of each partition field; other conditions have no effect. A request \
+                      lists at most 256 buckets.",
+        parameters: &[Parameters::all("BucketsRequest")],
+        replies: &[Reply::json(
+            200,
+            "Buckets",
+            "Buckets, in the order of their rows.",
+        )],
+        problems: &[501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "mend_buckets_of_{collection}",
+        method: Method::Post,
+        path: "/v1/collections/{collection}/buckets:mend",
+        access: Access::RepairedCollection,
+        requires: Requires::Buckets,
+        summary: "Split buckets that are too large, now",
+        description: "Does what Recto does in the background: splits buckets that are too large, and completes splits that were \
+                      interrupted. Without a filter it looks at all partitions. The reply is lines of JSON: `{\"progress\": …}`, and as the \
+                      last one `{\"result\": …}` or `{\"problem\": …}`. It goes on to its end if its client goes away.",
+        body: Body::Json("MendRequest"),
+        replies: &[Reply::lines("Progress and result, a JSON object a line.")],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+];
+
+/// Reply to a change that some views do not have yet.
+const PENDING: Reply = Reply::json(
+    202,
+    "Pending",
+    "The change is made. Some views of the record have it a little later.",
+)
+.only(Requires::Versions);

@@ -1,0 +1,427 @@
+//! Every operation of the HTTP API, in one table. The server makes its routes and its description of it.
+//!
+//! ```
+//! use recto_api::operations::{Method, OPERATIONS, find};
+//!
+//! let operation = find(Method::Get, "/v1/collections/orders/records").unwrap();
+//! assert_eq!(operation.id, "list_{collection}");
+//! assert!(OPERATIONS.iter().any(|one| one.waits));
+//! ```
+
+mod collections;
+mod messages;
+mod queues;
+mod store;
+
+use std::cmp::Reverse;
+use std::sync::LazyLock;
+
+use recto_model::schema::{Collection, WriteMode};
+
+use crate::rights::Right;
+
+/// All operations, in the order of the description.
+pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+    [
+        collections::OF_ALL,
+        store::OPERATIONS,
+        queues::OPERATIONS,
+        &messages::OF_QUEUE,
+        &messages::OF_UNIT,
+        collections::OF_ONE,
+    ]
+    .concat()
+});
+
+/// The name that stands for all collections in the path of their views (AIP-159).
+pub const ANY_COLLECTION: &str = "-";
+/// The path of an operation whose body is a file.
+pub const LOAD_PATH: &str = "/v1/store:load";
+
+/// An operation: a method of a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// Name in the description. `{collection}` stands for the name of the collection.
+    pub id: &'static str,
+    /// Method. An operation with `GET` also takes `HEAD`.
+    pub method: Method,
+    /// Path, with `{collection}`, `{key}`, `{queue}`, `{unit}` and `{position}` for names in it.
+    pub path: &'static str,
+    /// Tokens that may use it.
+    pub access: Access,
+    /// Collections that have it.
+    pub requires: Requires,
+    /// What it does, in a few words.
+    pub summary: &'static str,
+    /// What else a user needs to know; may be empty.
+    pub description: &'static str,
+    /// Parameters, in the address. With [`Body::Parameters`] they are in the body.
+    pub parameters: &'static [Parameters],
+    /// Headers on which it depends whether the operation does anything.
+    pub conditions: &'static [Condition],
+    /// Body of the request.
+    pub body: Body,
+    /// Replies to requests that succeed. Of two with one status, a collection has the later one.
+    pub replies: &'static [Reply],
+    /// Statuses of its problems, beside those that every operation has.
+    pub problems: &'static [u16],
+    /// Whether it changes what the store holds. A server that is read-only rejects it.
+    pub changes: bool,
+    /// Whether it may wait for something that another request does.
+    pub waits: bool,
+}
+
+/// A method of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Method {
+    /// `GET`, and `HEAD`.
+    Get,
+    /// `POST`.
+    Post,
+    /// `PUT`.
+    Put,
+    /// `PATCH`.
+    Patch,
+    /// `DELETE`.
+    Delete,
+}
+
+/// Tokens that may use an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Every token.
+    Everyone,
+    /// Tokens that see the collection.
+    Seen,
+    /// Tokens that have one of these rights in the collection.
+    Collection(&'static [Right]),
+    /// Tokens that may read all records of the collection.
+    WholeCollection,
+    /// Tokens that may read and write all records of the collection, and repair the store.
+    RepairedCollection,
+    /// Tokens that have this right with the queue.
+    Queue(Right),
+    /// Tokens that have this right with every queue.
+    EveryQueue(Right),
+    /// Tokens that have this right with the store.
+    Store(Right),
+}
+
+/// Collections that have an operation, or for which an operation has a reply or a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requires {
+    /// All.
+    Nothing,
+    /// Those that Recto writes: all that are not attached.
+    Writable,
+    /// Those whose records have versions (`writes = "update"`).
+    Versions,
+    /// Those with a table in buckets.
+    Buckets,
+}
+
+/// Parameters of an operation: the fields of a struct of this crate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameters {
+    /// Name of the struct, as in [`description`](crate::description).
+    pub of: &'static str,
+    /// Names of its fields that are parameters; empty, all.
+    pub only: &'static [&'static str],
+}
+
+/// A header on which it depends whether an operation does anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// `If-None-Match`: returns 304 if the caller has the newest reply.
+    IfNoneMatch,
+    /// `If-Match`: changes only what has one of these versions.
+    IfMatch(Requires),
+    /// `If-None-Match: *`: creates, and replaces nothing.
+    IfAbsent(Requires),
+}
+
+/// Body of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// None.
+    None,
+    /// A JSON object that has this schema.
+    Json(&'static str),
+    /// The same, also as a merge patch (RFC 7396).
+    Patch(&'static str),
+    /// A JSON object with the parameters of the operation. The name is that of its schema.
+    Parameters(&'static str),
+    /// A file.
+    File,
+}
+
+/// Reply to a request that succeeds.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply {
+    /// Status.
+    pub status: u16,
+    /// What the reply says.
+    pub description: &'static str,
+    /// Body of the reply.
+    pub content: Content,
+    /// Names of its headers.
+    pub headers: &'static [&'static str],
+    /// Collections for which the operation has this reply.
+    pub requires: Requires,
+}
+
+/// Body of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// None.
+    None,
+    /// JSON that has this schema.
+    Json(&'static str),
+    /// A JSON object a line, sent as they are made.
+    Lines,
+}
+
+/// Headers of a reply that has a version.
+const TAGGED: &[&str] = &["ETag"];
+
+impl Operation {
+    /// An operation that only reads, with nothing that a table must say of each.
+    const READ: Self = Self {
+        id: "",
+        method: Method::Get,
+        path: "",
+        access: Access::Everyone,
+        requires: Requires::Nothing,
+        summary: "",
+        description: "",
+        parameters: &[],
+        conditions: &[],
+        body: Body::None,
+        replies: &[],
+        problems: &[],
+        changes: false,
+        waits: false,
+    };
+
+    /// Returns whether a reply is sent line by line, as it is made.
+    pub fn streams(&self) -> bool {
+        self.replies.iter().any(|reply| reply.content == Content::Lines)
+    }
+
+    /// Returns whether a request to this path, with names in place of those in braces, is of this operation.
+    fn has_path(&self, path: &str) -> bool {
+        let mut segments = path.split('/');
+        let fits = self.path.split('/').all(|template| {
+            let segment = segments.next();
+            segment.is_some_and(|segment| fits(template, segment))
+        });
+        fits && segments.next().is_none()
+    }
+}
+
+/// Returns whether a segment of a path is what a template says: itself, or `{name}` and an ending.
+fn fits(template: &str, segment: &str) -> bool {
+    match template.split_once('}') {
+        Some((_, "")) => !segment.is_empty(),
+        Some((_, ending)) => segment.len() > ending.len() && segment.ends_with(ending),
+        None => template == segment,
+    }
+}
+
+/// Returns the operation of a method and of a path with names in it.
+pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
+    let of_method = OPERATIONS.iter().filter(|operation| operation.method == method);
+    let fitting = of_method.filter(|operation| operation.has_path(path));
+    // `u:begin` also fits `{unit}`, and `-` fits `{collection}`: the template that says more is the one that is meant.
+    fitting.max_by_key(|operation| {
+        let names = operation.path.matches('{').count();
+        (Reverse(names), operation.path.len())
+    })
+}
+
+/// Returns the methods of a path of the table, as in the header `Allow`. `is_there` says which operations count.
+pub fn methods(path: &str, is_there: impl Fn(&Operation) -> bool) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    let of_path = OPERATIONS.iter().filter(|operation| operation.path == path);
+    for operation in of_path.filter(|operation| is_there(operation)) {
+        names.push(operation.method.as_str());
+        if operation.method == Method::Get {
+            names.push("HEAD");
+        }
+    }
+    names.push("OPTIONS");
+    names.join(", ")
+}
+
+impl Method {
+    /// Returns the method as HTTP names it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Returns the method of this name; of `HEAD`, [`Get`](Self::Get).
+    pub fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "GET" | "HEAD" => Self::Get,
+            "POST" => Self::Post,
+            "PUT" => Self::Put,
+            "PATCH" => Self::Patch,
+            "DELETE" => Self::Delete,
+            _ => return None,
+        })
+    }
+}
+
+impl Requires {
+    /// Returns whether a collection is one of these.
+    pub fn holds_for(self, collection: &Collection) -> bool {
+        let is_writable = collection.attached.is_none();
+        match self {
+            Self::Nothing => true,
+            Self::Writable => is_writable,
+            Self::Versions => is_writable && collection.writes == WriteMode::Update,
+            Self::Buckets => collection.arrangements().iter().any(|one| one.bucket().is_some()),
+        }
+    }
+}
+
+impl Parameters {
+    /// All fields of a struct.
+    const fn all(of: &'static str) -> Self {
+        Self { of, only: &[] }
+    }
+}
+
+impl Reply {
+    /// A reply in JSON.
+    const fn json(status: u16, schema: &'static str, description: &'static str) -> Self {
+        Self {
+            status,
+            description,
+            content: Content::Json(schema),
+            headers: &[],
+            requires: Requires::Nothing,
+        }
+    }
+
+    /// A reply in JSON that has a version.
+    const fn tagged(status: u16, schema: &'static str, description: &'static str) -> Self {
+        Self {
+            headers: TAGGED,
+            ..Self::json(status, schema, description)
+        }
+    }
+
+    /// A reply of lines.
+    const fn lines(description: &'static str) -> Self {
+        Self {
+            content: Content::Lines,
+            ..Self::json(200, "", description)
+        }
+    }
+
+    /// A reply without a body.
+    const fn empty(status: u16, description: &'static str) -> Self {
+        Self {
+            content: Content::None,
+            ..Self::json(status, "", description)
+        }
+    }
+
+    /// The same with other headers.
+    const fn with_headers(self, headers: &'static [&'static str]) -> Self {
+        Self { headers, ..self }
+    }
+
+    /// The same, of some collections only.
+    const fn only(self, requires: Requires) -> Self {
+        Self { requires, ..self }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_operation_is_found_by_its_path() {
+        let mut ids = BTreeSet::new();
+        for operation in OPERATIONS.iter() {
+            assert!(ids.insert(operation.id), "{} stands twice", operation.id);
+            assert_eq!(find(operation.method, operation.path).unwrap().id, operation.id);
+            assert!(find(operation.method, &format!("{}/", operation.path)).is_none());
+            assert!(!operation.summary.is_empty() && !operation.replies.is_empty());
+        }
+        assert!(find(Method::Get, "/v1/collections//records").is_none());
+        assert_eq!(
+            find(Method::Post, "/v1/queues/q/units/u:end").unwrap().id,
+            "end_unit"
+        );
+        assert!(find(Method::Post, "/v1/queues/q/units/:end").is_none());
+    }
+
+    #[test]
+    fn descriptions_can_be_read_alone() {
+        for operation in OPERATIONS.iter() {
+            let texts = [operation.description]
+                .into_iter()
+                .chain(operation.replies.iter().map(|reply| reply.description));
+            for text in texts.filter(|text| !text.is_empty()) {
+                assert!(text.ends_with('.'), "{}: {text}", operation.id);
+                let first = text.chars().next().unwrap();
+                assert!(first.is_uppercase() || first == '`', "{}: {text}", operation.id);
+            }
+            assert!(!operation.summary.ends_with('.'), "{}", operation.id);
+        }
+    }
+
+    #[test]
+    fn only_requests_that_change_the_store_say_so() {
+        let reads = ["POST", "GET"];
+        for operation in OPERATIONS.iter() {
+            let may_only_read = reads.contains(&operation.method.as_str());
+            assert!(may_only_read || operation.changes, "{}", operation.id);
+            assert!(
+                operation.method != Method::Get || !operation.changes,
+                "{}",
+                operation.id
+            );
+        }
+    }
+
+    #[test]
+    fn parameters_and_bodies_are_described() {
+        for operation in OPERATIONS.iter() {
+            for group in operation.parameters {
+                let described = crate::description::parameters_named(group.of);
+                assert!(!described.is_empty(), "{}", group.of);
+                for name in group.only {
+                    assert!(described.contains_key(*name), "{}.{name}", group.of);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn methods_of_a_path_are_named() {
+        let record = "/v1/collections/{collection}/records/{key}";
+        assert_eq!(
+            methods(record, |_| true),
+            "GET, HEAD, PUT, PATCH, DELETE, OPTIONS"
+        );
+        assert_eq!(
+            methods(record, |operation| !operation.changes),
+            "GET, HEAD, OPTIONS"
+        );
+        assert_eq!(methods("/nothing", |_| true), "OPTIONS");
+    }
+}

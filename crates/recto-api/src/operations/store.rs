@@ -1,0 +1,184 @@
+//! Operations on the store.
+
+use super::{Access, Body, LOAD_PATH, Method, Operation, Parameters, Reply};
+use crate::rights::Right::{Apply, Backup, Check, Compact, CursorKeys, Load, Repair, Verify};
+
+const LINES: Reply = Reply::lines(
+    "Progress and result, a JSON object a line: `{\"progress\": …}`, and as the last one `{\"result\": …}` or `{\"problem\": …}`. \
+     Without such a last line the reply was cut.",
+);
+
+macro_rules! runs_on {
+    () => {
+        " It goes on to its end if its client goes away. The store runs one at a time."
+    };
+}
+
+/// What a comparison of views returns.
+macro_rules! compared {
+    () => {
+        " It stops if its client goes away. To continue it, send the same request with the `resume_token` of its last progress; after a \
+         change of the schema that is rejected. The result has in `views` each view with its `records`, its `entries`, and how many \
+         are `missing`, `orphan` or `differing`. `misfits` are records that do not fit the view, by cause; the store expects \
+         `misfits_recorded` of them, and only more are wrong. `examples` has some of all these. A unique constraint is a view \
+         named `unique (FIELDS)`. `left_out` names views that are not read yet, or no longer. `buckets` has each table in buckets, with its \
+         `rows`, its `buckets`, what is wrong by kind as `found`, how many buckets are `too_large`, and `examples`. After an \
+         interruption, `begun_seconds_ago` is the age of the oldest finding."
+    };
+}
+
+pub(super) const OPERATIONS: &[Operation] = &[
+    Operation {
+        id: "backup_store",
+        method: Method::Post,
+        path: "/v1/store:backup",
+        access: Access::Store(Backup),
+        summary: "Copy the store",
+        description: concat!(
+            "Copies an embedded store into a new folder, in the one that the operator of the server named (`backup_folder`).",
+            runs_on!(),
+            " The result has `bytes` and the `folder`."
+        ),
+        body: Body::Json("BackupRequest"),
+        replies: &[LINES],
+        problems: &[409, 501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "compact_store",
+        method: Method::Post,
+        path: "/v1/store:compact",
+        access: Access::Store(Compact),
+        summary: "Give unused space back",
+        description: concat!(
+            "Writes the data file of an embedded store anew, without unused space.",
+            runs_on!(),
+            " The result has `bytes_before` and `bytes_after`."
+        ),
+        replies: &[LINES],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "check_store",
+        method: Method::Post,
+        path: "/v1/store:check",
+        access: Access::Store(Check),
+        summary: "Check the store",
+        description: concat!(
+            "Reads all of an embedded store, or compares the tables of Cassandra with the schema, and returns what is wrong.",
+            runs_on!(),
+            " The result has `rows`, `collections` with the rows of each, `internal_rows`, `tables` that were compared, `problems` and \
+             `notes`."
+        ),
+        replies: &[LINES],
+        problems: &[409, 501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "verify_views",
+        method: Method::Post,
+        path: "/v1/store:verify",
+        access: Access::Store(Verify),
+        summary: "Compare views with their records",
+        description: concat!(
+            "Reads all records and all entries of views, and compares them. Of tables in buckets it checks rows, directories and samples. It \
+             changes nothing.",
+            compared!()
+        ),
+        body: Body::Json("CompareRequest"),
+        replies: &[LINES],
+        problems: &[409, 501],
+        ..Operation::READ
+    },
+    Operation {
+        id: "repair_views",
+        method: Method::Post,
+        path: "/v1/store:repair",
+        access: Access::Store(Repair),
+        summary: "Repair views",
+        description: concat!(
+            "Compares views with their records as `:verify` does, and makes them match the records while others write. It repairs tables in \
+             buckets, too. `mended` has the numbers. A token needs the right to write the records.",
+            compared!()
+        ),
+        body: Body::Json("CompareRequest"),
+        replies: &[LINES],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "load_file",
+        method: Method::Post,
+        path: LOAD_PATH,
+        access: Access::Store(Load),
+        summary: "Load a file",
+        description: "The body is the file: CSV with a header line, or NDJSON; plain, or as .gz, .zst or .zip. The server takes all of it \
+                      before it stores anything. A load stops if its client goes away. The same file sent again continues where it \
+                      stopped, and a file that was loaded to its end is not loaded again without `again`. The request has no \
+                      Content-Encoding: the name of the file says how it is compressed. Lines `{\"rejects\": …}` before the result have the rows \
+                      that were wrong, with reasons, as base64. The result has `rows_read`, `rows_resumed`, `collections`, `already_loaded` \
+                      and, if there are rejects, their format as `rejects`.",
+        parameters: &[Parameters::all("LoadOptions"), Parameters::all("CsvOptions")],
+        body: Body::File,
+        replies: &[LINES],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "plan_schema",
+        method: Method::Post,
+        path: "/v1/store:plan",
+        access: Access::Store(Apply),
+        summary: "Plan a change of the schema",
+        description: "Returns what applying the schema would do. It changes nothing.",
+        body: Body::Json("SchemaRequest"),
+        replies: &[Reply::json(
+            200,
+            "Plan",
+            "What would be changed, run and rejected.",
+        )],
+        ..Operation::READ
+    },
+    Operation {
+        id: "apply_schema",
+        method: Method::Post,
+        path: "/v1/store:apply",
+        access: Access::Store(Apply),
+        summary: "Apply a schema",
+        description: concat!(
+            "Creates and changes what the schema says.",
+            runs_on!(),
+            " The result has the `generation`, the `changes` that were made, what was `kept`, and the `misfits` that were allowed."
+        ),
+        body: Body::Json("SchemaRequest"),
+        replies: &[LINES],
+        problems: &[409, 501],
+        changes: true,
+        ..Operation::READ
+    },
+    Operation {
+        id: "list_cursor_keys",
+        path: "/v1/store:cursorKeys",
+        access: Access::Store(CursorKeys),
+        summary: "List the keys of page tokens",
+        description: "Returns their numbers and ages, and never the keys themselves.",
+        replies: &[Reply::json(200, "CursorKeys", "Keys, the oldest first.")],
+        ..Operation::READ
+    },
+    Operation {
+        id: "rotate_cursor_keys",
+        method: Method::Post,
+        path: "/v1/store:rotateCursorKeys",
+        access: Access::Store(CursorKeys),
+        summary: "Use a new key for page tokens",
+        description: "Page tokens of keys that are not kept are rejected from then on.",
+        body: Body::Json("RotateRequest"),
+        replies: &[Reply::json(200, "CursorKeys", "Keys after the change.")],
+        changes: true,
+        ..Operation::READ
+    },
+];

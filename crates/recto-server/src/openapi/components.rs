@@ -1,0 +1,52 @@
+//! The parts of the document that operations refer to.
+
+use recto::schema::Schema;
+use recto_api::description;
+use serde_json::{Map, Value as Json, json};
+
+use super::{parameters, responses, schemas};
+
+/// Prefix of references to components. The kind and the name follow.
+const PREFIX: &str = "#/components/";
+
+/// Returns the components that the paths need: what they refer to, and what that refers to.
+pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json> {
+    let mut known = schemas::shared(schema);
+    for collection in &schema.collections {
+        known.extend(schemas::of_collection(collection));
+    }
+    let (parameters, responses) = (parameters::shared(), responses::shared());
+    let mut found = Map::new();
+    let mut wanted = Vec::new();
+    paths.values().for_each(|item| references(item, &mut wanted));
+    while let Some((kind, name)) = wanted.pop() {
+        let of_kind = found.entry(&kind).or_insert_with(|| json!({}));
+        if of_kind.get(&name).is_some() {
+            continue;
+        }
+        let component = match kind.as_str() {
+            "parameters" => parameters.get(&name),
+            "responses" => responses.get(&name),
+            _ => known.get(&name).or_else(|| description::schema(&name)),
+        };
+        if let Some(component) = component {
+            references(component, &mut wanted);
+            of_kind[&name] = component.clone();
+        }
+    }
+    found
+}
+
+/// Collects the kinds and names of the components that something refers to.
+fn references(of: &Json, found: &mut Vec<(String, String)>) {
+    match of {
+        Json::Object(members) => {
+            let target = members.get("$ref").and_then(Json::as_str);
+            let target = target.and_then(|target| target.strip_prefix(PREFIX)?.split_once('/'));
+            found.extend(target.map(|(kind, name)| (kind.to_owned(), name.to_owned())));
+            members.values().for_each(|member| references(member, found));
+        }
+        Json::Array(elements) => elements.iter().for_each(|element| references(element, found)),
+        _ => {}
+    }
+}
