@@ -86,9 +86,12 @@ async fn send_many_each(shard: &Shards, body: &str, count: usize) {
     }
 }
 
+/// Number of messages of a long queue: several batches. The time of these tests grows with its square.
+const MANY: usize = 2_000;
+
 /// As in an outage: all of them are given back for five minutes. None is received twice before each other one was received.
 pub(crate) async fn all_messages_may_be_given_back(bed: Bed) {
-    let count = 4_000;
+    let count = MANY;
     let shard = bed.open().await;
     send_many(&shard, "bad", count).await;
     for attempts in 1..=2 {
@@ -110,7 +113,7 @@ pub(crate) async fn all_messages_may_be_given_back(bed: Bed) {
 }
 
 pub(crate) async fn all_messages_may_be_in_flight(bed: Bed) {
-    let count = 4_000;
+    let count = MANY;
     let shard = bed.open().await;
     send_many(&shard, "good", count).await;
     let mut held = Vec::new();
@@ -126,7 +129,8 @@ pub(crate) async fn all_messages_may_be_in_flight(bed: Bed) {
     // Another process reads the same from the store.
     let shard = bed.open().await;
     let stats = shard.stats().await.unwrap();
-    assert_eq!((stats.messages, stats.in_flight), (4_001, 4_001));
+    let all = count as u64 + 1;
+    assert_eq!((stats.messages, stats.in_flight), (all, all));
     assert_eq!(shard.receive(10, Some(LONG), NOW).await.unwrap(), []);
     for some in held.chunks(1_000) {
         work_on(&shard, some, NOW).await;

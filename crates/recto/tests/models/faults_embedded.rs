@@ -21,7 +21,7 @@ use recto_testkit::generate::{self, Rng};
 const SEED_VARIABLE: &str = "RECTO_TEST_SEED";
 const SCALE_VARIABLE: &str = "RECTO_TEST_SCALE";
 /// Stores of a usual run.
-const STORES: u64 = 12;
+const STORES: u64 = 8;
 /// Writes and pages of one store.
 const STEPS: usize = 250;
 /// How often each fault happens.
