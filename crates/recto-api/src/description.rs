@@ -1,6 +1,5 @@
 //! Requests and replies as JSON Schema, for the description of the API.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value as Json};
@@ -10,24 +9,18 @@ use serde_json::{Map, Value as Json};
 const SCHEMAS: &str = include_str!("schemas.json");
 
 /// Prefix of references to schemas.
+#[cfg(test)]
 const PATH: &str = "#/components/schemas/";
 
 static PARSED: LazyLock<Map<String, Json>> =
     LazyLock::new(|| serde_json::from_str(SCHEMAS).unwrap_or_default());
 
-/// Returns the fields of a request by name, each a JSON Schema with a description.
+/// Returns the fields of the request of this name, each a JSON Schema with a description.
 ///
 /// ```
-/// use recto_api::{description, pages::PageRequest};
-///
-/// let parameters = description::parameters_of::<PageRequest>();
+/// let parameters = recto_api::description::parameters_named("PageRequest");
 /// assert_eq!(parameters["last"]["type"], "boolean");
 /// ```
-pub fn parameters_of<T>() -> &'static Map<String, Json> {
-    parameters_named(std::any::type_name::<T>().rsplit("::").next().unwrap_or_default())
-}
-
-/// Returns the fields of the request of this name, as [`parameters_of`] does.
 pub fn parameters_named(name: &str) -> &'static Map<String, Json> {
     static NONE: LazyLock<Map<String, Json>> = LazyLock::new(Map::new);
     let properties = PARSED
@@ -47,42 +40,6 @@ pub fn is_required(request: &str, name: &str) -> bool {
 /// Returns the schema of this name.
 pub fn schema(name: &str) -> Option<&'static Json> {
     PARSED.get(name)
-}
-
-/// Returns the schemas of these names, and those that they refer to.
-///
-/// ```
-/// let schemas = recto_api::description::schemas(["QueueSettings"]);
-/// assert!(schemas.contains_key("DeadLetterSettings"));
-/// ```
-pub fn schemas<'a>(names: impl IntoIterator<Item = &'a str>) -> Map<String, Json> {
-    let mut wanted: Vec<&str> = names.into_iter().collect();
-    let mut found = Map::new();
-    let mut seen = BTreeSet::new();
-    while let Some(name) = wanted.pop() {
-        if !seen.insert(name) {
-            continue;
-        }
-        if let Some(schema) = PARSED.get(name) {
-            references(schema, &mut wanted);
-            found.insert(name.to_owned(), schema.clone());
-        }
-    }
-    found.sort_keys();
-    found
-}
-
-/// Collects the names of the schemas that a schema refers to.
-fn references<'a>(schema: &'a Json, names: &mut Vec<&'a str>) {
-    match schema {
-        Json::Object(members) => {
-            let reference = members.get("$ref").and_then(Json::as_str);
-            names.extend(reference.and_then(|reference| reference.strip_prefix(PATH)));
-            members.values().for_each(|member| references(member, names));
-        }
-        Json::Array(elements) => elements.iter().for_each(|element| references(element, names)),
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -244,7 +201,8 @@ mod tests {
     /// Moves the mark of a parameter that is required to the list of those.
     fn require(schema: &mut Json) {
         let mut names = Vec::new();
-        for (name, property) in schema["properties"].as_object_mut().into_iter().flatten() {
+        let properties = schema.get_mut("properties").and_then(Json::as_object_mut);
+        for (name, property) in properties.into_iter().flatten() {
             let members = property.as_object_mut();
             if members.is_some_and(|members| members.remove("required").is_some()) {
                 names.push(name.clone());
@@ -304,7 +262,7 @@ mod tests {
             made == SCHEMAS,
             "schemas.json is old: run this test with {WRITE}=1"
         );
-        assert_eq!(parameters_of::<PageRequest>().len(), 14);
+        assert_eq!(parameters_named("PageRequest").len(), 14);
         let about = schemas["PageRequest"]["properties"]["page_size"]["description"]
             .as_str()
             .unwrap();

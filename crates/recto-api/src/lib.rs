@@ -15,10 +15,10 @@
 //! | [`buckets`] | the buckets of a collection |
 //! | [`csv`] | options for CSV files |
 //! | [`loads`] | loading a file |
-//! | [`description`] | parameters as JSON Schema |
+//! | [`description`] | requests and replies as JSON Schema |
 //! | [`queues`] | queues and their messages |
 //! | [`store`] | maintenance of the store |
-//! | [`problem`] | the types of problems, with statuses and exit codes |
+//! | [`problem`] | problems as JSON, and their types with statuses and exit codes |
 //! | [`text`] | percent-encoding |
 //! | [`words`] | errors of JSON in the words of the API |
 

@@ -1,4 +1,4 @@
-//! Maintenance of the store: bodies of requests.
+//! Maintenance of the store: bodies of requests, and replies.
 
 use serde::{Deserialize, Serialize};
 

@@ -268,6 +268,7 @@ impl Access {
     /// Returns the rights in a collection as bits. The highest bit says whether they are for all of its rows.
     pub(crate) fn rights(&self, collection: &str) -> u16 {
         const ALL_ROWS: u16 = 1 << 15;
+        const { assert!((Right::Manage as u16) < 15) };
         let Some(grant) = self.grant(collection) else {
             return 0;
         };

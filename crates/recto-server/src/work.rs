@@ -77,7 +77,7 @@ impl Upkeep {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = running
             .iter()
-            .map(|(operation, who)| format!("{} of {who}", operation.name()));
+            .map(|(right, who)| format!("{} of {who}", right.name()));
         shown.collect()
     }
 
@@ -135,19 +135,19 @@ impl Upkeep {
     }
 
     /// Begins what nobody else is doing.
-    pub(crate) fn begin(self: &Arc<Self>, operation: Right, who: &Arc<str>) -> Result<Running, Problem> {
+    pub(crate) fn begin(self: &Arc<Self>, right: Right, who: &Arc<str>) -> Result<Running, Problem> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = operation.name();
-        if let Some((_, other)) = running.iter().find(|(other, _)| *other == operation) {
+        let name = right.name();
+        if let Some((_, other)) = running.iter().find(|(other, _)| *other == right) {
             let detail = format!("a {name} is under way, asked for by {other}");
             let problem = Problem::new(ProblemType::UnderWay, detail);
             return Err(problem.with_hint("ask again when it has ended: there is one of a kind at a time"));
         }
         crate::log::info!(operation = name, bearer = &**who, "begun");
-        running.push((operation, Arc::clone(who)));
+        running.push((right, Arc::clone(who)));
         Ok(Running {
             upkeep: Arc::clone(self),
-            operation,
+            right,
             who: Arc::clone(who),
             is_ended: false,
         })
@@ -165,7 +165,7 @@ struct Compared {
 #[derive(Debug)]
 pub(crate) struct Running {
     upkeep: Arc<Upkeep>,
-    operation: Right,
+    right: Right,
     who: Arc<str>,
     is_ended: bool,
 }
@@ -183,7 +183,7 @@ impl Running {
         shown: impl FnOnce(&T) -> String,
     ) -> Result<T, Problem> {
         self.is_ended = true;
-        let (operation, bearer) = (self.operation.name(), &*self.who);
+        let (operation, bearer) = (self.right.name(), &*self.who);
         match &result {
             Ok(result) => {
                 crate::log::info!(operation, bearer, result = shown(result), "done");
@@ -197,11 +197,11 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.is_ended {
-            let (operation, bearer) = (self.operation.name(), &*self.who);
+            let (operation, bearer) = (self.right.name(), &*self.who);
             crate::log::info!(operation, bearer, "stopped");
         }
         let mut running = self.upkeep.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.retain(|(operation, _)| *operation != self.operation);
+        running.retain(|(right, _)| *right != self.right);
         self.upkeep.ended.notify_waiters();
     }
 }

@@ -1,6 +1,6 @@
 //! Operations on collections and their records.
 
-use super::{Access, Body, Condition, Method, Operation, Parameters, Reply, Requires};
+use super::{Access, Body, Condition, LINES, Method, Operation, Parameters, Reply, Requires, runs_on};
 use crate::buckets::BucketsRequest;
 use crate::rights::Right::{Delete, Export, Read, Write};
 
@@ -12,15 +12,21 @@ const EXPORT: Parameters = Parameters::all("ExportOptions");
 const READS: Access = Access::Collection(&[Read]);
 const EXPORTS: Access = Access::Collection(&[Export]);
 
-const STORED: &str = "The record is stored.";
+const STORED: &str = "The record is stored, whether or not it existed.";
 const A_PAGE: &str = "Page of records, in the order of the query.";
 const AN_EXPLANATION: &str = "How Recto finds the page.";
 const EXPORTED: &str = "Records, one JSON object a line, in no order. If an export fails on its way, the server closes the \
-                        connection.";
-const EXPLAIN_DESCRIPTION: &str =
-    "Takes the parameters of the list, and returns what Recto would read for it, and why.";
-const EXPORT_DESCRIPTION: &str = "If pages can be served for the filter, Recto reads only the records that satisfy it. With any other \
-                                  filter, it reads all records of the collection.";
+                        connection; with `resume_tokens` it sends a line `{\"problem\": …}` first.";
+
+/// Description of an operation that has the parameters of another one.
+macro_rules! in_body {
+    ($more:literal) => {
+        concat!(
+            "Takes the parameters of `GET` as a JSON object, because an address has a maximum length.",
+            $more
+        )
+    };
+}
 
 const PAGE_HEADERS: &[&str] = &["ETag", "Link", "Recto-Cost"];
 const QUERY_HEADERS: &[&str] = &["Link", "Recto-Cost"];
@@ -28,12 +34,13 @@ const QUERY_HEADERS: &[&str] = &["Link", "Recto-Cost"];
 /// Operations that are not on one collection.
 pub(super) const OF_ALL: &[Operation] = &[
     Operation {
-        id: "schema",
+        id: "get_schema",
         path: "/v1/schema",
         summary: "Get the schema",
-        description: "Returns the schema as the store has it, with the options of queues, in the schema language.",
+        description: "Returns the schema as the store has it, in the schema language. A token that may read every queue also gets the \
+                      options of queues.",
         conditions: &[Condition::IfNoneMatch],
-        replies: &[Reply::tagged(200, "Schema", "Schema.")],
+        replies: &[Reply::tagged(200, "StoreSchema", "Schema.")],
         ..Operation::READ
     },
     Operation {
@@ -91,9 +98,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         method: Method::Post,
         path: "/v1/collections/{collection}/records:query",
         access: READS,
-        summary: "List records, by a body",
-        description: "Takes the parameters of the list as a JSON object, because an address may be too short for them: a page token \
-                      has the key of a row in it. It changes nothing.",
+        summary: "List records, with parameters in the body",
+        description: in_body!(""),
         parameters: &[PAGE],
         body: Body::Parameters("{collection}.query"),
         replies: &[Reply::json(200, "{collection}.page", A_PAGE).with_headers(QUERY_HEADERS)],
@@ -105,7 +111,7 @@ pub(super) const OF_ONE: &[Operation] = &[
         path: "/v1/collections/{collection}/records:explain",
         access: READS,
         summary: "Explain how a page is found",
-        description: EXPLAIN_DESCRIPTION,
+        description: "Takes the parameters of the list, and returns what Recto would read for it, and why.",
         parameters: &[PAGE, EXPLAIN],
         replies: &[Reply::json(200, "Explanation", AN_EXPLANATION)],
         problems: &[501],
@@ -116,8 +122,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         method: Method::Post,
         path: "/v1/collections/{collection}/records:explain",
         access: READS,
-        summary: "Explain how a page is found, by a body",
-        description: EXPLAIN_DESCRIPTION,
+        summary: "Explain how a page is found, with parameters in the body",
+        description: in_body!(" Returns what Recto would read for the page, and why."),
         parameters: &[PAGE, EXPLAIN],
         body: Body::Parameters("{collection}.explain"),
         replies: &[Reply::json(200, "Explanation", AN_EXPLANATION)],
@@ -129,7 +135,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         path: "/v1/collections/{collection}/records:export",
         access: EXPORTS,
         summary: "Export all records",
-        description: EXPORT_DESCRIPTION,
+        description: "If pages can be served for the filter, Recto reads only the records that satisfy it. With any other filter, it \
+                      reads all records of the collection.",
         parameters: &[SCAN, EXPORT],
         replies: &[Reply::lines(EXPORTED)],
         ..Operation::READ
@@ -139,8 +146,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         method: Method::Post,
         path: "/v1/collections/{collection}/records:export",
         access: EXPORTS,
-        summary: "Export all records, by a body",
-        description: EXPORT_DESCRIPTION,
+        summary: "Export all records, with parameters in the body",
+        description: in_body!(""),
         parameters: &[SCAN, EXPORT],
         body: Body::Parameters("{collection}.export"),
         replies: &[Reply::lines(EXPORTED)],
@@ -166,7 +173,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         description: "Stores the record under the key of the path. The body may leave out the fields of the key. If a record \
                       has this key, an `overwrite` collection and an `update` collection replace it. In an `update` collection \
                       `If-Match` replaces only the version that the caller saw, and `If-None-Match: *` replaces none. An `append` \
-                      collection accepts the same record again, and rejects another one with 409.",
+                      collection accepts the same record again. An embedded store rejects another record with this key with \
+                      409. Cassandra does not notice it: fields that are not null replace those of the first record.",
         parameters: &[Parameters::all("PutOptions")],
         conditions: &[
             Condition::IfMatch(Requires::Versions),
@@ -174,9 +182,12 @@ pub(super) const OF_ONE: &[Operation] = &[
         ],
         body: Body::Json("{collection}.put"),
         replies: &[
-            Reply::empty(201, "The record is new.")
-                .with_headers(&["ETag"])
-                .only(Requires::Versions),
+            Reply::empty(
+                201,
+                "The request had `If-None-Match: *`, and the record is created.",
+            )
+            .with_headers(&["ETag"])
+            .only(Requires::Versions),
             PENDING.with_headers(&["ETag"]),
             Reply::empty(204, STORED),
             Reply::empty(204, STORED)
@@ -226,7 +237,8 @@ pub(super) const OF_ONE: &[Operation] = &[
         access: Access::Collection(&[Write, Delete]),
         requires: Requires::Writable,
         summary: "Make several changes at once",
-        description: "Changes are of this collection, or of another one that they name. In collections with versions, each record is \
+        description: "Changes are of this collection, or of another one that they name. A request cannot mix collections that have \
+                      versions with collections that have none. In collections with versions, each record is \
                       changed for itself, and each change has an outcome; changes of one record are made in their order. Changes that \
                       are wrong whatever is stored are rejected before any is made. In other collections, an embedded store makes all \
                       changes or none. On Cassandra they are one logged batch: it makes all in the end, or none, and a reader may see \
@@ -285,11 +297,13 @@ pub(super) const OF_ONE: &[Operation] = &[
         access: Access::RepairedCollection,
         requires: Requires::Buckets,
         summary: "Split buckets that are too large, now",
-        description: "Does what Recto does in the background: splits buckets that are too large, and completes splits that were \
-                      interrupted. Without a filter it looks at all partitions. The reply is lines of JSON: `{\"progress\": …}`, and as the \
-                      last one `{\"result\": …}` or `{\"problem\": …}`. It goes on to its end if its client goes away.",
+        description: concat!(
+            "Does now what Recto does in the background: splits buckets that are too large, and completes splits that were interrupted. \
+             Without a filter it looks at all partitions.",
+            runs_on!()
+        ),
         body: Body::Json("MendRequest"),
-        replies: &[Reply::lines("Progress and result, a JSON object a line.")],
+        replies: &[LINES],
         problems: &[409, 501],
         changes: true,
         ..Operation::READ

@@ -3,7 +3,7 @@
 use super::{Access, Body, Method, Operation, Parameters, Reply};
 use crate::rights::Right::{Manage, Read, Receive, Send};
 
-const SETTLED: Reply = Reply::json(200, "SettledMessages", "Whether it was done, for each receipt.");
+const SETTLED: Reply = Reply::json(200, "SettledMessages", "Outcome of each receipt.");
 
 /// Returns the operations on the messages below a path. Ids and summaries get endings.
 macro_rules! operations {
@@ -14,7 +14,7 @@ macro_rules! operations {
                 path: concat!($base, "/messages"),
                 access: Access::Queue(Read),
                 summary: concat!("Look at messages", $summary),
-                description: "Receives none of them. They are in the order of their positions, which is about that of their age; messages with a \
+                description: "Receives none of them. They are in the order of their positions, which is roughly oldest first; messages with a \
                               delay of more than 15 minutes are behind others.",
                 parameters: &[Parameters::all("PeekOptions")],
                 replies: &[Reply::json(200, "PeekedMessages", "Messages, by position.")],
@@ -55,8 +55,8 @@ macro_rules! operations {
                 summary: concat!("Receive messages", $summary),
                 description: "Returns the oldest messages. They are invisible to others for the visibility time, and can be received again \
                               after it if nobody acknowledged them. A request that waits gets its reply as soon as there is a message, \
-                              and an empty one when the server stops or the token changes, expires or is revoked. If the client goes \
-                              away before, the messages are given back.",
+                              and an empty one when the server stops or the token changes, expires or is revoked. If the client \
+                              disconnects before, the messages are given back.",
                 body: Body::Json("ReceiveRequest"),
                 replies: &[Reply::json(
                     200,

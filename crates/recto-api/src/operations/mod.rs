@@ -57,11 +57,12 @@ pub struct Operation {
     pub description: &'static str,
     /// Parameters, in the address. With [`Body::Parameters`] they are in the body.
     pub parameters: &'static [Parameters],
-    /// Headers on which it depends whether the operation does anything.
+    /// Conditional request headers that the operation accepts.
     pub conditions: &'static [Condition],
     /// Body of the request.
     pub body: Body,
-    /// Replies to requests that succeed. Of two with one status, a collection has the later one.
+    /// Replies to requests that succeed. If two replies have the same status, the last one that applies to the collection
+    /// counts.
     pub replies: &'static [Reply],
     /// Statuses of its problems, beside those that every operation has.
     pub problems: &'static [u16],
@@ -129,7 +130,7 @@ pub struct Parameters {
     pub only: &'static [&'static str],
 }
 
-/// A header on which it depends whether an operation does anything.
+/// A conditional request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// `If-None-Match`: returns 304 if the caller has the newest reply.
@@ -180,6 +181,20 @@ pub enum Content {
     /// A JSON object a line, sent as they are made.
     Lines,
 }
+
+/// Reply to an operation that takes its time.
+const LINES: Reply = Reply::lines(
+    "Progress and result, a JSON object a line: `{\"progress\": …}`, and as the last one `{\"result\": …}` or `{\"problem\": …}`. \
+     Without such a last line the reply was cut.",
+);
+
+/// End of the description of an operation that a client starts and does not need to wait for.
+macro_rules! runs_on {
+    () => {
+        " The operation continues if the client disconnects. A server runs one operation of each kind at a time."
+    };
+}
+use runs_on;
 
 /// Headers of a reply that has a version.
 const TAGGED: &[&str] = &["ETag"];
@@ -409,6 +424,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn all_collections_have_a_name() {
+        let path = format!("/v1/collections/{ANY_COLLECTION}/views");
+        assert_eq!(find(Method::Get, &path).unwrap().id, "list_views");
     }
 
     #[test]

@@ -58,7 +58,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}",
         access: Access::Queue(Manage),
         summary: "Change a queue",
-        description: "Options that the body leaves out stay as they are. `ordered`, `shards` and `deduplication` never change.",
+        description: "Options that the body leaves out stay as they are. `ordered`, `shards` and `deduplication` never change. A token \
+                      that names a queue for dead letters must be allowed to send to it.",
         conditions: &[Condition::IfMatch(ALWAYS)],
         body: Body::Patch("QueueSettings"),
         replies: &[Reply::tagged(
@@ -113,8 +114,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}/units/{unit}:begin",
         access: Access::Queue(Manage),
         summary: "Begin a work unit",
-        description: "A work unit that has begun stays as it is. If the store has no table free for another one, the request is rejected \
-                      (409, `full`).",
+        description: "A work unit that has begun stays as it is. If as many have begun as `units` of the queue ring allows, or no table is \
+                      free, the request is rejected (409, `full`).",
         replies: &[Reply::tagged(200, "ChangedQueue", "The work unit has begun.")],
         problems: &[409, 501],
         changes: true,

@@ -1,24 +1,13 @@
 //! Operations on the store.
 
-use super::{Access, Body, LOAD_PATH, Method, Operation, Parameters, Reply};
+use super::{Access, Body, LINES, LOAD_PATH, Method, Operation, Parameters, Reply, runs_on};
 use crate::rights::Right::{Apply, Backup, Check, Compact, CursorKeys, Load, Repair, Verify};
-
-const LINES: Reply = Reply::lines(
-    "Progress and result, a JSON object a line: `{\"progress\": …}`, and as the last one `{\"result\": …}` or `{\"problem\": …}`. \
-     Without such a last line the reply was cut.",
-);
-
-macro_rules! runs_on {
-    () => {
-        " It goes on to its end if its client goes away. The store runs one at a time."
-    };
-}
 
 /// What a comparison of views returns.
 macro_rules! compared {
     () => {
-        " It stops if its client goes away. To continue it, send the same request with the `resume_token` of its last progress; after a \
-         change of the schema that is rejected. The result has in `views` each view with its `records`, its `entries`, and how many \
+        " The operation stops if the client disconnects. To continue it, send the same request with the `resume_token` of its last progress. Recto \
+         rejects the token if the schema has changed since. The result has in `views` each view with its `records`, its `entries`, and how many \
          are `missing`, `orphan` or `differing`. `misfits` are records that do not fit the view, by cause; the store expects \
          `misfits_recorded` of them, and only more are wrong. `examples` has some of all these. A unique constraint is a view \
          named `unique (FIELDS)`. `left_out` names views that are not read yet, or no longer. `buckets` has each table in buckets, with its \
@@ -84,7 +73,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         summary: "Compare views with their records",
         description: concat!(
             "Reads all records and all entries of views, and compares them. Of tables in buckets it checks rows, directories and samples. It \
-             changes nothing.",
+             changes nothing. The token needs the right to read each of these collections.",
             compared!()
         ),
         body: Body::Json("CompareRequest"),
@@ -100,7 +89,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         summary: "Repair views",
         description: concat!(
             "Compares views with their records as `:verify` does, and makes them match the records while others write. It repairs tables in \
-             buckets, too. `mended` has the numbers. A token needs the right to write the records.",
+             buckets, too. `mended` is the number of repaired entries. The token needs the rights to read and write each of these \
+             collections.",
             compared!()
         ),
         body: Body::Json("CompareRequest"),
@@ -116,7 +106,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         access: Access::Store(Load),
         summary: "Load a file",
         description: "The body is the file: CSV with a header line, or NDJSON; plain, or as .gz, .zst or .zip. The server takes all of it \
-                      before it stores anything. A load stops if its client goes away. The same file sent again continues where it \
+                      before it stores anything. A load stops if the client disconnects. The same file sent again continues where it \
                       stopped, and a file that was loaded to its end is not loaded again without `again`. The request has no \
                       Content-Encoding: the name of the file says how it is compressed. Lines `{\"rejects\": …}` before the result have the rows \
                       that were wrong, with reasons, as base64. The result has `rows_read`, `rows_resumed`, `collections`, `already_loaded` \
@@ -150,7 +140,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         access: Access::Store(Apply),
         summary: "Apply a schema",
         description: concat!(
-            "Creates and changes what the schema says.",
+            "Makes the store match the schema.",
             runs_on!(),
             " The result has the `generation`, the `changes` that were made, what was `kept`, and the `misfits` that were allowed."
         ),

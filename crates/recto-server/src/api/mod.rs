@@ -54,8 +54,8 @@ use std::collections::BTreeSet;
 
 use axum::Router;
 use axum::http::Uri;
-use axum::routing::{MethodRouter, any, delete, get, patch, post, put};
-use recto_api::operations::{OPERATIONS, Operation, Requires, methods as methods_of};
+use axum::routing::{MethodFilter, MethodRouter, any, on};
+use recto_api::operations::{ANY_COLLECTION, Method, OPERATIONS, Operation, Requires, methods as methods_of};
 
 pub(crate) use answer::{APPLICATION_JSON, resource, strong_tag, tagged};
 use answer::{resource_of_collection, resource_with_hint};
@@ -82,8 +82,9 @@ const RECORDS: &str = "/v1/collections/{collection}/records";
 pub(crate) fn routes() -> Router<App> {
     let paths: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.path).collect();
     let mut router = Router::new();
-    // A route cannot have an ending after a name.
-    for path in paths.into_iter().filter(|path| !has_ending(path)) {
+    // A route cannot have an ending after a name. `-` in place of a collection is one to its handler.
+    let is_route = |path: &&str| !has_ending(path) && !path.split('/').any(|part| part == ANY_COLLECTION);
+    for path in paths.into_iter().filter(is_route) {
         router = router.route(path, route(path));
     }
     router
@@ -100,7 +101,7 @@ fn has_ending(path: &str) -> bool {
 /// Returns the methods of a path.
 fn route(path: &'static str) -> MethodRouter<App> {
     let operations = || OPERATIONS.iter().filter(|operation| operation.path == path);
-    let handlers = operations().filter_map(|operation| handler(operation.id));
+    let handlers = operations().filter_map(handler);
     let methods = handlers.fold(MethodRouter::new(), MethodRouter::merge);
     let depends =
         |operation: &Operation| matches!(operation.requires, Requires::Writable | Requires::Versions);
@@ -114,53 +115,60 @@ fn route(path: &'static str) -> MethodRouter<App> {
 }
 
 /// Returns the handler of an operation; none of what [`units::routes`] has.
-fn handler(id: &str) -> Option<MethodRouter<App>> {
-    Some(match id.trim_end_matches("_of_unit") {
-        "schema" => get(schema::get),
-        "list_collections" => get(collections::list),
-        "describe_{collection}" => get(collections::get),
-        "list_views" | "list_views_of_{collection}" => get(views::list),
-        "list_{collection}" => get(pages::list),
-        "query_{collection}" => post(pages::query),
-        "explain_{collection}" => get(explain::explain),
-        "explain_{collection}_by_body" => post(explain::explain_by_body),
-        "export_{collection}" => get(export::export),
-        "export_{collection}_by_body" => post(export::export_by_body),
-        "get_{collection}" => get(records::get),
-        "put_{collection}" => put(records::put),
-        "patch_{collection}" => patch(records::patch),
-        "delete_{collection}" => delete(records::delete),
-        "batch_write_{collection}" => post(batch::write),
-        "list_bucket_partitions_of_{collection}" => get(buckets::partitions),
-        "list_buckets_of_{collection}" => get(buckets::list),
-        "mend_buckets_of_{collection}" => post(buckets::mend),
-        "list_queues" => get(queues::list),
-        "get_queue" => get(queues::get),
-        "put_queue" => put(queues::put),
-        "patch_queue" => patch(queues::patch),
-        "delete_queue" => delete(queues::delete),
-        "list_units" => get(units::list),
-        "get_queue_ring" => get(queue_ring::get),
-        "patch_queue_ring" => patch(queue_ring::patch),
-        "peek_messages" => get(messages::peek),
-        "remove_message" => delete(messages::remove),
-        "send_messages" => post(messages::send),
-        "receive_messages" => post(messages::receive),
-        "ack_messages" => post(messages::ack),
-        "nack_messages" => post(messages::nack),
-        "extend_messages" => post(messages::extend),
-        "purge_messages" => post(messages::purge),
-        "redrive_messages" => post(messages::redrive),
-        "backup_store" => post(upkeep::backup),
-        "compact_store" => post(upkeep::compact),
-        "check_store" => post(upkeep::check),
-        "verify_views" => post(upkeep::verify),
-        "repair_views" => post(upkeep::repair),
-        "load_file" => post(upkeep::load),
-        "plan_schema" => post(upkeep::plan),
-        "apply_schema" => post(upkeep::apply),
-        "list_cursor_keys" => get(upkeep::cursor_keys),
-        "rotate_cursor_keys" => post(upkeep::rotate_cursor_keys),
+fn handler(operation: &Operation) -> Option<MethodRouter<App>> {
+    let by = match operation.method {
+        Method::Get => MethodFilter::GET,
+        Method::Post => MethodFilter::POST,
+        Method::Put => MethodFilter::PUT,
+        Method::Patch => MethodFilter::PATCH,
+        Method::Delete => MethodFilter::DELETE,
+    };
+    Some(match operation.id.trim_end_matches("_of_unit") {
+        "get_schema" => on(by, schema::get),
+        "list_collections" => on(by, collections::list),
+        "describe_{collection}" => on(by, collections::get),
+        "list_views" | "list_views_of_{collection}" => on(by, views::list),
+        "list_{collection}" => on(by, pages::list),
+        "query_{collection}" => on(by, pages::query),
+        "explain_{collection}" => on(by, explain::explain),
+        "explain_{collection}_by_body" => on(by, explain::explain_by_body),
+        "export_{collection}" => on(by, export::export),
+        "export_{collection}_by_body" => on(by, export::export_by_body),
+        "get_{collection}" => on(by, records::get),
+        "put_{collection}" => on(by, records::put),
+        "patch_{collection}" => on(by, records::patch),
+        "delete_{collection}" => on(by, records::delete),
+        "batch_write_{collection}" => on(by, batch::write),
+        "list_bucket_partitions_of_{collection}" => on(by, buckets::partitions),
+        "list_buckets_of_{collection}" => on(by, buckets::list),
+        "mend_buckets_of_{collection}" => on(by, buckets::mend),
+        "list_queues" => on(by, queues::list),
+        "get_queue" => on(by, queues::get),
+        "put_queue" => on(by, queues::put),
+        "patch_queue" => on(by, queues::patch),
+        "delete_queue" => on(by, queues::delete),
+        "list_units" => on(by, units::list),
+        "get_queue_ring" => on(by, queue_ring::get),
+        "patch_queue_ring" => on(by, queue_ring::patch),
+        "peek_messages" => on(by, messages::peek),
+        "remove_message" => on(by, messages::remove),
+        "send_messages" => on(by, messages::send),
+        "receive_messages" => on(by, messages::receive),
+        "ack_messages" => on(by, messages::ack),
+        "nack_messages" => on(by, messages::nack),
+        "extend_messages" => on(by, messages::extend),
+        "purge_messages" => on(by, messages::purge),
+        "redrive_messages" => on(by, messages::redrive),
+        "backup_store" => on(by, upkeep::backup),
+        "compact_store" => on(by, upkeep::compact),
+        "check_store" => on(by, upkeep::check),
+        "verify_views" => on(by, upkeep::verify),
+        "repair_views" => on(by, upkeep::repair),
+        "load_file" => on(by, upkeep::load),
+        "plan_schema" => on(by, upkeep::plan),
+        "apply_schema" => on(by, upkeep::apply),
+        "list_cursor_keys" => on(by, upkeep::cursor_keys),
+        "rotate_cursor_keys" => on(by, upkeep::rotate_cursor_keys),
         _ => return None,
     })
 }
@@ -180,7 +188,7 @@ mod tests {
                 || operation.path.trim_end_matches(":end") == units::PATH
         };
         for operation in OPERATIONS.iter().filter(|operation| !of_units(operation)) {
-            assert!(handler(operation.id).is_some(), "{}", operation.id);
+            assert!(handler(operation).is_some(), "{}", operation.id);
         }
     }
 }

@@ -17,7 +17,12 @@ pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json
     }
     let (parameters, responses) = (parameters::shared(), responses::shared());
     let mut found = Map::new();
-    let mut wanted = Vec::new();
+    // A token that only exports or writes gets the records' schemas, too.
+    let records = schema
+        .collections
+        .iter()
+        .map(|collection| collection.name.clone());
+    let mut wanted: Vec<(String, String)> = records.map(|name| ("schemas".to_owned(), name)).collect();
     paths.values().for_each(|item| references(item, &mut wanted));
     while let Some((kind, name)) = wanted.pop() {
         let of_kind = found.entry(&kind).or_insert_with(|| json!({}));
@@ -31,10 +36,28 @@ pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json
         };
         if let Some(component) = component {
             references(component, &mut wanted);
-            of_kind[&name] = component.clone();
+            let mut component = component.clone();
+            if kind == "schemas" {
+                remove_defaults(&mut component);
+            }
+            of_kind[&name] = component;
         }
     }
     found
+}
+
+/// Removes default values. Generators of clients take a member with a default for one that a body must have.
+fn remove_defaults(schema: &mut Json) {
+    match schema {
+        Json::Object(members) => {
+            if members.get("default").is_some_and(|default| !default.is_object()) {
+                members.remove("default");
+            }
+            members.values_mut().for_each(remove_defaults);
+        }
+        Json::Array(elements) => elements.iter_mut().for_each(remove_defaults),
+        _ => {}
+    }
 }
 
 /// Collects the kinds and names of the components that something refers to.

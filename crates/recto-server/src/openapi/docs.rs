@@ -77,14 +77,12 @@ fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
 /// What can be asked of a collection.
 fn section(document: &Json, tag: &Json) -> Markup {
     let name = text(tag, "name");
-    let schemas = &document["components"]["schemas"];
-    // A token that only writes has no schema of stored records.
-    let record = schemas.get(name).or_else(|| schemas.get(format!("{name}.put")));
+    let record = &document["components"]["schemas"][name];
     html! {
         section id=(name) {
             h2 { (name) }
             p { (prose(text(tag, "description"))) }
-            @if let Some(record) = record { (record_table(record)) }
+            @if record.is_object() { (record_table(record)) }
             @for (path, item) in members(&document["paths"]).into_iter().flatten() {
                 @for (method, operation) in members(item).into_iter().flatten() {
                     @if operation["tags"][0] == name { (one(document, path, method, item, operation)) }

@@ -23,7 +23,7 @@ pub(super) struct Descriptions(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     schema: Option<Arc<Schema>>,
-    /// By the rights with the store, with queues, and with each collection of the schema, in its order.
+    /// By the rights with the store, with some queue, with every queue, and with each collection of the schema, in its order.
     by_rights: HashMap<Vec<u16>, Arc<Description>>,
 }
 

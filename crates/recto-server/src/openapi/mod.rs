@@ -8,7 +8,7 @@
 //! | `operations` | the operations of the table |
 //! | `parameters` | parameters in addresses, bodies and headers |
 //! | `responses` | replies that all operations share |
-//! | `schemas` | bodies that depend on the schema of the store |
+//! | `schemas` | bodies that are not structs |
 //! | `types` | fields' types as JSON Schema |
 //! | `patterns` | the regular expressions of values without a format |
 //! | `components` | the parts that operations refer to |

@@ -147,8 +147,13 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
         "tags": [tag],
         "responses": replies(operation, names),
     });
-    if !operation.description.is_empty() {
-        described["description"] = operation.description.into();
+    let mut description = operation.description.to_owned();
+    if matches!(operation.body, Body::Patch(_)) {
+        // Not a type of its own in `content`: generators make a union of the same type twice of that.
+        description.push_str(" The type of the body may also be `application/merge-patch+json`.");
+    }
+    if !description.is_empty() {
+        described["description"] = description.into();
     }
     let mut parameters = match operation.body {
         Body::Parameters(_) => Vec::new(),
@@ -183,11 +188,12 @@ fn body(body: Body, names: &Names<'_>) -> Option<Json> {
     let schema = |name: &str| json!({ "schema": reference(&names.filled(name)) });
     Some(match body {
         Body::None => return None,
-        Body::Json(name) | Body::Parameters(name) => json!({ "application/json": schema(name) }),
-        Body::Patch(name) => {
-            json!({ "application/merge-patch+json": schema(name), "application/json": schema(name) })
+        Body::Json(name) | Body::Patch(name) | Body::Parameters(name) => {
+            json!({ "application/json": schema(name) })
         }
-        Body::File => json!({ "application/octet-stream": {} }),
+        Body::File => {
+            json!({ "application/octet-stream": { "schema": { "type": "string", "format": "binary" } } })
+        }
     })
 }
 

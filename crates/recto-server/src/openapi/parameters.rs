@@ -158,8 +158,8 @@ fn if_absent() -> Json {
     json!({
         "name": "If-None-Match",
         "in": "header",
-        "description": "Creates, and replaces nothing: 412 if there is one.",
-        "schema": { "const": "*" },
+        "description": "Create only: 412 if the record or queue exists.",
+        "schema": { "type": "string", "pattern": "^[*]$" },
     })
 }
 

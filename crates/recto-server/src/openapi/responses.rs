@@ -23,9 +23,9 @@ const PROBLEMS: [(&str, &str); 15] = [
     ("408", "The request did not arrive in time. It changed nothing."),
     (
         "409",
-        "Something that exists stands against the request, which changed nothing: the key in the body is not that of the path; the \
+        "The request conflicts with the stored state, and changed nothing: the key in the body is not that of the path; the \
          record exists and cannot be changed; another record has the values of unique fields (`field` names the first of them); the \
-         collection does not offer this; the store runs the same operation already; the queue has other options, or gets the dead letters \
+         collection does not offer this; the server is already running an operation of this kind; the queue has other options, or gets the dead letters \
          of another queue; there is no room for more queues, work units or messages; or a backup has this name.",
     ),
     (
@@ -46,14 +46,17 @@ const PROBLEMS: [(&str, &str); 15] = [
         "There were too many requests in this time, or there are too many at the same time. Send the request again later.",
     ),
     ("500", "The server failed, or stored data is damaged."),
-    ("501", "This kind of store does not have the operation."),
+    (
+        "501",
+        "Recto does not support this, or not with this kind of store.",
+    ),
     (
         "503",
         "The server cannot reach the store, or is busy. Send the request again.",
     ),
     (
         "504",
-        "The time was not enough. A write may have been made; sending it again settles it.",
+        "The time was not enough. A write may have been made: send it again to be sure.",
     ),
 ];
 
@@ -80,7 +83,9 @@ pub(super) fn shared() -> Map<String, Json> {
 /// Returns a header of replies.
 pub(super) fn header(name: &str) -> Json {
     let about = match name {
-        "ETag" => "Changes whenever what the reply is about changes; of a record or a queue, its version.",
+        "ETag" => {
+            "Entity tag. It changes whenever the reply changes. For a record or a queue it is the version."
+        }
         "Link" => "Addresses of the first, the previous and the next page (RFC 8288), relative to this one.",
         "Recto-Cost" => {
             "Cost of the page: rows and bytes read, round trips, statements, tombstones, buckets asked, reads of their \

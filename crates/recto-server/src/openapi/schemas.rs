@@ -1,4 +1,4 @@
-//! The bodies: records, lists, batches, explanations.
+//! Bodies that are not structs of the API: most depend on the schema of the store.
 
 use recto::schema::{Collection, Schema, WriteMode};
 use recto::session::MAX_LISTED_MISFITS;
@@ -28,7 +28,7 @@ pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
         .map(|collection| reference(&format!("{}.change", collection.name)))
         .collect();
     let mut shared = Map::from_iter([
-        ("Schema".to_owned(), recorded()),
+        ("StoreSchema".to_owned(), recorded()),
         ("Collections".to_owned(), collections()),
         ("Collection".to_owned(), collection()),
         ("Views".to_owned(), views()),
@@ -138,6 +138,7 @@ pub(super) fn of_collection(collection: &Collection) -> Map<String, Json> {
         (format!("{name}.part"), part(collection)),
         (format!("{name}.found"), found(name)),
         (format!("{name}.put"), given(collection)),
+        (format!("{name}.whole"), whole(collection)),
         (format!("{name}.page"), page(name)),
         (format!("{name}.change"), change(collection)),
         (format!("{name}.batch"), batch(collection)),
@@ -180,6 +181,17 @@ fn part(collection: &Collection) -> Json {
 /// A record of a collection, or some fields of it if the request names `fields`.
 fn found(name: &str) -> Json {
     json!({ "anyOf": [reference(name), reference(&format!("{name}.part"))] })
+}
+
+/// A record to be stored, with its key.
+fn whole(collection: &Collection) -> Json {
+    let fields = collection.fields.iter().map(|field| {
+        let schema = types::of_field(collection, field, Side::Given);
+        let is_key = collection.key.contains(&field.name);
+        (field.name.clone(), if is_key { schema } else { nullable(schema) })
+    });
+    let key: Vec<&str> = collection.key.iter().map(String::as_str).collect();
+    object(fields.collect(), &key)
 }
 
 /// A record to be stored at an address: the key's fields may be left to that.
@@ -227,21 +239,10 @@ fn page(name: &str) -> Json {
 /// What a change is: a put or a delete, or where records have versions an insert or an update, with these members besides.
 fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let of_key = collection.key.iter().filter_map(|name| collection.field(name));
-    let of_key: Map<String, Json> = of_key
-        .map(|(_, field)| {
-            (
-                field.name.clone(),
-                types::of_field(collection, field, Side::Given),
-            )
-        })
+    let key: Vec<Json> = of_key
+        .map(|(_, field)| types::of_field(collection, field, Side::Given))
         .collect();
-    let key: Vec<Json> = of_key.values().cloned().collect();
-    let whole = json!({
-        "allOf": [
-            reference(&format!("{}.put", collection.name)),
-            { "required": collection.key, "properties": of_key },
-        ],
-    });
+    let whole = reference(&format!("{}.whole", collection.name));
     let version = json!({ "type": ["string", "integer", "null"], "pattern": "^-?[0-9]+$",
         "description": "The version that the record must be of." });
     let has_versions = collection.writes == WriteMode::Update;
@@ -406,7 +407,7 @@ fn views() -> Json {
             "description": "`building`: written and filled; `ready`: read; `retiring`, `dropping`: it goes; `outdated`: its sort keys are of another collation number, so that it is neither read nor written until the schema is applied again." },
         "number": { "type": "integer", "minimum": 0, "description": "That of its table, which never recurs." },
         "table": text("Its table."),
-        "rows_filled": { "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "null" }],
+        "rows_filled": { "type": ["integer", "null"], "minimum": 0,
             "description": "Of a view that is building, how many records it has so far." },
         "misfits": misfit_counts("Maximum number of records that the view lacks because they do not fit it."),
     });

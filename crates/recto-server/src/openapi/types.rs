@@ -46,23 +46,18 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
     }
 }
 
+/// A map in a request may also be an object if its keys are text. That is said in words, because generators of clients do
+/// not compile a choice between an array of arrays and an object.
 fn map(key: &Type, value: &Type, side: Side) -> Json {
-    let pairs = json!({
+    let about = match (key, side) {
+        (Type::Text | Type::Ascii, Side::Given) => "An array of [key, value]. It may also be an object.",
+        _ => "An array of [key, value].",
+    };
+    json!({
         "type": "array",
         "items": tuple(&[schema(key, side), schema(value, side)]),
-        "description": "An array of [key, value].",
-    });
-    match (key, side) {
-        (Type::Text | Type::Ascii, Side::Given) => {
-            let object = json!({
-                "type": "object",
-                "propertyNames": schema(key, side),
-                "additionalProperties": schema(value, side),
-            });
-            json!({ "anyOf": [pairs, object] })
-        }
-        _ => pairs,
-    }
+        "description": about,
+    })
 }
 
 /// The schema of a field's values: those of its type, but that Cassandra has no partition whose only
@@ -181,7 +176,20 @@ pub(super) fn object(properties: Map<String, Json>, required: &[&str]) -> Json {
     schema
 }
 
-/// A value or null.
-pub(super) fn nullable(schema: Json) -> Json {
+/// A value or null. Generators of clients read null as a type of the value, or as one of two choices, and not as one of
+/// three.
+pub(super) fn nullable(mut schema: Json) -> Json {
+    let of_type = if schema.get("anyOf").is_some() {
+        &mut schema["anyOf"][0]["type"]
+    } else {
+        &mut schema["type"]
+    };
+    if of_type.is_string() {
+        *of_type = json!([of_type, "null"]);
+        return schema;
+    }
+    if let Some(members) = schema.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
     json!({ "anyOf": [schema, { "type": "null" }] })
 }
