@@ -1,4 +1,4 @@
-//! The session of who asks, for what they may.
+//! Sessions for the access of a request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::rights::queue_of;
 pub use crate::rights::{Access, EVERY_COLLECTION, EVERY_QUEUE, Grant, QUEUE_PREFIX, Right, STORE};
 
 impl Access {
-    /// The session to do this with: the app's own, restricted to the rows that are allowed.
+    /// Returns a session for one right in a collection, restricted to the rows of the grant.
     ///
     /// # Errors
-    /// 404 if it does not see the collection, 403 if it sees it and may not do this.
+    /// 404 if it has no right in the collection, 403 if it has other rights only.
     pub fn session(
         &self,
         session: &LocalSession,
@@ -25,11 +25,10 @@ impl Access {
         self.session_over(session, [(collection, right)])
     }
 
-    /// The session to do several things with at once: the app's own, restricted to the rows that are
-    /// allowed in each of the collections.
+    /// Returns a session for rights in several collections, restricted to the rows of each grant.
     ///
     /// # Errors
-    /// As [`session`](Self::session), for the first that is not allowed.
+    /// As of [`session`](Self::session), for the first right that is missing.
     pub fn session_over<'a>(
         &self,
         session: &LocalSession,
@@ -58,16 +57,15 @@ impl Access {
         Ok(Arc::new(Observed::of_rows(restricted, rows)))
     }
 
-    /// The session to do things with queues with: the app's own, watched. It is not restricted, and [`check_queue`](Self::check_queue)
-    /// says what may be asked of it.
+    /// Returns a session for queues, with metrics. It is not restricted: call [`check_queue`](Self::check_queue) first.
     pub(crate) fn queue_session(session: &LocalSession) -> Arc<dyn Session> {
         Arc::new(Observed::new(session.clone()))
     }
 
-    /// Whether this may be done with a queue, or with a work unit: what may be done with its queue may be done with that.
+    /// Checks a right with a queue. A right with a queue is also one with its work units.
     ///
     /// # Errors
-    /// 404 if it does not see the queue, in the words of one that is not there; 403 if it sees it and may not do this.
+    /// 404 if it has no right with the queue, as for a queue that does not exist; 403 if it has other rights only.
     pub(crate) fn check_queue(&self, queue: &str, right: Right) -> Result<(), Problem> {
         let queue = queue_of(queue);
         match self.of_queue(queue) {
@@ -78,10 +76,10 @@ impl Access {
         }
     }
 
-    /// Whether this may be done with what all queues share: it needs to be allowed of every queue.
+    /// Checks a right with what all queues share, for which the token needs the right with every queue.
     ///
     /// # Errors
-    /// 403 if it may not.
+    /// 403 if it does not have it.
     pub(crate) fn check_every_queue(&self, right: Right) -> Result<(), Problem> {
         if self.allows_every_queue(right) {
             return Ok(());
@@ -89,8 +87,8 @@ impl Access {
         Err(Problem::forbidden_queue(EVERY_QUEUE, right))
     }
 
-    /// The views of collections that may be read, with their states. Who sees some rows only is not told how many there
-    /// are.
+    /// Returns the views of collections that the token may read, with their states. A token for some rows only does not get
+    /// numbers of rows.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -107,16 +105,16 @@ impl Access {
         Ok(views)
     }
 
-    /// Whether it may read all records of a collection.
+    /// Returns whether it may read all records of a collection.
     pub(crate) fn reads_all_of(&self, collection: &str) -> bool {
         let grant = self.grant(collection);
         grant.is_some_and(|grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read))
     }
 
-    /// Whether this may be done with a collection by who reads all of its records.
+    /// Checks a right in a collection, and the right to read all of its records.
     ///
     /// # Errors
-    /// As [`session`](Self::session), also for who reads some of them only.
+    /// As of [`session`](Self::session), also for a token that may read some of them only.
     pub(crate) fn check_reads_all_of(&self, collection: &str, right: Right) -> Result<(), Problem> {
         self.granted_right(collection, right)?;
         if self.reads_all_of(collection) {
@@ -128,10 +126,10 @@ impl Access {
         Err(Problem::forbidden(collection, Right::Read))
     }
 
-    /// The grant by which this may be done with a collection.
+    /// Returns the grant that has this right in a collection.
     ///
     /// # Errors
-    /// As [`session`](Self::session).
+    /// As of [`session`](Self::session).
     pub(crate) fn granted_right(&self, collection: &str, right: Right) -> Result<&Grant, Problem> {
         let grant = self.grant(collection);
         let grant = grant.filter(|grant| !grant.rights.is_empty());

@@ -1,4 +1,4 @@
-//! What may be done with collections, with queues and with the store, and by whom.
+//! The access of a request: its rights in collections, with queues and with the store.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -8,10 +8,10 @@ use recto_api::operations;
 pub use recto_api::rights::Right;
 use tokio::sync::watch;
 
-/// What a token allows in one collection, with one queue, or with the store.
+/// Rights of a token in one collection, with one queue, or with the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Grant {
-    /// The rights allowed.
+    /// The rights.
     pub rights: Vec<Right>,
     /// Filter text that every row read or written satisfies; empty for all rows.
     pub rows: String,
@@ -22,32 +22,31 @@ static EVERYTHING: LazyLock<Grant> = LazyLock::new(|| Grant {
     rows: String::new(),
 });
 
-/// What the bearer of a request may do. It stands in the request's extensions: the guard of a
-/// server without tokens puts [`Access::all`] there.
+/// The access of a request, which its extensions have. The guard of a server without tokens puts [`Access::all`] there.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Who it is, for logs: a token's name.
+    /// Name of the token, for logs.
     pub name: Arc<str>,
-    /// The public id of the token; absent where none was asked for.
+    /// Public id of the token; absent on a server without tokens.
     pub token_id: Option<Arc<str>>,
     grants: Grants,
-    /// None for ever.
+    /// `None` for access that never ends.
     validity: Option<Validity>,
-    /// Whether the server itself rejects every change.
+    /// Whether the server rejects every change.
     is_read_only: bool,
 }
 
-/// For how long a token is taken.
+/// Validity of a token, which can end while a request runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Validity(watch::Receiver<bool>);
 
 impl Validity {
-    /// Until this is true, or its sender is gone.
+    /// Validity that ends when this is true, or when its sender is dropped.
     pub(crate) fn new(is_over: watch::Receiver<bool>) -> Self {
         Self(is_over)
     }
 
-    /// Returns when the token is revoked, changed, or its time over.
+    /// Returns when the token is revoked or changed, or expires.
     pub(crate) async fn ended(mut self) {
         // An error says that the token is there no more.
         let _ = self.0.wait_for(|over| *over).await;
@@ -57,27 +56,27 @@ impl Validity {
 #[derive(Debug, Clone)]
 enum Grants {
     All,
-    /// By collection; `*` stands for all that are not named. The store is none of them.
+    /// By collection; `*` is every collection without an entry of its own. The store is not one of them.
     Some {
         collections: Arc<BTreeMap<String, Grant>>,
-        /// By queue; `*` stands for all that are not named.
+        /// By queue; `*` is every queue without an entry of its own.
         queues: Arc<BTreeMap<String, Vec<Right>>>,
         store: Arc<[Right]>,
     },
 }
 
-/// The name that stands for every collection that is not named.
+/// Name for every collection that no other grant names.
 pub const EVERY_COLLECTION: &str = "*";
-/// The name that stands for the store itself. No collection has it: `@` is in none of their names.
+/// Name for the store. No collection has it, because their names have no `@`.
 pub const STORE: &str = "@store";
-/// What a name begins with that stands for a queue: its own follows, or `*` for every queue that is not named. No
-/// collection has such a name: `.` is in none of theirs.
+/// Prefix of names for queues. The name of the queue follows, or `*` for every queue that no other grant names. No collection
+/// has such a name, because their names have no `.`.
 pub const QUEUE_PREFIX: &str = "queue.";
-/// The name that stands for every queue that is not named, after [`QUEUE_PREFIX`].
+/// Name, after [`QUEUE_PREFIX`], for every queue that no other grant names.
 pub const EVERY_QUEUE: &str = "*";
 
 impl Access {
-    /// May do everything: for a server that listens on loopback without tokens.
+    /// Returns access with all rights, for a server without tokens that listens on a loopback address.
     pub fn all() -> Self {
         Self {
             name: "anyone".into(),
@@ -88,8 +87,8 @@ impl Access {
         }
     }
 
-    /// May do what is granted by collection ([`EVERY_COLLECTION`] for those not named), by queue ([`QUEUE_PREFIX`] before
-    /// its name), and with the [`STORE`]: nothing, if only some rows of a collection are granted.
+    /// Returns access with these grants, by collection ([`EVERY_COLLECTION`] for those without a grant), by queue
+    /// ([`QUEUE_PREFIX`] and its name), and for the [`STORE`]. With a grant for some rows only, it has no rights with the store.
     pub fn granted(name: impl Into<Arc<str>>, mut grants: BTreeMap<String, Grant>) -> Self {
         let store = grants.remove(STORE).map(|grant| grant.rights);
         let mut queues = BTreeMap::new();
@@ -117,7 +116,7 @@ impl Access {
         }
     }
 
-    /// Whether it may do this with the store.
+    /// Returns whether it has this right with the store.
     pub fn allows_store(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -128,12 +127,12 @@ impl Access {
         }
     }
 
-    /// Whether it may do anything with the store itself.
+    /// Returns whether it has any right with the store.
     pub(crate) fn operates_store(&self) -> bool {
         Right::OF_STORE.into_iter().any(|right| self.allows_store(right))
     }
 
-    /// What it may do with a queue, or with a work unit, which is as its queue. With none of them it is as if the queue were not there.
+    /// Returns the rights with a queue, or with a work unit of it. Without any, requests find no such queue.
     pub fn of_queue(&self, queue: &str) -> &[Right] {
         let granted = match &self.grants {
             Grants::All => &Right::OF_QUEUE,
@@ -150,7 +149,7 @@ impl Access {
         }
     }
 
-    /// Whether it may do this with every queue, whatever there is.
+    /// Returns whether it has this right with every queue, also with queues of the future.
     pub(crate) fn allows_every_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -163,7 +162,7 @@ impl Access {
         }
     }
 
-    /// Whether it may do this with any queue.
+    /// Returns whether it has this right with some queue.
     pub(crate) fn allows_some_queue(&self, right: Right) -> bool {
         if self.is_read_only && right.changes() {
             return false;
@@ -174,26 +173,26 @@ impl Access {
         }
     }
 
-    /// The same, by the token of this id.
+    /// Returns the same access with the id of its token.
     #[must_use]
     pub fn by_token(mut self, id: impl Into<Arc<str>>) -> Self {
         self.token_id = Some(id.into());
         self
     }
 
-    /// The same, for as long as its token is taken and is as it is.
+    /// Returns the same access with the validity of its token.
     #[must_use]
     pub(crate) fn while_it_holds(mut self, validity: Validity) -> Self {
         self.validity = Some(validity);
         self
     }
 
-    /// For how long it may, if not for ever.
+    /// Returns the validity of the token; `None` if the access never ends.
     pub(crate) fn validity(&self) -> Option<&Validity> {
         self.validity.as_ref()
     }
 
-    /// Returns when its token is taken no more, or allows something else.
+    /// Returns when the token is revoked or changed, or expires.
     pub(crate) async fn ended(&self) {
         match &self.validity {
             Some(validity) => validity.clone().ended().await,
@@ -201,7 +200,7 @@ impl Access {
         }
     }
 
-    /// What is granted, by collection; nothing where it may do everything.
+    /// Returns the grants by collection; none if it has all rights.
     pub(crate) fn grants(&self) -> impl Iterator<Item = (&String, &Grant)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -210,7 +209,7 @@ impl Access {
         some.into_iter().flatten()
     }
 
-    /// What is granted, by queue; nothing where it may do everything.
+    /// Returns the grants by queue; none if it has all rights.
     pub(crate) fn queue_grants(&self) -> impl Iterator<Item = (&String, &Vec<Right>)> {
         let some = match &self.grants {
             Grants::All => None,
@@ -228,26 +227,26 @@ impl Access {
         }
     }
 
-    /// Whether it may do this with the collection at all.
+    /// Returns whether it has this right in the collection, for all rows or for some.
     pub fn allows(&self, collection: &str, right: Right) -> bool {
         let is_rejected = self.is_read_only && right.changes();
         let grant = self.grant(collection).filter(|_| !is_rejected);
         grant.is_some_and(|grant| grant.rights.contains(&right))
     }
 
-    /// Rejects every change from now on, also one that is granted.
+    /// Returns the same access on a server that rejects every change.
     #[must_use]
     pub(crate) fn read_only(mut self) -> Self {
         self.is_read_only = true;
         self
     }
 
-    /// Whether the server rejects every change, also one that is granted.
+    /// Returns whether the server rejects every change.
     pub(crate) fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Whether it may read all rows of every collection.
+    /// Returns whether it may read all rows of every collection.
     pub(crate) fn reads_everything(&self) -> bool {
         let unrestricted = |grant: &Grant| grant.rows.is_empty() && grant.rights.contains(&Right::Read);
         match &self.grants {
@@ -276,7 +275,7 @@ impl Access {
         of_rows | bits(grant.rights.iter().copied())
     }
 
-    /// What it may do with the store, as bits.
+    /// Returns the rights with the store as bits.
     pub(crate) fn store_rights(&self) -> u16 {
         bits(Right::OF_STORE.into_iter().filter(|one| self.allows_store(*one)))
     }
@@ -290,19 +289,19 @@ impl Access {
         ]
     }
 
-    /// Whether it sees the collection: without any right it is as if it were not there.
+    /// Returns whether it has any right in the collection. Without one, requests find no such collection.
     pub fn sees(&self, collection: &str) -> bool {
         self.grant(collection)
             .is_some_and(|grant| !grant.rights.is_empty())
     }
 }
 
-/// The queue of a work unit, which is called `QUEUE/UNIT`; of a queue, itself.
+/// Returns the queue of a work unit `QUEUE/UNIT`; of a queue, its name.
 pub(crate) fn queue_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(queue, _)| queue)
 }
 
-/// A bit for each right.
+/// Returns rights as bits.
 fn bits(rights: impl Iterator<Item = Right>) -> u16 {
     rights.fold(0, |bits, right| bits | 1 << right as u16)
 }

@@ -1,4 +1,4 @@
-//! Representations: entity tags, caching, and the methods a resource has.
+//! Replies: entity tags, caching, and the methods of a resource.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use super::{address, conditions};
 use crate::app::App;
 use crate::problem::{ACCEPT_PATCH, Problem};
 
-/// Headers of an answer, at most: room for them is made once.
+/// Number of headers for which a reply reserves memory.
 const HEADERS: usize = 16;
 
-/// Bytes of the digest that an entity tag holds.
+/// Number of bytes of the digest in an entity tag.
 const TAG_BYTES: usize = 16;
 
-/// What may be kept by whom asked, and is asked for again with `If-None-Match` each time.
+/// `Cache-Control` of a reply that the client may keep, and revalidates with `If-None-Match` each time.
 const REVALIDATED: HeaderValue = HeaderValue::from_static("private, no-cache");
-/// What nobody keeps.
+/// `Cache-Control` of a reply that nobody may keep.
 const NOT_KEPT: HeaderValue = HeaderValue::from_static("no-store");
 pub(crate) const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -60,8 +60,8 @@ pub(super) fn resource_of_collection(path: &'static str, methods: MethodRouter<A
         })
 }
 
-/// Returns the methods of a path for the collection in it. A collection that the caller does not see has those that there
-/// may be.
+/// Returns the methods of a path for the collection in it. For a collection that the caller does not see, it returns all
+/// methods of the path.
 async fn allowed(path: &str, caller: &Caller, uri: &Uri) -> String {
     let definition = match address::collection(uri) {
         Ok(name) => caller.definition(&name).await.ok(),
@@ -88,13 +88,13 @@ pub(super) fn options(allow: &str) -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// A strong entity tag: of these very bytes.
+/// Returns a strong entity tag of bytes.
 pub(crate) fn strong_tag(bytes: &[u8]) -> String {
     let digest = blake3::hash(bytes);
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(&digest.as_bytes()[..TAG_BYTES]))
 }
 
-/// A representation with its entity tag: 304 to whom has it already.
+/// Returns a reply with its entity tag, or 304 if the request names it.
 pub(crate) fn tagged(
     asked: &HeaderMap,
     tag: &str,
@@ -123,7 +123,7 @@ pub(crate) fn json(asked: &HeaderMap, value: &Json) -> Response {
     tagged(asked, &strong_tag(text.as_bytes()), APPLICATION_JSON, text)
 }
 
-/// A representation without an entity tag.
+/// Returns a reply without an entity tag.
 pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Response {
     let headers = [
         (header::CONTENT_TYPE, content_type),
@@ -132,17 +132,17 @@ pub(crate) fn untagged(content_type: HeaderValue, body: impl Into<Body>) -> Resp
     (headers, body.into()).into_response()
 }
 
-/// JSON that nobody keeps.
+/// Returns JSON that nobody may keep.
 pub(crate) fn json_once(value: &Json) -> Response {
     untagged(APPLICATION_JSON, value.to_string())
 }
 
-/// Done, and nothing more to say.
+/// Returns a reply without a body.
 pub(crate) fn no_content() -> Response {
     (StatusCode::NO_CONTENT, [(header::CACHE_CONTROL, NOT_KEPT)]).into_response()
 }
 
-/// A record was changed: its version is the entity tag that it has now. While its views are not all written, 202.
+/// Returns the reply to a change of a record. The entity tag is the new version. The status is 202 until all views are written.
 pub(super) fn changed(status: StatusCode, outcome: Outcome) -> Response {
     let Some(version) = outcome.version else {
         return no_content();
@@ -156,7 +156,7 @@ pub(super) fn changed(status: StatusCode, outcome: Outcome) -> Response {
     response
 }
 
-/// A record was deleted.
+/// Returns the reply to a deletion.
 pub(super) fn deleted(outcome: Outcome) -> Response {
     match outcome.version {
         Some(version) if outcome.pending => pending(version),
@@ -171,14 +171,14 @@ fn pending(version: i64) -> Response {
     response
 }
 
-/// Sets a header whose text is of Recto's own making.
+/// Sets a header to text that Recto made.
 pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }
 }
 
-/// Whether `If-None-Match` names the tag, compared weakly (RFC 9110, 13.1.2).
+/// Returns whether `If-None-Match` names the tag, compared weakly (RFC 9110, 13.1.2).
 fn is_known(asked: &HeaderMap, tag: &str) -> bool {
     fn opaque(tag: &str) -> &str {
         tag.trim().trim_start_matches("W/")

@@ -1,9 +1,9 @@
-//! The document for people: one page without scripts, of the same JSON that machines read.
+//! The description as a page for people, made of the JSON document. It has no scripts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Map, Value as Json};
 
-/// What of a pattern is shown before it is cut.
+/// Maximum length of a pattern that the page shows.
 const MAX_PATTERN_CHARACTERS: usize = 40;
 
 /// The page.
@@ -48,7 +48,7 @@ fn members(of: &Json) -> Option<&Map<String, Json>> {
     of.as_object()
 }
 
-/// Text in which code stands between backticks.
+/// Text with code in backticks.
 fn prose(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {
@@ -57,7 +57,7 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-/// A table that is as wide as it must be, in a place that scrolls: by keys, too.
+/// A table in a box that scrolls, by keys too.
 fn scrolling(caption: &str, table: &Markup) -> Markup {
     html! {
         div.scroll role="group" aria-label=(caption) tabindex="0" {
@@ -66,7 +66,7 @@ fn scrolling(caption: &str, table: &Markup) -> Markup {
     }
 }
 
-/// What a reference leads to, or the thing itself.
+/// Returns the target of a reference; of anything else, the thing itself.
 fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
     match of["$ref"].as_str().and_then(|at| at.strip_prefix('#')) {
         Some(at) => document.pointer(at).unwrap_or(&Json::Null),
@@ -74,7 +74,7 @@ fn resolve<'a>(document: &'a Json, of: &'a Json) -> &'a Json {
     }
 }
 
-/// What can be asked of a collection.
+/// The operations of a tag.
 fn section(document: &Json, tag: &Json) -> Markup {
     let name = text(tag, "name");
     let record = &document["components"]["schemas"][name];
@@ -130,7 +130,7 @@ fn one(document: &Json, path: &str, method: &str, item: &Json, operation: &Json)
     }
 }
 
-/// A path that breaks after each of its segments.
+/// A path with places for line breaks.
 fn breakable(path: &str) -> Markup {
     html! {
         @for (index, segment) in path.split('/').enumerate() {

@@ -1,4 +1,4 @@
-//! Descriptions that were made already: making one takes as long as a hundred pages.
+//! A cache of descriptions, because making one takes as long as a hundred pages.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::{docs, document};
 use crate::api::{Caller, strong_tag, tagged};
 use crate::problem::Problem;
 
-/// The most that are kept; tokens that see the same share one. With one more, all are made anew.
+/// Maximum number of descriptions in the cache. Tokens with the same rights share one. One more clears the cache.
 const MAX_KEPT: usize = 64;
 
 /// Descriptions of one schema.
@@ -27,7 +27,7 @@ struct Kept {
     by_rights: HashMap<Vec<u16>, Arc<Description>>,
 }
 
-/// What somebody sees, as JSON and for people.
+/// A description as JSON and as a page for people.
 #[derive(Debug)]
 pub(super) struct Description {
     pub(super) json: Representation,
@@ -55,7 +55,7 @@ impl Representation {
 }
 
 impl Descriptions {
-    /// What a caller sees of the schema as it is now.
+    /// Returns the description of the current schema for a caller.
     pub(super) async fn of(&self, caller: &Caller) -> Result<Arc<Description>, Problem> {
         let schema = caller.app_session().schema().await?;
         let collections = schema.collections.iter();

@@ -96,7 +96,7 @@ fn property(group: &str, name: &str, names: &Names<'_>) -> Json {
     property
 }
 
-/// Property of a list that an address joins by commas.
+/// Member of the schema of a list that an address joins by commas.
 const EXPLODE: &str = "explode";
 
 /// Returns a parameter of an address. A list of values that are no text is JSON there.
@@ -153,7 +153,7 @@ pub(super) fn of_condition(condition: Condition) -> Json {
     }
 }
 
-/// That a write is an insert.
+/// The header of a request that only creates.
 fn if_absent() -> Json {
     json!({
         "name": "If-None-Match",

@@ -53,7 +53,7 @@ fn changed_queue() -> Json {
     queue
 }
 
-/// What applying a schema would do.
+/// Reply to `POST /v1/store:plan`.
 fn plan() -> Json {
     let texts = |about: &str| json!({ "type": "array", "items": { "type": "string" }, "description": about });
     let properties = json!({
@@ -194,7 +194,7 @@ fn whole(collection: &Collection) -> Json {
     object(fields.collect(), &key)
 }
 
-/// A record to be stored at an address: the key's fields may be left to that.
+/// A record to be stored at an address, which has the key. The fields of the key may be left out.
 fn given(collection: &Collection) -> Json {
     let fields = collection.fields.iter().map(|field| {
         let schema = types::of_field(collection, field, Side::Given);
@@ -236,7 +236,8 @@ fn page(name: &str) -> Json {
     )
 }
 
-/// What a change is: a put or a delete, or where records have versions an insert or an update, with these members besides.
+/// Returns the schema of a change: a put or a delete, and if records have versions an insert or an update. `besides` is one more
+/// member.
 fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     let of_key = collection.key.iter().filter_map(|name| collection.field(name));
     let key: Vec<Json> = of_key
@@ -275,7 +276,7 @@ fn changes(collection: &Collection, besides: Option<(&str, Json)>) -> Json {
     json!({ "anyOf": all })
 }
 
-/// How long a record lives.
+/// Time after which a record expires.
 fn ttl() -> Json {
     parameters_named("PutOptions")
         .get("ttl_seconds")

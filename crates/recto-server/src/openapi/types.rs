@@ -1,4 +1,4 @@
-//! Fields' types as JSON Schema: the mapping of record JSON.
+//! Types of fields as JSON Schema.
 
 use recto::Type;
 use recto::schema::{Collection, Field};
@@ -9,12 +9,12 @@ use super::patterns;
 /// The largest double whose shortest text is nearest to a float that is finite.
 const MAX_FLOAT: f64 = 3.402_823_567_797_336_6e38;
 
-/// Where a value stands.
+/// Place of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// In an answer: in the one form that Recto writes.
+    /// In a reply: the one form that Recto writes.
     Stored,
-    /// In a request, in every form that Recto reads.
+    /// In a request: every form that Recto reads.
     Given,
     /// In a path, as text.
     Path,
@@ -46,8 +46,8 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
     }
 }
 
-/// A map in a request may also be an object if its keys are text. That is said in words, because generators of clients do
-/// not compile a choice between an array of arrays and an object.
+/// A map in a request may also be an object if its keys are text. Only the description says so, because generators of clients
+/// write code that does not compile for a choice between an array of arrays and an object.
 fn map(key: &Type, value: &Type, side: Side) -> Json {
     let about = match (key, side) {
         (Type::Text | Type::Ascii, Side::Given) => "An array of [key, value]. It may also be an object.",
@@ -60,8 +60,8 @@ fn map(key: &Type, value: &Type, side: Side) -> Json {
     })
 }
 
-/// The schema of a field's values: those of its type, but that Cassandra has no partition whose only
-/// value is empty.
+/// Returns the schema of a field. A field that is the only one of its partition cannot be empty, because Cassandra has no such
+/// partition.
 pub(super) fn of_field(collection: &Collection, field: &Field, side: Side) -> Json {
     let mut schema = schema(&field.ty, side);
     let partition = collection.base().partition;
@@ -123,7 +123,7 @@ fn whole<T: Into<i64>>(minimum: T, maximum: T) -> Json {
     json!({ "type": "integer", "minimum": minimum.into(), "maximum": maximum.into() })
 }
 
-/// Text of a number, or in a request the number itself, which is taken exactly as it is written.
+/// Text of a number. A request may have the number itself, which Recto reads exactly as it is written.
 fn or_number(text: Json, number: Json, side: Side) -> Json {
     match side {
         Side::Given => json!({ "anyOf": [text, number] }),
@@ -141,8 +141,8 @@ fn floating(limit: Option<f64>) -> Json {
     json!({ "anyOf": [number, { "enum": ["NaN", "Infinity", "-Infinity"] }] })
 }
 
-/// An array of these, no more and no fewer. Generators of clients that do not know `prefixItems` find in `items` what an
-/// element is; to others it says nothing, since there are no more elements.
+/// An array of exactly these elements. `items` is for generators of clients that do not know `prefixItems`; it says nothing to
+/// others, because there are no more elements.
 pub(super) fn tuple(elements: &[Json]) -> Json {
     let mut kinds: Vec<Json> = Vec::new();
     for element in elements {
