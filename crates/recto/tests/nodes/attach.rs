@@ -533,11 +533,14 @@ async fn tables_change(shop: &Shop) {
     assert_eq!(rows_of(&of_status(&held, "status = \"open\"")).await, 3);
     store.close().await.unwrap();
     let store = shop.open().await;
-    assert_eq!(
-        store.refused_collections().len(),
-        1,
-        "it is found when the store is opened"
-    );
+    // It is found when the store is opened. On a busy machine, other tables may be found only a little later.
+    let begun = Instant::now();
+    while store.refused_collections().len() > 1 {
+        assert!(begun.elapsed() < KNOWN, "{:?}", store.refused_collections());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        store.refresh().await.unwrap();
+    }
+    assert_eq!(store.refused_collections().len(), 1);
     let report = store.attach(&shop.request("shop.timeline")).await.unwrap();
     assert!(report.collection.field("place").is_some() && report.collection.field("content").is_none());
     assert_eq!(report.changes.len(), 2, "{:?}", report.changes);
