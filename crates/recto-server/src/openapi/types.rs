@@ -46,18 +46,24 @@ pub(super) fn schema(ty: &Type, side: Side) -> Json {
     }
 }
 
-/// A map in a request may also be an object if its keys are text. Only the description says so, because generators of clients
-/// write code that does not compile for a choice between an array of arrays and an object.
+/// A map in a request may also be an object if its keys are text.
 fn map(key: &Type, value: &Type, side: Side) -> Json {
-    let about = match (key, side) {
-        (Type::Text | Type::Ascii, Side::Given) => "An array of [key, value]. It may also be an object.",
-        _ => "An array of [key, value].",
-    };
-    json!({
+    let pairs = json!({
         "type": "array",
         "items": tuple(&[schema(key, side), schema(value, side)]),
-        "description": about,
-    })
+        "description": "An array of [key, value].",
+    });
+    match (key, side) {
+        (Type::Text | Type::Ascii, Side::Given) => {
+            let object = json!({
+                "type": "object",
+                "propertyNames": schema(key, side),
+                "additionalProperties": schema(value, side),
+            });
+            json!({ "anyOf": [pairs, object] })
+        }
+        _ => pairs,
+    }
 }
 
 /// Returns the schema of a field. A field that is the only one of its partition cannot be empty, because Cassandra has no such
