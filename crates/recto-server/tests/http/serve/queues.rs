@@ -260,7 +260,7 @@ async fn a_token_that_is_taken_no_more_waits_no_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_of_many_is_answered_in_time_and_goes_on() {
     const MESSAGES: usize = 20_000;
-    let served = served(|limits| limits.request_time = Duration::from_secs(1)).await;
+    let served = served(|limits| limits.request_time = Duration::from_secs(2)).await;
     let queues = served.session.queues().unwrap();
     let other = QueueSettings::default();
     queues.create_queue("others", &other).await.unwrap();
