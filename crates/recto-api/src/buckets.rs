@@ -77,10 +77,10 @@ pub struct BucketPartition {
     pub partition: Map<String, Json>,
     /// Number of buckets.
     pub buckets: u64,
-    /// What all of them hold.
+    /// Size of all of them together.
     #[serde(flatten)]
     pub figures: BucketFigures,
-    /// What the largest bucket holds.
+    /// Size of the largest bucket.
     pub largest: BucketFigures,
     /// Number of buckets that are larger than the target.
     pub too_large: u64,
@@ -129,7 +129,7 @@ pub struct BucketStatus {
     pub start: Vec<Json>,
     /// Values before which it ends; null where the partition ends.
     pub end: Option<Vec<Json>>,
-    /// What it holds.
+    /// Size of the bucket.
     #[serde(flatten)]
     pub figures: BucketFigures,
     /// Whether it is larger than the target.
@@ -208,7 +208,7 @@ impl BucketTarget {
     }
 }
 
-/// What buckets hold. A store that does not count estimates it.
+/// Size of buckets. A store that does not count estimates it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(inline))]

@@ -19,7 +19,7 @@ pub struct ProblemBody {
     #[serde(default)]
     #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub status: u16,
-    /// What went wrong this time.
+    /// Description of this error.
     pub detail: String,
     /// Part of the query, the record or the request that is wrong: `filter`, `sort`, `from`, `cursor`, `view`, `fields`,
     /// `page_size`, `record`, `key`. A later release may add parts.
@@ -50,7 +50,7 @@ pub struct ProblemBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Map<String, Json>"))]
     pub record: Option<Map<String, Json>>,
-    /// What to do next.
+    /// Advice about the next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub hint: Option<String>,

@@ -1,6 +1,6 @@
 //! Rights of tokens.
 
-/// What a token allows in a collection, with a queue, or with the store.
+/// A right of a token in a collection, with a queue, or with the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Right {
     /// Read records and pages, and explain queries; look at a queue and its messages.

@@ -76,7 +76,7 @@ impl Access {
         }
     }
 
-    /// Checks a right with what all queues share, for which the token needs the right with every queue.
+    /// Checks that the token has a right with every queue. Tables that all queues share need it.
     ///
     /// # Errors
     /// 403 if it does not have it.

@@ -56,10 +56,11 @@ impl Validity {
 #[derive(Debug, Clone)]
 enum Grants {
     All,
-    /// By collection; `*` is every collection without an entry of its own. The store is not one of them.
+    /// Access with grants.
     Some {
+        /// Grants by collection. `*` is every collection without an entry of its own. The store is not one of them.
         collections: Arc<BTreeMap<String, Grant>>,
-        /// By queue; `*` is every queue without an entry of its own.
+        /// Rights by queue. `*` is every queue without an entry of its own.
         queues: Arc<BTreeMap<String, Vec<Right>>>,
         store: Arc<[Right]>,
     },

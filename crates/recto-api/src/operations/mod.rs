@@ -51,9 +51,9 @@ pub struct Operation {
     pub access: Access,
     /// Collections that have it.
     pub requires: Requires,
-    /// What it does, in a few words.
+    /// Summary in a few words.
     pub summary: &'static str,
-    /// What else a user needs to know; may be empty.
+    /// Description for users; may be empty.
     pub description: &'static str,
     /// Parameters, in the address. With [`Body::Parameters`] they are in the body.
     pub parameters: &'static [Parameters],
@@ -161,7 +161,7 @@ pub enum Body {
 pub struct Reply {
     /// Status.
     pub status: u16,
-    /// What the reply says.
+    /// Description for users.
     pub description: &'static str,
     /// Body of the reply.
     pub content: Content,
@@ -200,7 +200,7 @@ use runs_on;
 const TAGGED: &[&str] = &["ETag"];
 
 impl Operation {
-    /// An operation that only reads, with nothing that a table must say of each.
+    /// Defaults of all operations: `GET`, and no change.
     const READ: Self = Self {
         id: "",
         method: Method::Get,
@@ -223,7 +223,7 @@ impl Operation {
         self.replies.iter().any(|reply| reply.content == Content::Lines)
     }
 
-    /// Returns whether a request to this path, with names in place of those in braces, is of this operation.
+    /// Returns whether this path, with names in place of those in braces, is the path of the operation.
     fn has_path(&self, path: &str) -> bool {
         let mut segments = path.split('/');
         let fits = self.path.split('/').all(|template| {
@@ -234,7 +234,7 @@ impl Operation {
     }
 }
 
-/// Returns whether a segment of a path is what a template says: itself, or `{name}` and an ending.
+/// Returns whether a segment of a path fits a segment of a template: the same text, or `{name}` with an ending.
 fn fits(template: &str, segment: &str) -> bool {
     match template.split_once('}') {
         Some((_, "")) => !segment.is_empty(),
@@ -247,7 +247,7 @@ fn fits(template: &str, segment: &str) -> bool {
 pub fn find(method: Method, path: &str) -> Option<&'static Operation> {
     let of_method = OPERATIONS.iter().filter(|operation| operation.method == method);
     let fitting = of_method.filter(|operation| operation.has_path(path));
-    // `u:begin` also fits `{unit}`, and `-` fits `{collection}`: the template that says more is the one that is meant.
+    // `u:begin` also fits `{unit}`, and `-` fits `{collection}`. The template with fewer names and more text is the right one.
     fitting.max_by_key(|operation| {
         let names = operation.path.matches('{').count();
         (Reverse(names), operation.path.len())

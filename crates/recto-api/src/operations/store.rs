@@ -3,7 +3,7 @@
 use super::{Access, Body, LINES, LOAD_PATH, Method, Operation, Parameters, Reply, runs_on};
 use crate::rights::Right::{Apply, Backup, Check, Compact, CursorKeys, Load, Repair, Verify};
 
-/// What a comparison of views returns.
+/// End of the description of an operation that compares views.
 macro_rules! compared {
     () => {
         " The operation stops if the client disconnects. To continue it, send the same request with the `resume_token` of its last progress. Recto \

@@ -83,7 +83,7 @@ pub(crate) struct CreateArgs {
     /// Who gets it; shown in lists and logs
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// What it allows: 'COLLECTION:RIGHTS', 'COLLECTION:RIGHTS where FILTER', 'queue.NAME:RIGHTS', '@store:RIGHTS'
+    /// Rights: 'COLLECTION:RIGHTS', 'COLLECTION:RIGHTS where FILTER', 'queue.NAME:RIGHTS', '@store:RIGHTS'
     #[arg(long = "grant", value_name = "GRANT", required = true)]
     pub(crate) grants: Vec<String>,
     /// For how long: 30m, 12h, 90d, 4w; without it, until it is revoked

@@ -23,7 +23,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// What the query of an address is about, for who may do `right`.
+    /// Returns the subject of an address, for a token that has this right.
     pub(super) async fn of(
         app: &App,
         access: &Access,

@@ -9,7 +9,7 @@ use super::{parameters, responses, schemas};
 /// Prefix of references to components. The kind and the name follow.
 const PREFIX: &str = "#/components/";
 
-/// Returns the components that the paths need: what they refer to, and what that refers to.
+/// Returns the components to which the paths refer, directly or through other components.
 pub(super) fn of(paths: &Map<String, Json>, schema: &Schema) -> Map<String, Json> {
     let mut known = schemas::shared(schema);
     for collection in &schema.collections {

@@ -23,7 +23,7 @@ pub(super) struct Descriptions(Mutex<Kept>);
 #[derive(Debug, Default)]
 struct Kept {
     schema: Option<Arc<Schema>>,
-    /// By the rights with the store, with some queue, with every queue, and with each collection of the schema, in its order.
+    /// Descriptions by rights: with the store, with some queue, with every queue, and with each collection in schema order.
     by_rights: HashMap<Vec<u16>, Arc<Description>>,
 }
 

@@ -18,7 +18,7 @@ const QUEUES: &str = "queues";
 /// Tag of operations on the store.
 const STORE: &str = "store";
 
-/// Returns the tags of operations that are on no collection, with what they are about.
+/// Returns the tags of operations that are on no collection, each with a description.
 pub(super) fn tags(paths: &Map<String, Json>) -> Vec<Json> {
     let about = [
         (GENERAL, "The collections and the schema."),
@@ -108,7 +108,7 @@ fn add(paths: &mut Map<String, Json>, operation: &Operation, names: &Names<'_>) 
     item[operation.method.as_str().to_ascii_lowercase()] = described(operation, names);
 }
 
-/// Returns what all methods of a path share: the parameters in it.
+/// Returns the members that all methods of a path share: the parameters in the path.
 fn path_item(path: &str, names: &Names<'_>) -> Json {
     let mut in_path = Vec::new();
     if let Some(collection) = names.collection.filter(|_| path.contains("{key}")) {
@@ -170,17 +170,14 @@ fn described(operation: &Operation, names: &Names<'_>) -> Json {
 }
 
 /// Returns the conditions that an operation has in a collection.
-fn conditions<'a>(operation: &Operation, names: &Names<'a>) -> impl Iterator<Item = Condition> + use<'a> {
-    let collection = names.collection;
+fn conditions(operation: &Operation, names: &Names<'_>) -> impl Iterator<Item = Condition> {
     operation
         .conditions
         .iter()
         .copied()
         .filter(move |condition| match condition {
             Condition::IfNoneMatch => true,
-            Condition::IfMatch(required) | Condition::IfAbsent(required) => {
-                collection.is_none_or(|collection| required.holds_for(collection))
-            }
+            Condition::IfMatch(required) | Condition::IfAbsent(required) => names.meet(*required),
         })
 }
 
@@ -199,12 +196,11 @@ fn body(body: Body, names: &Names<'_>) -> Option<Json> {
 
 fn replies(operation: &Operation, names: &Names<'_>) -> Json {
     let mut replies = Map::new();
-    let is_had = |reply: &&Reply| {
-        names
-            .collection
-            .is_none_or(|collection| reply.requires.holds_for(collection))
-    };
-    for reply in operation.replies.iter().filter(is_had) {
+    for reply in operation
+        .replies
+        .iter()
+        .filter(|reply| names.meet(reply.requires))
+    {
         replies.insert(reply.status.to_string(), described_reply(reply, names));
     }
     let mut others: Vec<u16> = responses::ANYWHERE.to_vec();
@@ -241,8 +237,7 @@ fn described_reply(reply: &Reply, names: &Names<'_>) -> Json {
     described
 }
 
-/// Returns the parameters of a collection's bodies, by the name of their schema: those of operations that take in a body
-/// what others take in the address.
+/// Returns the schemas of bodies that have parameters, by name.
 pub(super) fn bodies(collection: &Collection) -> Map<String, Json> {
     let names = Names {
         collection: Some(collection),
@@ -258,12 +253,12 @@ pub(super) fn bodies(collection: &Collection) -> Map<String, Json> {
     OPERATIONS.iter().filter_map(in_body).collect()
 }
 
-/// What a put is where records are never changed.
+/// Effect of a put in an `append` collection.
 const APPEND: &str = "A record never changes once it is there. Putting the same record again has no effect, and putting another \
                       record with its key is rejected with 409. Cassandra cannot know that without a read: there the fields of the \
                       other record that are not null replace those of the first one.";
 
-/// Returns what a collection is, in a few sentences.
+/// Returns the description of a collection, in a few sentences.
 pub(super) fn about(collection: &Collection) -> String {
     let writes = match collection.writes {
         _ if collection.attached.is_some() => {

@@ -2,7 +2,7 @@
 
 use recto::schema::Collection;
 use recto_api::description::{is_required, parameters_named};
-use recto_api::operations::{Condition, Parameters};
+use recto_api::operations::{Condition, Parameters, Requires};
 use serde_json::{Map, Value as Json, json};
 
 use super::types::{self, Side};
@@ -23,6 +23,12 @@ pub(super) struct Names<'a> {
 }
 
 impl Names<'_> {
+    /// Returns whether the collection is one of these. An operation that is on no collection has all its replies and headers.
+    pub(super) fn meet(&self, required: Requires) -> bool {
+        self.collection
+            .is_none_or(|collection| required.holds_for(collection))
+    }
+
     /// Returns text of the table with the name of the collection in it.
     pub(super) fn filled(&self, template: &str) -> String {
         match self.collection {

@@ -23,7 +23,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// The queue of this name, for who may do `right`.
+    /// Returns the queue of this name, for a token that has this right.
     pub(super) fn of(app: &App, access: Access, name: String, right: Right) -> Result<Self, Problem> {
         access.check_queue(&name, right)?;
         Ok(Self {

@@ -18,7 +18,7 @@ use super::versions::over;
 const VERIFY: &str = "/v1/store:verify";
 const REPAIR: &str = "/v1/store:repair";
 
-/// What is granted: rights on collections, of which rows, and on the store.
+/// Returns a client whose token has these grants: a name, rights, and a filter for rows.
 async fn granted(recto: &Recto, grants: &[(&str, &[Right], &str)]) -> Client {
     let grants = grants.iter().map(|(name, rights, rows)| {
         let grant = Grant {
