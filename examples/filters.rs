@@ -73,7 +73,7 @@ async fn main() -> recto::Result<()> {
     let warm = readings.query().filter(r#"sensor = "attic" AND celsius > 20.5"#);
     let refused = warm.clone().await.expect_err("no view is ordered by celsius");
     println!("refused: {refused}\n{}", refused.hint().unwrap_or_default());
-    let checked = warm.allow_residual().first(3).await?;
+    let checked = warm.allow_filter_scan().first(3).await?;
     println!(
         "checked row by row: {} rows, {} read",
         checked.len(),

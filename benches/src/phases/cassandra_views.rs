@@ -105,7 +105,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
              `append`: a record of six fields and its entries in three views, beside a logged batch of the same four \
              inserts. `update`: two fields of a record change and it moves in its view, beside the same by hand: a read, \
              an `UPDATE … IF version = ?`, then the entry put and the other one deleted side by side, and nothing \
-             that a crash leaves is ever mended; and beside the conditional write alone, on the version that the last one \
+             that a crash leaves is ever repaired; and beside the conditional write alone, on the version that the last one \
              made. Materialized views are off in Cassandra 5.0 as it comes, and its indexes have no order of their own, \
              so neither answers these pages.",
             time.as_secs_f64()

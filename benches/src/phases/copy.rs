@@ -86,7 +86,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     fs::remove_dir_all(&folder).unwrap();
     Ok(Section {
         title: "Copying".to_owned(),
-        text: "Records of about 120 bytes in their own arrangement and one view: loaded from a CSV file, and copied with their versions from a store of each kind into a new one; \
+        text: "Records of about 120 bytes in their own sort order and one view: loaded from a CSV file, and copied with their versions from a store of each kind into a new one; \
                both stores are counted and compared in the end, which is part of the time."
             .to_owned(),
         tables: vec![table],

@@ -26,7 +26,7 @@ const FIELDS: usize = 4;
 const SHARES: [(&str, &str, u64); 3] = [("50 %", "half", 500), ("5 %", "some", 50), ("0.5 %", "few", 5)];
 /// A value that a record has in one field at most: of so many records that follow one another, one for each field.
 const NEVER_TOGETHER: (&str, &str, u64) = ("none", "lone", 40);
-/// The most rows that one page may look at: residual scans go on behind them.
+/// The most rows that one page may look at: filter scan scans go on behind them.
 const SCAN_BUDGET: u64 = 20_000;
 
 /// Records that have a view for each field, and the same with a view for the first 2, 3 and 4 of them.
@@ -210,7 +210,7 @@ impl Records {
         let query = if view.is_empty() {
             query
         } else {
-            query.view(view).allow_residual()
+            query.view(view).allow_filter_scan()
         };
         self.runtime.block_on(async {
             let (mut found, mut cost, mut cursor) = (0, PageCost::default(), None::<String>);

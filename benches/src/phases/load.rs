@@ -51,7 +51,7 @@ pub(super) fn run(world: &mut World) -> Section {
     let mut small = Vec::new();
     for round in 0..rounds {
         world.progress.say(&format!(
-            "round {} of {rounds}: the flights in four arrangements",
+            "round {} of {rounds}: the flights in four sort orders",
             round + 1
         ));
         small.push(load(&folder, &archive, &four));
@@ -60,13 +60,13 @@ pub(super) fn run(world: &mut World) -> Section {
     let seconds = median(small.iter().map(|one| one.seconds).collect());
     let figures = [rate, seconds, small[0].rows as f64, small[0].bytes as f64 / 1e6];
     table.push(
-        "336,776 flights (.csv.zip) into four arrangements",
+        "336,776 flights (.csv.zip) into four sort orders",
         figures.map(Some),
     );
     if !world.arguments.quick {
         world.progress.say("writing the large file");
         let file = large(&folder);
-        for (name, schema) in [("one arrangement", &one), ("four arrangements", &four)] {
+        for (name, schema) in [("one sort order", &one), ("four sort orders", &four)] {
             world.progress.say(&format!("the large file into {name}"));
             let one = load(&folder, &file, schema);
             let figures = [

@@ -31,11 +31,11 @@ pub struct BucketsRequest {
     pub at: Option<String>,
 }
 
-/// Body of `POST …/buckets:mend`: which buckets to split now.
+/// Body of `POST …/buckets:rebalance`: which buckets to split now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
-pub struct MendRequest {
+pub struct RebalanceRequest {
     /// View whose buckets Recto splits; absent or empty, the collection's own sort order.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub view: String,
@@ -226,24 +226,24 @@ pub struct BucketFigures {
 /// Progress of splitting buckets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct MendProgress {
+pub struct RebalanceProgress {
     /// Number of partitions that were looked at.
     pub partitions: u64,
     /// Number of buckets that were created.
-    pub made: u64,
+    pub created: u64,
 }
 
 /// Result of splitting buckets, in all partitions together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MendReport {
+pub struct RebalanceReport {
     /// Number of partitions that were looked at.
     pub partitions: u64,
     /// Number of buckets that they have now.
     pub buckets: u64,
     /// Number of buckets that were created.
-    pub made: u64,
+    pub created: u64,
     /// Number of splits that were running before, and are done.
-    pub went_on: u64,
+    pub completed: u64,
     /// Number of buckets that are still larger than the target. A bucket of one row cannot be split.
     pub too_large: u64,
     /// Number of parts of former buckets that were cleared.

@@ -49,15 +49,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::buckets::{BucketList, BucketPartitions, BucketsRequest, MendRequest};
+    use crate::buckets::{BucketList, BucketPartitions, BucketsRequest, RebalanceRequest};
     use crate::csv::CsvOptions;
     use crate::loads::LoadOptions;
     use crate::pages::{ExplainOptions, MAX_PAGE_SIZE, PageRequest};
     use crate::problem::{ProblemBody, ProblemType};
     use crate::queues::{
         AckRequest, ExtendRequest, MovedMessages, NackRequest, PeekOptions, PeekedMessages, QueueList,
-        QueueRing, QueueSettings, ReceiveRequest, ReceivedMessages, RedriveRequest, RemovedMessage,
-        RingSettings, SendRequest, SentMessages, SettledMessages, UnitList,
+        QueueSettings, QueueTableSettings, QueueTables, ReceiveRequest, ReceivedMessages, RedriveRequest,
+        RemovedMessage, SendRequest, SentMessages, SettledMessages, UnitList,
     };
     use crate::records::{GetOptions, PutOptions};
     use crate::scans::{ExportOptions, ScanRequest};
@@ -93,7 +93,7 @@ mod tests {
             MovedMessages,
             RemovedMessage,
             PeekedMessages,
-            QueueRing,
+            QueueTables,
         )
     }
 
@@ -106,7 +106,7 @@ mod tests {
             ScanRequest,
             ExportOptions,
             BucketsRequest,
-            MendRequest,
+            RebalanceRequest,
             GetOptions,
             PutOptions,
             LoadOptions,
@@ -123,7 +123,7 @@ mod tests {
             ExtendRequest,
             RedriveRequest,
             PeekOptions,
-            RingSettings,
+            QueueTableSettings,
         )
     }
 

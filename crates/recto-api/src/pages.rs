@@ -93,11 +93,11 @@ pub struct PageRequest {
     /// Allow conditions that no view serves: Recto reads rows and checks them one by one.
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "clap", arg(long))]
-    pub allow_residual: bool,
+    pub allow_filter_scan: bool,
     /// Return a token for each row.
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "clap", arg(long))]
-    pub row_tokens: bool,
+    pub row_page_tokens: bool,
     /// Return the version of each record.
     #[serde(skip_serializing_if = "is_false")]
     #[cfg_attr(feature = "clap", arg(long))]

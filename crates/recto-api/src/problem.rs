@@ -293,7 +293,7 @@ problem_types! {
         kind: NoPlan,
         exit_code: 2,
         can_retry: false,
-        remedy: "Add the view that `hint` shows, or fix the fields of `unpinned` with `=`.",
+        remedy: "Add the view that `hint` shows, or fix the fields of `missing_partition_fields` with `=`.",
     }
     /// The collection, record, queue or address does not exist, or the token does not see it.
     NotFound {

@@ -41,7 +41,7 @@ pub struct ProblemBody {
     /// Fields that the filter must fix with `=`, so that a view can be used. Absent if the filter fixes a partition, or if no
     /// view can be used for the query.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unpinned: Vec<String>,
+    pub missing_partition_fields: Vec<String>,
     /// Version of the record that exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "String"))]

@@ -509,17 +509,17 @@ pub struct PeekedMessage {
 /// Options of the tables in which a store on Cassandra keeps bodies of messages. An option that is left out stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "QueueRingSettings"))]
+#[cfg_attr(test, schemars(rename = "QueueTableSettings"))]
 #[serde(default, deny_unknown_fields)]
-pub struct RingSettings {
+pub struct QueueTableSettings {
     /// Time in seconds for which bodies go to one table, before they go to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 10, max = 604_800)))]
-    pub slice_seconds: Option<u32>,
+    pub rotation_seconds: Option<u32>,
     /// Time in seconds for which nothing refers to a table before it is emptied.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 86_400)))]
-    pub margin_seconds: Option<u32>,
+    pub grace_seconds: Option<u32>,
     /// Number of tables for slices of time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 2, max = 48)))]
@@ -531,12 +531,12 @@ pub struct RingSettings {
     pub units: Option<u32>,
 }
 
-impl RingSettings {
+impl QueueTableSettings {
     /// Returns the settings of `[queues]` in a schema.
     pub fn of_schema(queues: &StoreQueues) -> Self {
         Self {
-            slice_seconds: queues.slice_seconds,
-            margin_seconds: queues.margin_seconds,
+            rotation_seconds: queues.rotation_seconds,
+            grace_seconds: queues.grace_seconds,
             tables: queues.tables,
             units: queues.units,
         }
@@ -545,8 +545,8 @@ impl RingSettings {
     /// Returns the settings as `[queues]` of a schema.
     pub fn to_schema(&self) -> StoreQueues {
         let mut queues = StoreQueues::default();
-        queues.slice_seconds = self.slice_seconds;
-        queues.margin_seconds = self.margin_seconds;
+        queues.rotation_seconds = self.rotation_seconds;
+        queues.grace_seconds = self.grace_seconds;
         queues.tables = self.tables;
         queues.units = self.units;
         queues
@@ -556,13 +556,13 @@ impl RingSettings {
 /// State of the tables for bodies of messages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct QueueRing {
+pub struct QueueTables {
     /// Whether bodies are in tables of their own. In an embedded store they are with their messages, and only `units` matters.
     pub needed: bool,
     /// Options for all queues.
-    pub options: RingSettings,
+    pub options: QueueTableSettings,
     /// Tables, by number.
-    pub tables: Vec<RingTable>,
+    pub tables: Vec<QueueTable>,
     /// Reason why the tables do not rotate; null if they do. No message is lost, and sending continues.
     pub obstacle: Option<String>,
 }
@@ -570,7 +570,7 @@ pub struct QueueRing {
 /// A table for bodies of messages.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct RingTable {
+pub struct QueueTable {
     /// Number of the table, which no other table ever has.
     pub number: u32,
     /// Name of the table in the store.

@@ -75,18 +75,18 @@ pub struct CursorKeys {
     pub keys: Vec<CursorKey>,
 }
 
-/// A key that seals page tokens. A reply never has the key itself.
+/// A key that encrypts page tokens. A reply never has the key itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CursorKey {
     /// Number of the key, which tokens carry in the clear.
     pub id: u32,
-    /// Whether the key seals new tokens. The others only open old ones.
-    pub seals: bool,
+    /// Whether the key encrypts new tokens. The others only open old ones.
+    pub encrypts: bool,
     /// Time at which the key was made, in seconds since 1970-01-01T00:00:00Z; absent if an old release made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]
-    pub made_at_seconds: Option<u64>,
+    pub created_at_seconds: Option<u64>,
     /// Age of the key in seconds; absent if an old release made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64"))]

@@ -64,3 +64,16 @@ pub fn percent_decoded(text: &str) -> Option<String> {
     let decoded = percent_encoding::percent_decode_str(text).decode_utf8().ok()?;
     Some(decoded.into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_malformed_percent_encoding() {
+        for bad in ["%", "%4", "%zz", "a%F", "%ff", "%C3", "%é1", "%+1"] {
+            assert_eq!(percent_decoded(bad), None, "{bad}");
+        }
+        assert_eq!(percent_decoded("a%20b+").as_deref(), Some("a b+"));
+    }
+}

@@ -11,7 +11,7 @@ use clap::{ArgMatches, Args as _, CommandFactory as _, FromArgMatches as _, Pars
 use crate::commands::attach;
 use crate::commands::{
     self, buckets, completions, config, copy, cursor_keys, demo_args, describe, design, explain, load, page,
-    queue, records, scan, schema, serve, sweep, token, tune, update, upkeep, views,
+    queue, records, recover, scan, schema, serve, token, tune, update, upkeep, views,
 };
 use crate::console::Console;
 use crate::failure::{EXIT_CODES, Exit, Failure};
@@ -153,7 +153,7 @@ pub(crate) enum Command {
     Plan(schema::PlanArgs),
     /// Makes the store hold the schema file's collections
     Apply(schema::ApplyArgs),
-    /// Shows what the store holds: its collections, fields and arrangements
+    /// Shows what the store holds: its collections, fields and sort orders
     Describe(describe::DescribeArgs),
     /// Attaches an existing table of Cassandra, to page it read-only
     #[cfg(feature = "cassandra")]
@@ -196,13 +196,13 @@ pub(crate) enum Command {
     Views(views::ViewsArgs),
     /// Compares views with their records
     Verify(views::VerifyArgs),
-    /// Compares views with their records, and mends them
+    /// Compare views with their records, and repair them
     Repair(views::RepairArgs),
     /// Finishes changes that crashed processes left incomplete on Cassandra
-    Sweep(sweep::SweepArgs),
+    Recover(recover::RecoverArgs),
     /// Work queues: makes them, sends, receives and settles messages, shows what there is
     Queue(queue::QueueArgs),
-    /// Lists the buckets that partitions are kept in, and mends them
+    /// List the buckets of partitions, and split those that are too large
     Buckets(buckets::BucketsArgs),
     /// Shows how large buckets become, and what knowing that costs
     Tune(tune::TuneArgs),

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use recto::Environment;
-use recto::session::{CopyProgress, LoadProgress, MendProgress, StoreProgress, ViewProgress};
+use recto::session::{CopyProgress, LoadProgress, RebalanceProgress, StoreProgress, ViewProgress};
 
 use crate::console::{Console, Tone, painted};
 use crate::table::cut;
@@ -131,13 +131,13 @@ impl Meter {
     }
 
     /// So often it was looked after what the dead left.
-    pub(crate) fn sweep(&self, looks: u64, text: &str) {
+    pub(crate) fn recover(&self, looks: u64, text: &str) {
         self.show(looks, None, &|_| text.to_owned());
     }
 
-    /// So far buckets are mended.
-    pub(crate) fn mending(&self, progress: &MendProgress) {
-        let made = counted(progress.made, "bucket made", "buckets made");
+    /// Shows the progress of splitting buckets.
+    pub(crate) fn rebalance(&self, progress: &RebalanceProgress) {
+        let made = counted(progress.created, "bucket created", "buckets created");
         let looked = counted(progress.partitions, "partition", "partitions");
         self.show(progress.partitions, None, &|_| format!("{looked} · {made}"));
     }
@@ -354,10 +354,10 @@ mod tests {
         let text = copy_text(&resumed, Duration::from_secs(2));
         assert_eq!(text, "flights: copying · 120,000 rows · 10,000 rows/s");
         let of_store = CopyProgress {
-            step: "sweeping".into(),
+            step: "recovering".into(),
             ..CopyProgress::default()
         };
-        assert_eq!(copy_text(&of_store, Duration::ZERO), "sweeping");
+        assert_eq!(copy_text(&of_store, Duration::ZERO), "recovering");
     }
 
     #[test]

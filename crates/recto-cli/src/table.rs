@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use recto::schema::{Arrangement, Collection};
+use recto::schema::{Collection, SortOrder};
 use serde_json::Value as Json;
 
 use recto::session::JsonRecord;
@@ -43,7 +43,7 @@ struct Column {
 }
 
 impl Table {
-    /// Lays out `fields` of `records`. On a terminal of `width` columns, the fields of the arrangement
+    /// Lays out `fields` of `records`. On a terminal of `width` columns, the fields of the sort order
     /// are kept, then those declared first, and the rest hidden; without one, all is shown in full.
     pub(crate) fn new(
         records: &[JsonRecord],
@@ -51,8 +51,8 @@ impl Table {
         collection: &Collection,
         width: Option<usize>,
     ) -> Self {
-        let arrangements = collection.arrangements();
-        let arranged: HashSet<&str> = arrangements.iter().flat_map(Arrangement::fields).collect();
+        let sort_orders = collection.sort_orders();
+        let arranged: HashSet<&str> = sort_orders.iter().flat_map(SortOrder::fields).collect();
         let columns: Vec<Column> = fields
             .iter()
             .map(|name| Column {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_keeps_the_arrangement_and_hides_the_rest() {
+    fn a_narrow_terminal_keeps_the_sort_order_and_hides_the_rest() {
         let fields = ["dest", "dep_delay", "time_hour", "carrier", "flight"];
         let (table, hidden) = drawn(&fields, Some(58));
         assert_eq!(hidden, ["dep_delay"]);

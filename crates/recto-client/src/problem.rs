@@ -27,7 +27,8 @@ pub(crate) fn error_of_line(problem: ProblemBody) -> Error {
 fn error_of(problem: ProblemBody, status: StatusCode) -> Error {
     let name = problem.name.strip_prefix(TYPE_PREFIX).unwrap_or_default();
     let kind = ProblemType::named(name).map_or_else(|| kind_of_status(status), ProblemType::kind);
-    let mut error = Error::new(kind, problem.detail).with_unpinned(problem.unpinned);
+    let mut error =
+        Error::new(kind, problem.detail).with_missing_partition_fields(problem.missing_partition_fields);
     let part = problem.part.as_deref().and_then(ErrorPart::named);
     if let Some(part) = part {
         error = error.with_part(part);
@@ -133,10 +134,10 @@ mod tests {
     fn what_is_not_pinned_is_restored() {
         let found = read(
             400,
-            r#"{"type": "urn:recto:problem:no-view", "detail": "d", "part": "of later", "unpinned": ["a", "b"]}"#,
+            r#"{"type": "urn:recto:problem:no-view", "detail": "d", "part": "of later", "missing_partition_fields": ["a", "b"]}"#,
         );
         assert_eq!((found.kind(), found.part()), (ErrorKind::NoPlan, None));
-        assert_eq!(found.unpinned(), ["a", "b"]);
+        assert_eq!(found.missing_partition_fields(), ["a", "b"]);
     }
 
     #[test]

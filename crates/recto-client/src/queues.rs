@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use hyper::Method;
 use recto::queues::MAX_BATCH;
 use recto::session::{
-    MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
-    ReceiveRequest, ReceivedMessage, RingSettings, SentMessage, Settling,
+    MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTableSettings,
+    QueueTables, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling,
 };
 use recto::{Error, ErrorKind, Result};
 use recto_api::queues::{
@@ -28,7 +28,7 @@ use crate::target::{Ask, Query, encode, of_queue};
 pub const MAX_SENT_BYTES: usize = 8 << 20;
 
 /// How the tables of bodies stand.
-const RING: &str = "/v1/queue-ring";
+const RING: &str = "/v1/queue-tables";
 /// What becomes of messages whose receiver did not hear of them.
 const COMES_AGAIN: &str = "what was handed out is received again when its visibility is over";
 /// How to find out whether messages were sent.
@@ -281,19 +281,19 @@ impl Queues for HttpSession {
         Ok(body.units)
     }
 
-    async fn ring(&self) -> Result<QueueRing> {
+    async fn tables(&self) -> Result<QueueTables> {
         self.asked(RING).await
     }
 
-    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
+    async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables> {
         let ask = Ask::new(Method::PATCH, RING, body(settings)?.to_string());
         self.changed(&ask).await
     }
 
     /// A server tells of them with the schema.
-    async fn ring_settings(&self) -> Result<Option<RingSettings>> {
+    async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
         let queues = self.recorded_schema().await?.queues;
-        Ok((!queues.is_empty()).then(|| RingSettings::of_schema(&queues)))
+        Ok((!queues.is_empty()).then(|| QueueTableSettings::of_schema(&queues)))
     }
 }
 

@@ -4,7 +4,7 @@ pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
 use hyper::header::ETAG;
-use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, RefusedCollection, Written};
+use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, UnavailableCollection, Written};
 use recto::{Error, ErrorKind, Result};
 use recto_api::problem::ProblemBody;
 use serde::Deserialize;
@@ -37,7 +37,7 @@ pub(crate) struct PageBody {
     next_page_token: String,
     previous_page_token: String,
     stop: Option<String>,
-    row_tokens: Option<Vec<String>>,
+    row_page_tokens: Option<Vec<String>>,
     versions: Option<Vec<Option<String>>>,
     total_size: Option<u64>,
     #[serde(default)]
@@ -57,7 +57,7 @@ impl PageBody {
             next_page_token: self.next_page_token,
             previous_page_token: self.previous_page_token,
             stop: self.stop,
-            row_tokens: self.row_tokens,
+            row_page_tokens: self.row_page_tokens,
             versions: self
                 .versions
                 .map(|versions| versions.into_iter().map(number).collect()),
@@ -169,7 +169,7 @@ pub(crate) struct SchemaBody {
     pub(crate) generation: u64,
     pub(crate) toml: String,
     #[serde(default)]
-    pub(crate) refused: Vec<RefusedCollection>,
+    pub(crate) unavailable: Vec<UnavailableCollection>,
 }
 
 #[cfg(test)]

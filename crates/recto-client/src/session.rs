@@ -9,10 +9,10 @@ use hyper::Method;
 use recto::schema::{Collection, Schema, StoreQueues, WriteMode};
 use recto::session::{
     Action, Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, MendProgress,
-    MendReport, MendRequest, PageReply, PageRequest, Pages, Progress, Queues, RecordChange, Records,
-    RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress, Swept, Tools, VerifyReport,
-    VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
+    CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageReply,
+    PageRequest, Pages, Progress, Queues, RebalanceProgress, RebalanceReport, RebalanceRequest, RecordChange,
+    Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
+    Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written, json_of_text,
 };
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use recto_api::loads::LoadOptions;
@@ -196,7 +196,7 @@ const STOPS: &str = "what was stored stays, and the same command goes on where t
 
 /// What to do when the answer to work is cut that begins anew.
 const ENDS: &str =
-    "the server stops it, and what was mended stays so; with a checkpoint the same command goes on";
+    "the server stops it, and what was repaired stays so; with a checkpoint the same command goes on";
 
 /// The name of a backup, which has no path: where it is made is the server's to choose.
 fn backup_name(to: &Path) -> Result<&str> {
@@ -241,7 +241,7 @@ impl Session for HttpSession {
             store: self.transport.server().to_owned(),
             generation: recorded.generation,
             collections: collections.iter().map(|one| one.name.clone()).collect(),
-            refused: recorded.refused,
+            unavailable: recorded.unavailable,
         })
     }
 
@@ -393,7 +393,7 @@ impl Tools for HttpSession {
         }
     }
 
-    async fn sweep(&self, _: GoesOn<'_, Swept>, _: Bears<'_>) -> Result<Option<Swept>> {
+    async fn recover(&self, _: GoesOn<'_, RecoveryPass>, _: Bears<'_>) -> Result<Option<RecoveryPass>> {
         Err(
             Error::new(ErrorKind::Unsupported, "a server looks after its store by itself")
                 .with_hint("its metrics tell of it (recto_writers_*); or name the store itself"),
@@ -494,20 +494,20 @@ impl Tools for HttpSession {
         self.of_buckets(collection, "buckets", request).await
     }
 
-    async fn mend_buckets(
+    async fn rebalance_buckets(
         &self,
         collection: &str,
-        request: &MendRequest,
-        progress: Progress<'_, MendProgress>,
-    ) -> Result<MendReport> {
+        request: &RebalanceRequest,
+        progress: Progress<'_, RebalanceProgress>,
+    ) -> Result<RebalanceReport> {
         if request.clear {
             let message = "a server clears by itself what cuts left";
             return Err(Error::new(ErrorKind::Unsupported, message).with_hint("leave --clear away"));
         }
         let body = json!(request);
-        let target = target::of_collection(collection, "/buckets:mend");
-        let mended = self.work(&target, Some(&body), progress).await;
-        match mended {
+        let target = target::of_collection(collection, "/buckets:rebalance");
+        let repaired = self.work(&target, Some(&body), progress).await;
+        match repaired {
             Ok(report) => Ok(report),
             Err(error) => Err(self.about(collection, error).await),
         }

@@ -25,7 +25,7 @@ const STRUCT_ATTRIBUTES: [&str; 14] = [
     "bucket",
     "nulls",
     "collate",
-    "grain",
+    "rounding",
     "verify",
     "attached",
     "crate",

@@ -76,7 +76,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `fields = ["…", …]` | the fields that the view holds, in addition to those of its partition, order and key; all by default |
 /// | `nulls = "…"` | where records without an order field stand: `"last"` (the default), `"first"` or `"skip"` |
 /// | `collate = "…"`, `collate(name = "…")` | the language by which text of order fields sorts: of all, or of each |
-/// | `grain = "…"`, `grain(seen = "…")` | the width to which times of order fields are rounded: of all, or of each |
+/// | `rounding = "…"`, `rounding(seen = "…")` | the width to which times of order fields are rounded: of all, or of each |
 /// | `verify = false` | reads entries of the view without comparing them with their records |
 ///
 /// A struct may leave out what the store's collection has beyond the key, the partition, the order and `writes`. The

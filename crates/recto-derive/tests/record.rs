@@ -159,13 +159,13 @@ fn the_derive_declares_what_toml_declares() {
     bucket(target = "10MB", shards = 4),
     nulls = "last",
     collate(name = "de"),
-    grain(joined = "1 day"),
+    rounding(joined = "1 day"),
     verify = false,
     unique = ["email", ["team", "name"]],
     crate = "renamed"
 )]
 #[record(view(name = "by_name", order = ["name", "joined"], bucket(rows = 1000), fields = ["email"], collate = "de"))]
-#[record(view(name = "by_email", partition = ["email"], nulls = "skip", grain = "1 month", order = ["joined"]))]
+#[record(view(name = "by_email", partition = ["email"], nulls = "skip", rounding = "1 month", order = ["joined"]))]
 #[allow(dead_code)]
 struct Member {
     id: i64,
@@ -216,7 +216,7 @@ fn the_derive_declares_all_that_toml_declares() {
         bucket = { target = "10MB", shards = 4 }
         nulls = "last"
         collate = { name = "de" }
-        grain = { joined = "1 day" }
+        rounding = { joined = "1 day" }
         verify = false
         unique = ["email", ["team", "name"]]
 
@@ -229,7 +229,7 @@ fn the_derive_declares_all_that_toml_declares() {
         [collection.members.view.by_email]
         partition = ["email"]
         nulls = "skip"
-        grain = "1 month"
+        rounding = "1 month"
         order = ["joined"]
 
         [collection.alarms]

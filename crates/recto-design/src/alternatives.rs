@@ -1,15 +1,15 @@
 //! What becomes of queries without one of the views that are proposed.
 //!
-//! Each answer is the planner's, over the arrangements that are left. What else may take a view's place belongs here:
+//! Each answer is the planner's, over the sort orders that are left. What else may take a view's place belongs here:
 //! another kind is another [`Instead`].
 
 use std::sync::Arc;
 
 use recto_model::schema::{Collection, View};
+use recto_plan::filter_scan::ScanCondition;
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::Constraint;
-use recto_plan::residual::Residual;
-use recto_plan::{Arrangement, Plan, Query, Shape};
+use recto_plan::{Plan, Query, Shape, SortOrder};
 
 use crate::bound::Bound;
 use crate::design::{Instead, Without, WithoutQuery};
@@ -17,18 +17,18 @@ use crate::design::{Instead, Without, WithoutQuery};
 /// For each view that is proposed, what becomes of its queries without it.
 pub(crate) fn without_each(
     collection: &Collection,
-    all: &[Arc<Arrangement>],
+    all: &[Arc<SortOrder>],
     views: &[View],
     queries: &[Bound<'_>],
     plans: &[Arc<Plan>],
 ) -> Vec<Without> {
     let without = |view: &View| {
         let others = all.iter().filter(|one| one.name != view.name).cloned();
-        let others: Vec<Arc<Arrangement>> = others.collect();
+        let others: Vec<Arc<SortOrder>> = others.collect();
         let its = queries
             .iter()
             .zip(plans)
-            .filter(|(_, plan)| plan.arrangement.name == view.name);
+            .filter(|(_, plan)| plan.sort_order.name == view.name);
         Without {
             view: view.name.clone(),
             queries: its
@@ -42,8 +42,8 @@ pub(crate) fn without_each(
     views.iter().map(without).collect()
 }
 
-/// What is to be had of a query from these arrangements: the least costly that there is.
-fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Query>) -> Instead {
+/// What is to be had of a query from these sort orders: the least costly that there is.
+fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query>) -> Instead {
     let names = |fields: &[usize]| -> Vec<String> {
         fields
             .iter()
@@ -58,7 +58,7 @@ fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Que
             }
         } else {
             Instead::Served {
-                view: plan.arrangement.name.clone(),
+                view: plan.sort_order.name.clone(),
             }
         };
     }
@@ -72,14 +72,14 @@ fn instead(collection: &Collection, others: &[Arc<Arrangement>], query: &Arc<Que
         };
     }
     let wishes = Wishes {
-        allow_residual: true,
+        allow_filter_scan: true,
         ..Wishes::default()
     };
     let plans = planner::plan(collection, others, query, &wishes);
     let plans = plans.iter().flat_map(|plans| &plans.plans);
-    let checked = |plan: &Arc<Plan>| Residual::checked_fields(&plan.residual);
+    let checked = |plan: &Arc<Plan>| ScanCondition::checked_fields(&plan.filter_scan);
     match plans.min_by_key(|plan| checked(plan).len()) {
-        Some(plan) => Instead::Residual {
+        Some(plan) => Instead::ScanCondition {
             views: names_of(plan),
             fields: names(&checked(plan)),
         },
@@ -91,10 +91,10 @@ fn names_of(plan: &Plan) -> Vec<String> {
     plan.read_from().into_iter().map(str::to_owned).collect()
 }
 
-/// The fields of an arrangement's partition on which a query has no condition, if it serves the query with a list of values of
+/// The fields of a sort order's partition on which a query has no condition, if it serves the query with a list of values of
 /// each.
-fn merged(collection: &Collection, arrangement: &Arrangement, query: &Query) -> Option<Vec<usize>> {
-    let partition = (0..arrangement.partition_len()).filter_map(|column| arrangement.field_of(column));
+fn merged(collection: &Collection, sort_order: &SortOrder, query: &Query) -> Option<Vec<usize>> {
+    let partition = (0..sort_order.partition_len()).filter_map(|column| sort_order.field_of(column));
     let fields: Vec<usize> = partition
         .filter(|field| !query.fields().any(|one| one == *field))
         .collect();
@@ -105,6 +105,6 @@ fn merged(collection: &Collection, arrangement: &Arrangement, query: &Query) -> 
         let values = Constraint::In(vec![vec![0], vec![1]]);
         listed.constraints.insert(place, (field, values));
     }
-    planner::serves(collection, arrangement, &listed, &Wishes::default())?;
+    planner::serves(collection, sort_order, &listed, &Wishes::default())?;
     Some(fields)
 }

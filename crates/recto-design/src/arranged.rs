@@ -66,7 +66,7 @@ impl Arranged {
         view
     }
 
-    /// A name that the collection has no arrangement of: after the partition, and the order if that is not enough.
+    /// A name that the collection has no sort order of: after the partition, and the order if that is not enough.
     fn name(&self, collection: &Collection) -> String {
         let joined = |fields: &[usize]| {
             let names = fields.iter().map(|field| collection.fields[*field].name.as_str());
@@ -89,7 +89,7 @@ impl Arranged {
         let mut names = [cut(short.clone(), ""), cut(long, "")]
             .into_iter()
             .chain(numbered);
-        let is_free = |name: &String| collection.arrangements().iter().all(|one| one.name() != name);
+        let is_free = |name: &String| collection.sort_orders().iter().all(|one| one.name() != name);
         names.find(is_free).unwrap_or(short)
     }
 }

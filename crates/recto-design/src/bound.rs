@@ -15,7 +15,7 @@ const ANY: &str = "\"\"";
 
 /// What can be done about a field that no view can be by.
 pub(crate) const BY_ROWS: &str =
-    "leave the condition out, and ask with allow_residual, which checks rows one by one";
+    "leave the condition out, and ask with allow_filter_scan, which checks rows one by one";
 
 /// A query, with its meaning.
 #[derive(Debug, Clone)]

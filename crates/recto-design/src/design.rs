@@ -8,7 +8,7 @@ use std::sync::Arc;
 use recto_model::schema::{Collection, MAX_VIEWS, View};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::refusal::{Advice, Refusal};
-use recto_plan::{Arrangement, Plan, Shape};
+use recto_plan::{Plan, Shape, SortOrder};
 use serde::Serialize;
 
 use crate::alternatives;
@@ -54,7 +54,7 @@ pub struct ServedQuery {
     /// As it was given.
     #[serde(flatten)]
     pub asked: Asked,
-    /// The arrangement that is taken for it.
+    /// The sort order that is taken for it.
     pub view: String,
     /// Whether that is one of the views to add.
     pub is_new: bool,
@@ -84,7 +84,7 @@ pub struct ProposedView {
     /// What it is called.
     pub name: String,
     /// What it is by, in one line: `(origin), -time_hour, carrier`.
-    pub arrangement: String,
+    pub sort_order: String,
     /// Its declaration, to be pasted into the schema.
     pub declaration: String,
     /// The queries for which it is taken.
@@ -120,7 +120,7 @@ pub struct WithoutQuery {
 #[serde(tag = "how", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Instead {
-    /// Another arrangement serves it as well.
+    /// Another sort order serves it as well.
     Served {
         /// Which.
         view: String,
@@ -130,9 +130,9 @@ pub enum Instead {
         /// Which.
         views: Vec<String>,
     },
-    /// With `allow_residual`, conditions on these fields are checked row by row in another arrangement, or in several that serve the
+    /// With `allow_filter_scan`, conditions on these fields are checked row by row in another sort order, or in several that serve the
     /// other conditions together.
-    Residual {
+    ScanCondition {
         /// Which.
         views: Vec<String>,
         /// The fields.
@@ -140,7 +140,7 @@ pub enum Instead {
     },
     /// If it also lists all values of these fields, as an OR of equalities, other partitions are merged.
     Merge {
-        /// Of which arrangement.
+        /// Of which sort order.
         view: String,
         /// The fields.
         fields: Vec<String>,
@@ -176,7 +176,7 @@ pub enum Instead {
 /// )?;
 /// let design = design(&schema.collections[0], &queries)?;
 /// assert_eq!(design.views.len(), 1);
-/// assert_eq!(design.views[0].arrangement, "(origin), dest, -at, id");
+/// assert_eq!(design.views[0].sort_order, "(origin), dest, -at, id");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -190,11 +190,11 @@ pub fn design(collection: &Collection, asked: &[Asked]) -> Result<Design, Design
     }
     let queries = asked.iter().map(|asked| Bound::new(collection, asked));
     let queries = queries.collect::<Result<Vec<_>, _>>()?;
-    let existing = arrangements(collection)?;
+    let existing = sort_orders(collection)?;
     let (found, is_minimal) = proposed(collection, &existing, &queries)?;
     let (views, plans) = taken(collection, found, &queries)?;
     let with_views = extended(collection, &views);
-    let all = arrangements(&with_views)?;
+    let all = sort_orders(&with_views)?;
     let served = queries.iter().zip(&plans);
     let served: Vec<ServedQuery> = served
         .map(|(query, plan)| served_query(collection, query, plan, &views))
@@ -225,7 +225,7 @@ pub fn servable(
     collection: &Collection,
     asked: Vec<Asked>,
 ) -> Result<(Vec<Asked>, Vec<Unservable>), DesignError> {
-    let existing = arrangements(collection)?;
+    let existing = sort_orders(collection)?;
     let (mut kept, mut unservable) = (Vec::new(), Vec::new());
     for asked in asked {
         let needs =
@@ -242,18 +242,18 @@ pub fn servable(
     Ok((kept, unservable))
 }
 
-/// The arrangements of a collection, as the planner has them.
-pub(crate) fn arrangements(collection: &Collection) -> Result<Vec<Arc<Arrangement>>, DesignError> {
-    let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
-        let arrangement = Arrangement::new(one, one.name());
-        arrangement.map(Arc::new).map_err(|error| {
+/// The sort orders of a collection, as the planner has them.
+pub(crate) fn sort_orders(collection: &Collection) -> Result<Vec<Arc<SortOrder>>, DesignError> {
+    let sort_order = |one: &recto_model::schema::SortOrder<'_>| {
+        let sort_order = SortOrder::new(one, one.name());
+        sort_order.map(Arc::new).map_err(|error| {
             DesignError::new(
                 DesignErrorKind::Internal,
-                format!("{one} is no arrangement: {error}"),
+                format!("{one} is no sort order: {error}"),
             )
         })
     };
-    collection.arrangements().iter().map(arrangement).collect()
+    collection.sort_orders().iter().map(sort_order).collect()
 }
 
 /// A collection with more views.
@@ -266,7 +266,7 @@ fn extended(collection: &Collection, views: &[View]) -> Collection {
 /// The views to add, and whether no fewer would do.
 fn proposed(
     collection: &Collection,
-    existing: &[Arc<Arrangement>],
+    existing: &[Arc<SortOrder>],
     queries: &[Bound<'_>],
 ) -> Result<(Vec<View>, bool), DesignError> {
     let mut shapes: Vec<Needs> = Vec::new();
@@ -298,7 +298,7 @@ fn proposed(
 /// What a query needs that nothing serves yet; none: something does.
 fn unserved_needs(
     collection: &Collection,
-    existing: &[Arc<Arrangement>],
+    existing: &[Arc<SortOrder>],
     query: &Bound<'_>,
 ) -> Result<Option<Needs>, DesignError> {
     match planner::plan(collection, existing, &query.query, &Wishes::default()) {
@@ -320,7 +320,7 @@ fn needs_of(collection: &Collection, query: &Bound<'_>) -> Result<Needs, DesignE
         collection,
         &[Arranged::new(collection, &[&needs]).view(collection)],
     );
-    match planner::plan(&alone, &arrangements(&alone)?, &query.query, &Wishes::default()) {
+    match planner::plan(&alone, &sort_orders(&alone)?, &query.query, &Wishes::default()) {
         Ok(_) => Ok(needs),
         Err(Refusal {
             advice: Advice::FewerValues(message),
@@ -402,7 +402,7 @@ fn taken(
 ) -> Result<(Vec<View>, Vec<Arc<Plan>>), DesignError> {
     loop {
         let with_views = extended(collection, &views);
-        let all = arrangements(&with_views)?;
+        let all = sort_orders(&with_views)?;
         let plans = queries.iter().map(|query| {
             let plans = planner::plan(&with_views, &all, &query.query, &Wishes::default());
             let plans = plans.map_err(|refusal| {
@@ -416,7 +416,7 @@ fn taken(
         });
         let plans = plans.collect::<Result<Vec<_>, DesignError>>()?;
         let before = views.len();
-        views.retain(|view| plans.iter().any(|plan| plan.arrangement.name == view.name));
+        views.retain(|view| plans.iter().any(|plan| plan.sort_order.name == view.name));
         if views.len() == before {
             return Ok((views, plans));
         }
@@ -424,7 +424,7 @@ fn taken(
 }
 
 fn served_query(collection: &Collection, query: &Bound<'_>, plan: &Plan, views: &[View]) -> ServedQuery {
-    let name = &plan.arrangement.name;
+    let name = &plan.sort_order.name;
     let looked_up = plan
         .looked_up
         .iter()
@@ -443,7 +443,7 @@ fn proposed_view(collection: &Collection, view: &View, served: &[ServedQuery]) -
     let serves = served.iter().filter(|query| query.view == view.name);
     ProposedView {
         name: view.name.clone(),
-        arrangement: collection.arranged(view).to_string(),
+        sort_order: collection.arranged(view).to_string(),
         declaration: collection.view_declaration(view),
         serves: serves.map(|query| query.asked.name.clone()).collect(),
         view: view.clone(),
@@ -457,8 +457,8 @@ fn from_nothing(
     queries: &[Bound<'_>],
     plans: &[Arc<Plan>],
 ) -> Option<Vec<ProposedView>> {
-    let of_views = plans.iter().filter(|plan| !plan.arrangement.is_base);
-    let used: BTreeSet<&str> = of_views.map(|plan| plan.arrangement.name.as_str()).collect();
+    let of_views = plans.iter().filter(|plan| !plan.sort_order.is_base);
+    let used: BTreeSet<&str> = of_views.map(|plan| plan.sort_order.name.as_str()).collect();
     if !collection
         .views
         .iter()
@@ -468,7 +468,7 @@ fn from_nothing(
     }
     let mut bare = collection.clone();
     bare.views.clear();
-    let (views, _) = proposed(&bare, &arrangements(&bare).ok()?, queries).ok()?;
+    let (views, _) = proposed(&bare, &sort_orders(&bare).ok()?, queries).ok()?;
     let (views, plans) = taken(&bare, views, queries).ok()?;
     if views.len() >= used.len() {
         return None;

@@ -56,7 +56,7 @@ impl Unserved {
     }
 }
 
-const ONE_RANGE: &str = "a view serves equalities and then one range; take the range out, or ask with allow_residual, which checks \
+const ONE_RANGE: &str = "a view serves equalities and then one range; take the range out, or ask with allow_filter_scan, which checks \
 rows one by one, and design for the rest";
 
 impl Needs {

@@ -48,7 +48,7 @@ impl Display for Instead {
         match self {
             Self::Served { view } => write!(out, "served by {view}"),
             Self::Intersect { views } => write!(out, "served by {} together", views.join(" and ")),
-            Self::Residual { views, fields } => {
+            Self::ScanCondition { views, fields } => {
                 write!(out, "{} row by row in {}", fields.join(", "), views.join(" and "))
             }
             Self::Merge { view, fields } => write!(out, "merge over {} of {view}", fields.join(", ")),

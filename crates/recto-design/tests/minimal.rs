@@ -10,7 +10,7 @@ use recto_design::{Asked, design};
 use recto_model::Direction;
 use recto_model::schema::{Collection, Nulls, OrderColumn, Schema, View};
 use recto_plan::planner::{self, Wishes};
-use recto_plan::{Arrangement, Query, bind};
+use recto_plan::{Query, SortOrder, bind};
 
 /// Records whose fields are all in the key, and such of which a field may be null.
 const COLLECTIONS: [&str; 3] = [
@@ -37,7 +37,7 @@ key = ["b", "d"]
 type Cost = (usize, usize, Reverse<usize>, usize);
 
 /// All views that there could be of a collection, with what each costs.
-fn all_views(collection: &Collection) -> Vec<(Arc<Arrangement>, Cost)> {
+fn all_views(collection: &Collection) -> Vec<(Arc<SortOrder>, Cost)> {
     let fields = collection.fields.len();
     let mut views = Vec::new();
     for set in 0..1_u32 << fields {
@@ -56,14 +56,14 @@ fn all_views(collection: &Collection) -> Vec<(Arc<Arrangement>, Cost)> {
                 view.bucket
                     .clone_from(&Schema::parse(with).unwrap().collections[0].bucket);
             }
-            let arrangement = Arrangement::new(&collection.arranged(&view), "one").unwrap();
+            let sort_order = SortOrder::new(&collection.arranged(&view), "one").unwrap();
             let cost = (
                 1,
                 usize::from(partition.is_empty()),
                 Reverse(partition.len()),
                 partition.len() + order.len(),
             );
-            views.push((Arc::new(arrangement), cost));
+            views.push((Arc::new(sort_order), cost));
         }
     }
     views
@@ -88,7 +88,7 @@ fn orders(fields: &[usize]) -> Vec<Vec<(usize, Direction)>> {
 
 /// What the cheapest views cost that serve all of the queries: of each set of queries, the cheapest view that serves it,
 /// and the cheapest views for the rest.
-fn least(collection: &Collection, views: &[(Arc<Arrangement>, Cost)], queries: &[Query]) -> Cost {
+fn least(collection: &Collection, views: &[(Arc<SortOrder>, Cost)], queries: &[Query]) -> Cost {
     let served = views.iter().map(|(view, cost)| {
         let serves = |query: &Query| planner::serves(collection, view, query, &Wishes::default()).is_some();
         let queries = queries.iter().enumerate().filter(|(_, query)| serves(query));
@@ -200,7 +200,7 @@ proptest! {
         let collection = &schema.collections[0];
         let proposed = design(collection, &asked(&queries)).unwrap();
         prop_assert!(proposed.is_minimal);
-        let base = vec![Arc::new(Arrangement::base(collection))];
+        let base = vec![Arc::new(SortOrder::base(collection))];
         let bound = queries.iter().map(|(filter, order_by)| {
             bind::query(collection, &with_values(collection, filter), order_by).unwrap()
         });
@@ -215,6 +215,6 @@ proptest! {
             Reverse(views.clone().map(|view| view.partition.len()).sum::<usize>()),
             views.map(|view| view.partition.len() + view.order.len()).sum::<usize>(),
         );
-        prop_assert_eq!(costs, best, "{:?}", proposed.views.iter().map(|view| &view.arrangement).collect::<Vec<_>>());
+        prop_assert_eq!(costs, best, "{:?}", proposed.views.iter().map(|view| &view.sort_order).collect::<Vec<_>>());
     }
 }

@@ -7,11 +7,11 @@
 //! | module | holds |
 //! |---|---|
 //! | `model` | what a schema is |
-//! | `arrangement` | the arrangements of a collection, as tables |
+//! | `sort_order` | the sort orders of a collection, as tables |
 //! | `queues` | what a schema says of the queues of its store |
 //! | `calendar` | widths in the calendar: where one begins, in UTC |
 //! | `options` | the values of options: sizes, buckets, where nulls stand |
-//! | `grain` | order fields rounded down |
+//! | `rounding` | order fields rounded down |
 //! | `collation` | that a field has one collation in a collection |
 //! | `names` | what a name may be, and the nearest one to a misspelt one |
 //! | `type_text` | types as text |
@@ -27,7 +27,6 @@
 //! | `difference` | what changes between two schemas |
 //! | `keeping` | what of a recorded schema stays when another is applied |
 
-mod arrangement;
 mod attached;
 mod calendar;
 mod check;
@@ -36,7 +35,6 @@ mod context;
 mod declared;
 mod difference;
 mod errors;
-mod grain;
 mod keeping;
 mod model;
 mod names;
@@ -46,10 +44,11 @@ mod position;
 mod print;
 mod problem;
 mod queues;
+mod rounding;
+mod sort_order;
 mod type_order;
 mod type_text;
 
-pub use arrangement::{ArrangedBy, Arrangement, Derivation, HEAD_COLUMN, Holds, VERSION_COLUMN};
 pub use attached::{AttachedTable, AttachedTableError};
 pub use collation::CollationConflict;
 pub use declared::Declaration;
@@ -61,6 +60,7 @@ pub use options::{Bucket, BucketStrategy, Nulls};
 pub use position::Position;
 pub use problem::Problem;
 pub use queues::StoreQueues;
+pub use sort_order::{ArrangedBy, Derivation, HEAD_COLUMN, Holds, SortOrder, VERSION_COLUMN};
 pub use type_text::{TypeTextError, parse_type};
 
 pub use crate::width::{Width, WidthUnit};
@@ -70,8 +70,8 @@ pub const EXAMPLE: &str = include_str!("schema/example.toml");
 
 /// The name of the view that `partition` and `order` of an `update` collection declare.
 pub const PRIMARY_VIEW: &str = "primary";
-/// What the base table of an `update` collection is called among its arrangements.
-pub const BASE_ARRANGEMENT: &str = "base";
+/// What the base table of an `update` collection is called among its sort orders.
+pub const BASE_SORT_ORDER: &str = "base";
 
 /// The longest schema text, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 1 << 20;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
 
-use crate::arrangement::Arrangement;
 use crate::planner::{self, Serves, Wishes};
 use crate::query::{Constraint, Query, RangeEnd, no_prefix};
+use crate::sort_order::SortOrder;
 
 /// What can be asked of a collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Choices {
     pub fields: Vec<FieldChoices>,
     /// The fields to pin with `=` before anything is served: those of the first view's partition that are not
     /// pinned.
-    pub unpinned: Vec<String>,
+    pub missing_partition_fields: Vec<String>,
 }
 
 /// What a field can be asked, beside the other conditions and in the order that was asked for.
@@ -54,39 +54,39 @@ pub enum SortChoice {
 /// can take back. A new condition on a field stands in the place of those that `query` has on it.
 pub fn choices(
     collection: &Collection,
-    arrangements: &[Arc<Arrangement>],
+    sort_orders: &[Arc<SortOrder>],
     query: &Query,
     rows: &Query,
     wishes: &Wishes<'_>,
 ) -> Choices {
     choices_by(
         collection,
-        arrangements,
+        sort_orders,
         query,
         rows,
-        |arrangement, query| planner::serves(collection, arrangement, query, wishes),
-        |query| planner::serve_together(collection, arrangements, query, wishes),
+        |sort_order, query| planner::serves(collection, sort_order, query, wishes),
+        |query| planner::serve_together(collection, sort_orders, query, wishes),
     )
 }
 
 fn choices_by(
     collection: &Collection,
-    arrangements: &[Arc<Arrangement>],
+    sort_orders: &[Arc<SortOrder>],
     query: &Query,
     rows: &Query,
-    mut serves: impl FnMut(&Arrangement, &Query) -> Option<Serves>,
+    mut serves: impl FnMut(&SortOrder, &Query) -> Option<Serves>,
     together: impl Fn(&Query) -> Option<Serves>,
 ) -> Choices {
     let mut taken = |query: &Query| -> Option<Serves> {
-        let mut serving = arrangements.iter().filter_map(|one| serves(one, query));
+        let mut serving = sort_orders.iter().filter_map(|one| serves(one, query));
         let is_sorted = query.sorts().next().is_some();
         let alone = if is_sorted {
-            serving.min_by_key(|one| !one.residual.is_empty())
+            serving.min_by_key(|one| !one.filter_scan.is_empty())
         } else {
             serving.next()
         };
         match alone {
-            Some(alone) if alone.residual.is_empty() => Some(alone),
+            Some(alone) if alone.filter_scan.is_empty() => Some(alone),
             // Without a sort several serve it only in the order of the first that does.
             Some(alone) => {
                 let several = together(query).filter(|several| is_sorted || several.order == alone.order);
@@ -96,8 +96,8 @@ fn choices_by(
         }
     };
     let is_in_a_key = |field: usize| {
-        let is_in = |one: &Arc<Arrangement>| one.sorting_column(field).is_some();
-        arrangements.iter().any(is_in)
+        let is_in = |one: &Arc<SortOrder>| one.sorting_column(field).is_some();
+        sort_orders.iter().any(is_in)
     };
     let fields = collection.fields.iter().enumerate().map(|(index, field)| {
         let mut choices = FieldChoices {
@@ -115,7 +115,7 @@ fn choices_by(
         }
         let mut is_served = |constraint| {
             let changed = with_constraint(query, rows, index, constraint);
-            taken(&changed).is_some_and(|serves| !serves.residual.contains(&index))
+            taken(&changed).is_some_and(|serves| !serves.filter_scan.contains(&index))
         };
         choices.equality = is_served(any_value());
         choices.range = is_served(any_range());
@@ -129,8 +129,8 @@ fn choices_by(
     });
     Choices {
         fields: fields.collect(),
-        unpinned: arrangements.first().map_or_else(Vec::new, |first| {
-            first.field_names(&planner::unpinned(first, query))
+        missing_partition_fields: sort_orders.first().map_or_else(Vec::new, |first| {
+            first.field_names(&planner::missing_partition_fields(first, query))
         }),
     }
 }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn asked(collection: &Collection, filter: &str, sort: &str, rows: &str) -> (Choices, usize) {
-        let arrangements = [Arc::new(Arrangement::base(collection))];
+        let sort_orders = [Arc::new(SortOrder::base(collection))];
         let rows = bind::conditions(collection, rows).unwrap();
         let mut conditions = bind::conditions(collection, filter).unwrap();
         conditions.extend(rows.iter().cloned());
@@ -198,11 +198,11 @@ mod tests {
         let query = Query::new(collection, &conditions, &sort).unwrap();
         let rows = Query::new(collection, &rows, &[]).unwrap();
         let mut looks = 0;
-        let serves = |arrangement: &Arrangement, query: &Query| {
+        let serves = |sort_order: &SortOrder, query: &Query| {
             looks += 1;
-            planner::serves(collection, arrangement, query, &Wishes::default())
+            planner::serves(collection, sort_order, query, &Wishes::default())
         };
-        let choices = choices_by(collection, &arrangements, &query, &rows, serves, |_| None);
+        let choices = choices_by(collection, &sort_orders, &query, &rows, serves, |_| None);
         (choices, looks)
     }
 
@@ -222,14 +222,14 @@ mod tests {
         let day = of(&choices, "day");
         assert!(day.equality && !day.range && day.sort == SortChoice::Pointless);
         assert_eq!(of(&choices, "f96").sort, SortChoice::Unserved);
-        assert_eq!(choices.unpinned, [""; 0]);
+        assert_eq!(choices.missing_partition_fields, [""; 0]);
     }
 
     #[test]
     fn what_is_asked_already_decides_what_more_can_be() {
         let wide = wide();
         let (nothing, _) = asked(&wide, "", "", "");
-        assert_eq!(nothing.unpinned, ["day"]);
+        assert_eq!(nothing.missing_partition_fields, ["day"]);
         assert!(of(&nothing, "day").equality && !of(&nothing, "at").equality);
         let (pinned, _) = asked(&wide, "day = \"mon\" AND at = 1", "", "");
         assert!(of(&pinned, "id").range && of(&pinned, "id").sort == SortChoice::Served);
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn what_row_filters_pin_stays_pinned() {
         let (choices, _) = asked(&wide(), "", "", "day = \"mon\"");
-        assert_eq!(choices.unpinned, [""; 0]);
+        assert_eq!(choices.missing_partition_fields, [""; 0]);
         assert!(of(&choices, "day").range && of(&choices, "at").range);
     }
 }

@@ -167,7 +167,7 @@ pub enum CursorError {
     /// It was made by a query of another collection.
     OtherCollection,
     /// It was made when the query was served in another order than any view has now.
-    OtherArrangement,
+    OtherSortOrder,
     /// It was made by a query with another filter or sort.
     OtherQuery,
     /// Its time is over.
@@ -224,8 +224,8 @@ impl CursorError {
             Self::NotOurs => format!("the {name} was altered, or was made with a key that is not known here"),
             Self::UnknownContent => format!("the {name} holds what this release does not understand"),
             Self::OtherCollection => format!("the {name} is of another collection"),
-            Self::OtherArrangement => {
-                format!("the {name} is of another view, or of an earlier arrangement of this view")
+            Self::OtherSortOrder => {
+                format!("the {name} is of another view, or of an earlier sort order of this view")
             }
             Self::OtherQuery => format!("the {name} is of a query with another filter or sort"),
             Self::Expired { expired_at_seconds } => {
@@ -259,7 +259,7 @@ impl CursorError {
             Self::OtherCollection => {
                 format!("use a {name} only with the query that made it: ask the same collection")
             }
-            Self::OtherArrangement => {
+            Self::OtherSortOrder => {
                 "the schema changed, or the query is served by another view now: read from the beginning".into()
             }
             Self::OtherQuery => format!(
@@ -370,7 +370,7 @@ impl AuthenticCursor {
         of_version_1: impl FnOnce() -> QueryIdentity,
     ) -> Result<(), CursorError> {
         let found = &self.found.identity;
-        if self.found.is_by_arrangement {
+        if self.found.is_by_sort_order {
             return Ok(check_identity(found, &of_version_1())?);
         }
         // Another filter may have another order, too.
@@ -412,7 +412,7 @@ impl From<Unopened> for CursorError {
             Unopened::Truncated => Self::Truncated,
             Unopened::NotOurs => Self::NotOurs,
             Unopened::OtherCollection => Self::OtherCollection,
-            Unopened::OtherArrangement => Self::OtherArrangement,
+            Unopened::OtherSortOrder => Self::OtherSortOrder,
             Unopened::OtherQuery => Self::OtherQuery,
             Unopened::Expired { expired_at_seconds } => Self::Expired { expired_at_seconds },
         }

@@ -30,7 +30,7 @@ pub struct QueryError {
     /// The column in the filter or sort text, 1-based, in characters.
     pub column: Option<usize>,
     /// The fields to pin with `=`, after which a view serves the query. Empty if something else is missing.
-    pub unpinned: Box<[String]>,
+    pub missing_partition_fields: Box<[String]>,
     /// The collection that would serve it, where the hint is about one.
     pub suggestion: Option<Box<Suggestion>>,
     /// What to do about it.
@@ -45,7 +45,7 @@ impl QueryError {
             message: message.into(),
             field: None,
             column: None,
-            unpinned: Box::default(),
+            missing_partition_fields: Box::default(),
             suggestion: None,
             hint: None,
         }

@@ -7,10 +7,10 @@
 //! | [`text`] | filter and sort text, parsed with spans |
 //! | [`bind`] | their meaning in a collection |
 //! | [`query`] | the normal form: one constraint per field |
-//! | [`arrangement`] | the tables a collection can be read from |
+//! | [`sort_order`] | the tables a collection can be read from |
 //! | [`planner`] | choosing one, and laying out what to read of it |
 //! | [`segments`] | ranges of values as pieces of clustering order |
-//! | [`residual`] | conditions checked row by row |
+//! | [`filter_scan`] | conditions checked row by row |
 //! | [`plan`] | the plan, its slices and its order |
 //! | [`choices`] | what else can be asked, field by field |
 //! | [`refusal`] | no plan: the view that is missing |
@@ -19,23 +19,23 @@
 //! | [`place_token`] | how far other long work is, sealed |
 //! | [`error`] | what is wrong with a query |
 
-pub mod arrangement;
 pub mod bind;
 pub mod choices;
 pub mod cursor;
 pub mod error;
+pub mod filter_scan;
 pub mod place_token;
 pub mod plan;
 pub mod planner;
 pub mod query;
 pub mod refusal;
-pub mod residual;
 pub mod scan_token;
 pub mod segments;
+pub mod sort_order;
 pub mod text;
 
-pub use arrangement::Arrangement;
 pub use cursor::{Position, Side};
 pub use error::{QueryError, QueryErrorKind};
 pub use plan::{Plan, PlanShape, Shape, Travel};
 pub use query::Query;
+pub use sort_order::SortOrder;

@@ -70,7 +70,7 @@ impl From<Unopened> for PlaceTokenError {
             Unopened::Truncated => Self::Truncated,
             Unopened::NotOurs
             | Unopened::OtherCollection
-            | Unopened::OtherArrangement
+            | Unopened::OtherSortOrder
             | Unopened::OtherQuery
             | Unopened::Expired { .. } => Self::NotOurs,
         }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use recto_model::table::{Direction, ReadDirection};
 use recto_model::{Bound, Cells, RowRef, Slice, order};
 
-use crate::arrangement::Arrangement;
 use crate::cursor::{Position, QueryIdentity, Side};
+use crate::filter_scan::ScanCondition;
 use crate::query::Query;
-use crate::residual::Residual;
+use crate::sort_order::SortOrder;
 
 /// The most sources one plan may read: the products of all IN lists and split ranges.
 pub const MAX_SOURCES: usize = 128;
@@ -61,17 +61,17 @@ pub struct PlanShape {
     /// How its sources make one sequence of rows.
     pub sources: Shape,
     /// Whether rows are checked one by one.
-    pub residual: bool,
+    pub filter_scan: bool,
 }
 
 /// What stands behind the name of a shape where rows are checked one by one.
-const RESIDUAL: &str = " + residual";
+const FILTER_SCAN: &str = " + filter";
 
-/// As `explain` names it: `merge + residual`.
+/// As `explain` names it: `merge + filter`.
 impl fmt::Display for PlanShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sources.name())?;
-        f.write_str(if self.residual { RESIDUAL } else { "" })
+        f.write_str(if self.filter_scan { FILTER_SCAN } else { "" })
     }
 }
 
@@ -80,12 +80,12 @@ impl FromStr for PlanShape {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let checked = text.strip_suffix(RESIDUAL);
+        let checked = text.strip_suffix(FILTER_SCAN);
         let name = checked.unwrap_or(text);
         let sources = Shape::ALL.into_iter().find(|shape| shape.name() == name);
         Ok(Self {
             sources: sources.ok_or("a shape is empty, scan, concat, merge or intersect")?,
-            residual: checked.is_some(),
+            filter_scan: checked.is_some(),
         })
     }
 }
@@ -93,7 +93,7 @@ impl FromStr for PlanShape {
 /// A column of the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OrderTerm {
-    /// The column of the arrangement's table.
+    /// The column of the sort order's table.
     pub column: usize,
     /// Its direction in the query's order.
     pub direction: Direction,
@@ -116,7 +116,7 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intersected {
     /// The view.
-    pub arrangement: Arc<Arrangement>,
+    pub sort_order: Arc<SortOrder>,
     /// For each term of the plan's order, the view's column.
     pub columns: Vec<usize>,
     /// Whether the query's order runs against the clustering order of its table.
@@ -125,7 +125,7 @@ pub struct Intersected {
     /// none of the query's.
     pub constants: Vec<(usize, Vec<u8>)>,
     /// The conditions that it does not serve: the other views do.
-    pub unserved: Vec<Residual>,
+    pub unserved: Vec<ScanCondition>,
     /// If its rows have the fields of these conditions, and all columns of the first view's: where they have each of those. So they can be
     /// judged, and shown, without the other views.
     pub as_first: Option<Vec<usize>>,
@@ -135,7 +135,7 @@ impl Intersected {
     /// Whether a row of the view can be one of the query's.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
         let is_it = |(column, cell): &(usize, Vec<u8>)| {
-            let ty = self.arrangement.type_of(*column);
+            let ty = self.sort_order.type_of(*column);
             row.get(*column)
                 .is_some_and(|own| order::compare(ty, own, cell).is_eq())
         };
@@ -158,7 +158,7 @@ impl Intersected {
 
     /// Adds the cells of the next columns, as long as the filter pins them.
     fn add_constants(&self, cells: &mut Cells) {
-        let partition_len = self.arrangement.partition_len();
+        let partition_len = self.sort_order.partition_len();
         for (column, cell) in &self.constants {
             if *column == partition_len + cells.len() {
                 cells.push(Some(cell));
@@ -170,10 +170,10 @@ impl Intersected {
     /// of the first terms of the order, and whether the row stands before what it looks for among those that begin with them.
     fn beyond_other(&self, row: RowRef<'_>) -> Option<(Cells, bool)> {
         let (column, ordering) = self.constants.iter().find_map(|(column, cell)| {
-            let ordering = order::compare(self.arrangement.type_of(*column), row.get(*column)?, cell);
+            let ordering = order::compare(self.sort_order.type_of(*column), row.get(*column)?, cell);
             ordering.is_ne().then_some((*column, ordering))
         })?;
-        let ordering = self.arrangement.direction(column).apply(ordering);
+        let ordering = self.sort_order.direction(column).apply(ordering);
         let first = self.columns.iter().take_while(|one| **one < column);
         let values = first.map(|column| row.get(*column)).collect();
         Some((values, ordering.is_lt() != self.reversed))
@@ -192,8 +192,8 @@ pub enum Travel {
 /// How a query is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The arrangement that is read.
-    pub arrangement: Arc<Arrangement>,
+    /// The sort order that is read.
+    pub sort_order: Arc<SortOrder>,
     /// How its sources make one sequence.
     pub shape: Shape,
     /// The query's total order: every key column that the filter does not pin to one value.
@@ -202,11 +202,11 @@ pub struct Plan {
     pub reversed: bool,
     /// What is read; in the query's order where the shape is [`Shape::Concat`].
     pub sources: Vec<Source>,
-    /// Where the shape is [`Shape::Intersect`], the view of each source: the first is the arrangement, whose rows are given.
+    /// Where the shape is [`Shape::Intersect`], the view of each source: the first is the sort order, whose rows are given.
     pub views: Vec<Intersected>,
     /// What is checked row by row.
-    pub residual: Vec<Residual>,
-    /// The fields that are asked for and that the arrangement lacks: they are read from the base table, row by row.
+    pub filter_scan: Vec<ScanCondition>,
+    /// The fields that are asked for and that the sort order lacks: they are read from the base table, row by row.
     pub looked_up: Vec<usize>,
     /// What is asked.
     pub query: Arc<Query>,
@@ -219,7 +219,7 @@ impl Plan {
     pub fn shape(&self) -> PlanShape {
         PlanShape {
             sources: self.shape,
-            residual: !self.residual.is_empty(),
+            filter_scan: !self.filter_scan.is_empty(),
         }
     }
 
@@ -233,9 +233,9 @@ impl Plan {
         let source = &self.sources[source];
         let reversed = view.map_or(self.reversed, |view| view.reversed);
         let with_clustering_order = (travel == Travel::Forward) != reversed;
-        let arrangement = view.map_or(&self.arrangement, |view| &view.arrangement);
+        let sort_order = view.map_or(&self.sort_order, |view| &view.sort_order);
         let whole = Slice {
-            table: Arc::clone(&arrangement.table),
+            table: Arc::clone(&sort_order.table),
             partition: source.partition.clone(),
             from: source.from.clone(),
             to: source.to.clone(),
@@ -281,7 +281,7 @@ impl Plan {
     /// lies beyond, all the source's rows that agreed so far lie after the position; else before.
     fn edge(&self, source: &Source, position: &Position) -> Bound {
         let mut cells = source.pinned.clone();
-        let partition_len = self.arrangement.partition_len();
+        let partition_len = self.sort_order.partition_len();
         let mut side = position.side;
         for (term, value) in self.order.iter().zip(position.values.iter()) {
             let value = value.expect("positions hold key values, which are never null");
@@ -294,7 +294,7 @@ impl Plan {
                 cells.push(Some(value));
                 continue;
             };
-            let ordering = order::compare(self.arrangement.type_of(term.column), constant, value);
+            let ordering = order::compare(self.sort_order.type_of(term.column), constant, value);
             match term.direction.apply(ordering) {
                 Ordering::Equal => {}
                 Ordering::Greater => {
@@ -313,7 +313,7 @@ impl Plan {
     /// Whether the base row of each row is read after it: to look fields up, or because the row may be none of the
     /// view's any more. Then all conditions are asked of the base row, too.
     pub fn reads_base(&self) -> bool {
-        self.arrangement.is_verified || !self.looked_up.is_empty()
+        self.sort_order.is_verified || !self.looked_up.is_empty()
     }
 
     /// The position of a row of one of the views that are intersected.
@@ -343,7 +343,7 @@ impl Plan {
             let (Some(left), Some(right)) = (left, right) else {
                 continue;
             };
-            let ordering = order::compare(self.arrangement.type_of(term.column), left, right);
+            let ordering = order::compare(self.sort_order.type_of(term.column), left, right);
             if ordering.is_ne() {
                 return term.direction.apply(ordering);
             }
@@ -364,7 +364,7 @@ impl Plan {
             let (Some(left), Some(right)) = (left.1.get(*left_column), right.1.get(*right_column)) else {
                 continue;
             };
-            let ordering = order::compare(self.arrangement.type_of(term.column), left, right);
+            let ordering = order::compare(self.sort_order.type_of(term.column), left, right);
             if ordering.is_ne() {
                 return term.direction.apply(ordering);
             }
@@ -384,7 +384,7 @@ impl Plan {
             let (Some(one), Some(other)) = (left.get(term.column), right.get(term.column)) else {
                 continue;
             };
-            let ordering = order::compare(self.arrangement.type_of(term.column), one, other);
+            let ordering = order::compare(self.sort_order.type_of(term.column), one, other);
             if ordering.is_ne() {
                 return term.direction.apply(ordering);
             }
@@ -392,25 +392,25 @@ impl Plan {
         Ordering::Equal
     }
 
-    /// The names of the arrangements that are read: one, or several where they are intersected.
+    /// The names of the sort orders that are read: one, or several where they are intersected.
     pub fn read_from(&self) -> Vec<&str> {
         if self.views.is_empty() {
-            return vec![&self.arrangement.name];
+            return vec![&self.sort_order.name];
         }
         let views = self.views.iter();
-        views.map(|view| view.arrangement.name.as_str()).collect()
+        views.map(|view| view.sort_order.name.as_str()).collect()
     }
 
     /// Whether conditions are checked row by row that any row may fail.
     pub fn rejects_many(&self) -> bool {
-        !self.residual.iter().all(Residual::is_of_edges)
+        !self.filter_scan.iter().all(ScanCondition::is_of_edges)
     }
 
     /// Whether a row satisfies the conditions that its source does not already guarantee.
     pub fn accepts(&self, row: RowRef<'_>) -> bool {
-        self.residual
+        self.filter_scan
             .iter()
-            .all(|residual| residual.matches(&self.arrangement, row))
+            .all(|filter_scan| filter_scan.matches(&self.sort_order, row))
     }
 }
 

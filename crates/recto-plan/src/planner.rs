@@ -10,37 +10,37 @@ use recto_model::collation::{COLLATION_NUMBER, Collation};
 use recto_model::schema::{Collection, Derivation, Holds, Nulls, View, Width};
 use recto_model::table::Direction;
 
-use crate::arrangement::Arrangement;
 use crate::cursor::{Fingerprint, QueryIdentity};
+use crate::filter_scan::ScanCondition;
 use crate::plan::{MAX_SOURCES, OrderTerm, Plan, Shape, Source};
 use crate::query::{Constraint, Query, RangeEnd, TupleRange, compare};
 use crate::refusal::{Advice, Refusal, RejectedView, SuggestedView, needed_conditions};
-use crate::residual::Residual;
 use crate::segments::{self, Segment};
+use crate::sort_order::SortOrder;
 use crate::text::Operator;
 
 /// What else a plan depends on, beside the query.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wishes<'a> {
-    /// Whether conditions that no arrangement serves may be checked row by row.
-    pub allow_residual: bool,
-    /// The arrangement that was asked for by its name, which then decides alone.
+    /// Whether conditions that no sort order serves may be checked row by row.
+    pub allow_filter_scan: bool,
+    /// The sort order that was asked for by its name, which then decides alone.
     pub view: Option<&'a str>,
-    /// The fields whose values are asked for; none for all. An arrangement that lacks some is looked up from.
+    /// The fields whose values are asked for; none for all. A sort order that lacks some is looked up from.
     pub fields: Option<&'a [usize]>,
 }
 
-/// The plans for a query, one for each arrangement that serves it.
+/// The plans for a query, one for each sort order that serves it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plans {
     /// The best first: it is taken, unless a cursor goes on in the order of another. At least one.
     pub plans: Vec<Arc<Plan>>,
-    /// The arrangements that do not serve, and why.
+    /// The sort orders that do not serve, and why.
     pub refused: Vec<RejectedView>,
 }
 
 impl Plans {
-    /// The arrangements of a collection that are not taken when the plan at `taken` is, and why.
+    /// The sort orders of a collection that are not taken when the plan at `taken` is, and why.
     pub fn rejected(&self, collection: &Collection, taken: usize) -> Vec<RejectedView> {
         let best = &self.plans[taken];
         let is_other = |(index, other): &(usize, &Arc<Plan>)| {
@@ -50,7 +50,7 @@ impl Plans {
         let others = self.plans.iter().enumerate().filter(is_other);
         let others = others.map(|(index, other)| RejectedView {
             view: if other.views.is_empty() {
-                other.arrangement.title()
+                other.sort_order.title()
             } else {
                 intersecting::title(other)
             },
@@ -58,7 +58,7 @@ impl Plans {
                 "it would serve the query too, but not in the order of the cursor".into()
             } else if !other.views.is_empty() {
                 "they would serve the query too, but not in the order of the first that does".into()
-            } else if other.residual.len() > best.residual.len() {
+            } else if other.filter_scan.len() > best.filter_scan.len() {
                 "it would serve the query too, with conditions checked row by row".into()
             } else if other.sources.len() > best.sources.len() {
                 let (many, few) = (other.sources.len(), best.sources.len());
@@ -72,13 +72,13 @@ impl Plans {
         });
         let is_taken = |rejected: &RejectedView| {
             let mut views = best.views.iter();
-            views.any(|view| view.arrangement.title() == rejected.view)
+            views.any(|view| view.sort_order.title() == rejected.view)
         };
         let refused = self.refused.iter().filter(|one| !is_taken(one));
         others.chain(refused.cloned()).collect()
     }
 
-    /// Adds the plans of several arrangements each: those that one serves alone, without many rows in vain, come before them.
+    /// Adds the plans of several sort orders each: those that one serves alone, without many rows in vain, come before them.
     fn add_intersecting(&mut self, plans: Vec<Plan>, is_sorted: bool) {
         for plan in plans {
             // Without a sort it takes nobody's place but that of one in its own order.
@@ -90,18 +90,18 @@ impl Plans {
     }
 }
 
-/// The plans for a query over a collection's arrangements.
+/// The plans for a query over a collection's sort orders.
 ///
-/// Without a sort, the first arrangement that serves decides the order of the rows, so that one that is added
+/// Without a sort, the first sort order that serves decides the order of the rows, so that one that is added
 /// changes no list. With one, the best is taken that has no conditions to check row by row, then with the fewest
 /// sources, then without looking fields up, then the first. Several that serve it together come after one that does alone, and
 /// before one that leaves conditions to be checked on many rows: without a sort, before such a one in their own order.
 ///
 /// # Errors
-/// No arrangement serves it, nor do several together: why not each, and the view that would.
+/// No sort order serves it, nor do several together: why not each, and the view that would.
 pub fn plan(
     collection: &Collection,
-    arrangements: &[Arc<Arrangement>],
+    sort_orders: &[Arc<SortOrder>],
     query: &Arc<Query>,
     wishes: &Wishes<'_>,
 ) -> Result<Plans, Refusal> {
@@ -110,35 +110,35 @@ pub fn plan(
         refused: Vec::new(),
     };
     let mut too_many = None;
-    let mut unpinned = Vec::new();
+    let mut missing_partition_fields = Vec::new();
     let mut has_pinned = false;
-    let is_asked = |arrangement: &&Arc<Arrangement>| wishes.view.is_none_or(|name| arrangement.name == name);
-    for arrangement in arrangements.iter().filter(is_asked) {
-        match plan_on(collection, arrangement, query, wishes) {
+    let is_asked = |sort_order: &&Arc<SortOrder>| wishes.view.is_none_or(|name| sort_order.name == name);
+    for sort_order in sort_orders.iter().filter(is_asked) {
+        match plan_on(collection, sort_order, query, wishes) {
             Ok(plan) => plans.plans.push(Arc::new(plan)),
             Err(why) => {
                 plans.refused.push(RejectedView {
-                    view: arrangement.title(),
-                    reason: why.reason(arrangement),
+                    view: sort_order.title(),
+                    reason: why.reason(sort_order),
                 });
                 match why {
                     Unserved::Sources(reason) => {
                         too_many.get_or_insert(reason);
                     }
-                    Unserved::Unpinned(columns) if unpinned.is_empty() => {
-                        if serves_with_pinned(collection, arrangement, query, &columns, wishes) {
-                            unpinned = arrangement.field_names(&columns);
+                    Unserved::MissingPartitionFields(columns) if missing_partition_fields.is_empty() => {
+                        if serves_with_pinned(collection, sort_order, query, &columns, wishes) {
+                            missing_partition_fields = sort_order.field_names(&columns);
                         }
                     }
-                    Unserved::Arrangement(_) => has_pinned |= names_partition(arrangement, query),
-                    Unserved::Unpinned(_) => {}
+                    Unserved::SortOrder(_) => has_pinned |= names_partition(sort_order, query),
+                    Unserved::MissingPartitionFields(_) => {}
                 }
             }
         }
     }
     let is_sorted = query.sorts().next().is_some() && !query.contradiction;
     plans.add_intersecting(
-        intersecting::plans(collection, arrangements, query, wishes),
+        intersecting::plans(collection, sort_orders, query, wishes),
         is_sorted,
     );
     if is_sorted {
@@ -154,22 +154,22 @@ pub fn plan(
             view: None,
             ..*wishes
         };
-        let plans = plan(collection, arrangements, query, &any).ok()?;
+        let plans = plan(collection, sort_orders, query, &any).ok()?;
         // Several views that serve the query together have no one name.
         let best = plans.plans.iter().find(|plan| plan.views.is_empty())?;
-        Some(best.arrangement.name.clone())
+        Some(best.sort_order.name.clone())
     });
     // The query names a partition: its sort or another condition is why no view serves it.
     if has_pinned {
-        unpinned.clear();
+        missing_partition_fields.clear();
     }
     Err(Refusal {
         rejected: plans.refused,
-        unpinned,
+        missing_partition_fields,
         advice: match too_many {
             _ if other.is_some() => Advice::OtherView(other.unwrap_or_default()),
             Some(message) => Advice::FewerValues(message),
-            None if arrangements.iter().any(|one| lacks_empty(one, query).is_some()) => Advice::Scan,
+            None if sort_orders.iter().any(|one| lacks_empty(one, query).is_some()) => Advice::Scan,
             None => advice(collection, query),
         },
     })
@@ -179,32 +179,29 @@ pub fn plan(
 /// several views fewer than of one.
 fn rank(plan: &Plan) -> u8 {
     match (plan.rejects_many(), plan.views.is_empty()) {
-        (false, true) => u8::from(!plan.residual.is_empty()),
+        (false, true) => u8::from(!plan.filter_scan.is_empty()),
         (false, false) => 2,
         (true, false) => 3,
         (true, true) => 4,
     }
 }
 
-/// Why an arrangement does not serve a query.
+/// Why a sort order does not serve a query.
 enum Unserved {
     /// Its columns are not those that the query needs.
-    Arrangement(String),
+    SortOrder(String),
     /// These columns of its partition are not pinned.
-    Unpinned(Vec<usize>),
+    MissingPartitionFields(Vec<usize>),
     /// It would be read at more places than a plan may.
     Sources(String),
 }
 
 impl Unserved {
-    fn reason(&self, arrangement: &Arrangement) -> String {
+    fn reason(&self, sort_order: &SortOrder) -> String {
         match self {
-            Self::Arrangement(reason) | Self::Sources(reason) => reason.clone(),
-            Self::Unpinned(columns) => {
-                let names: Vec<&str> = columns
-                    .iter()
-                    .map(|column| arrangement.name_of(*column))
-                    .collect();
+            Self::SortOrder(reason) | Self::Sources(reason) => reason.clone(),
+            Self::MissingPartitionFields(columns) => {
+                let names: Vec<&str> = columns.iter().map(|column| sort_order.name_of(*column)).collect();
                 format!("needs {} in the filter", needed_conditions(&names))
             }
         }
@@ -213,7 +210,7 @@ impl Unserved {
 
 impl From<String> for Unserved {
     fn from(reason: String) -> Self {
-        Self::Arrangement(reason)
+        Self::SortOrder(reason)
     }
 }
 
@@ -227,20 +224,20 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
     } else {
         Advice::None
     };
-    let serves = |view: &View, allow_residual| {
+    let serves = |view: &View, allow_filter_scan| {
         let wishes = Wishes {
-            allow_residual,
+            allow_filter_scan,
             ..Wishes::default()
         };
-        let arrangement = Arrangement::new(&collection.arranged(view), &*view.name).map(Arc::new);
-        arrangement.is_ok_and(|arrangement| plan_on(collection, &arrangement, query, &wishes).is_ok())
+        let sort_order = SortOrder::new(&collection.arranged(view), &*view.name).map(Arc::new);
+        sort_order.is_ok_and(|sort_order| plan_on(collection, &sort_order, query, &wishes).is_ok())
     };
     // A view that leaves out records without a value may serve more, since nothing stands between its fields.
-    for with_residual in [false, true] {
+    for with_filter_scan in [false, true] {
         for nulls in [Nulls::Last, Nulls::Skip] {
             let view = suggested.view(collection, nulls);
-            if serves(&view, with_residual) {
-                let suggestion = SuggestedView::suggestion(collection, view, with_residual);
+            if serves(&view, with_filter_scan) {
+                let suggestion = SuggestedView::suggestion(collection, view, with_filter_scan);
                 return suggestion.map_or(otherwise, |suggestion| Advice::Have(Box::new(suggestion)));
             }
         }
@@ -250,31 +247,31 @@ fn advice(collection: &Collection, query: &Arc<Query>) -> Advice {
 
 fn plan_on(
     collection: &Collection,
-    arrangement: &Arc<Arrangement>,
+    sort_order: &Arc<SortOrder>,
     query: &Arc<Query>,
     wishes: &Wishes<'_>,
 ) -> Result<Plan, Unserved> {
-    check_records(collection, arrangement, query, wishes)?;
+    check_records(collection, sort_order, query, wishes)?;
     let LaidOut {
         layout,
         order,
         reversed,
-        residual,
-    } = match lay_out(collection, arrangement, query, wishes.allow_residual) {
+        filter_scan,
+    } = match lay_out(collection, sort_order, query, wishes.allow_filter_scan) {
         // Conditions that contradict give an empty page, whatever else is asked.
-        Err(_) if query.contradiction => return Ok(nothing(collection, arrangement, query)),
+        Err(_) if query.contradiction => return Ok(nothing(collection, sort_order, query)),
         laid_out => laid_out?,
     };
-    let identity = identity(collection, arrangement, query, &order);
+    let identity = identity(collection, sort_order, query, &order);
     let mut plan = Plan {
-        arrangement: Arc::clone(arrangement),
+        sort_order: Arc::clone(sort_order),
         shape: Shape::Empty,
         order,
         reversed,
         sources: Vec::new(),
         views: Vec::new(),
-        residual,
-        looked_up: looked_up(arrangement, query, wishes),
+        filter_scan,
+        looked_up: looked_up(sort_order, query, wishes),
         query: Arc::clone(query),
         identity,
     };
@@ -289,21 +286,21 @@ fn plan_on(
     Ok(plan)
 }
 
-/// The field whose empty value is asked for, if an arrangement lacks the records that have it.
-fn lacks_empty(arrangement: &Arrangement, query: &Query) -> Option<usize> {
-    let field = arrangement.lacks_empty_values_of()?;
+/// The field whose empty value is asked for, if a sort order lacks the records that have it.
+fn lacks_empty(sort_order: &SortOrder, query: &Query) -> Option<usize> {
+    let field = sort_order.lacks_empty_values_of()?;
     query.allows_empty(field).then_some(field)
 }
 
-/// Refuses an arrangement that lacks records that may be asked for. Records whose key is too large could be in any answer:
+/// Refuses a sort order that lacks records that may be asked for. Records whose key is too large could be in any answer:
 /// the operator allowed that the view lacks them, so that pages and explanations only tell.
 fn check_records(
     collection: &Collection,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     query: &Query,
     wishes: &Wishes<'_>,
 ) -> Result<(), String> {
-    if let Some(field) = lacks_empty(arrangement, query) {
+    if let Some(field) = lacks_empty(sort_order, query) {
         return Err(format!(
             "it lacks records whose {} is empty, which do not fit it",
             collection.fields[field].name
@@ -311,7 +308,7 @@ fn check_records(
     }
     // Who names the view means the records that are in it.
     let lacks = |field: &&usize| wishes.view.is_none() && !query.fields().any(|one| one == **field);
-    match arrangement.skips_nulls_of.iter().find(lacks) {
+    match sort_order.skips_nulls_of.iter().find(lacks) {
         Some(&field) => Err(format!(
             "it does not have records without {}",
             collection.fields[field].name
@@ -320,14 +317,14 @@ fn check_records(
     }
 }
 
-/// The fields that are asked for or compared and that an arrangement lacks; none where the base row is read anyway.
-fn looked_up(arrangement: &Arrangement, query: &Query, wishes: &Wishes<'_>) -> Vec<usize> {
-    if arrangement.is_verified || arrangement.is_full() {
+/// The fields that are asked for or compared and that a sort order lacks; none where the base row is read anyway.
+fn looked_up(sort_order: &SortOrder, query: &Query, wishes: &Wishes<'_>) -> Vec<usize> {
+    if sort_order.is_verified || sort_order.is_full() {
         return Vec::new();
     }
-    let lacks = |field: &usize| arrangement.column_of_field[*field].is_none();
+    let lacks = |field: &usize| sort_order.column_of_field[*field].is_none();
     let is_asked = |field: &usize| wishes.fields.is_none_or(|fields| fields.contains(field));
-    let lacked = (0..arrangement.column_of_field.len()).filter(lacks);
+    let lacked = (0..sort_order.column_of_field.len()).filter(lacks);
     let needed = lacked.filter(|field| is_asked(field) || query.fields().any(|one| one == *field));
     needed.collect()
 }
@@ -341,151 +338,151 @@ fn names(collection: &Collection, fields: &[usize]) -> String {
     names.join(", ")
 }
 
-/// The plan of a query that no row can match and that the arrangement could not serve either.
-fn nothing(collection: &Collection, arrangement: &Arc<Arrangement>, query: &Arc<Query>) -> Plan {
-    let partition_len = arrangement.partition_len();
-    let columns = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
+/// The plan of a query that no row can match and that the sort order could not serve either.
+fn nothing(collection: &Collection, sort_order: &Arc<SortOrder>, query: &Arc<Query>) -> Plan {
+    let partition_len = sort_order.partition_len();
+    let columns = (partition_len..sort_order.table.key_len()).chain(0..partition_len);
     let order: Vec<OrderTerm> = columns
         .map(|column| OrderTerm {
             column,
-            direction: arrangement.direction(column),
+            direction: sort_order.direction(column),
         })
         .collect();
     Plan {
-        arrangement: Arc::clone(arrangement),
+        sort_order: Arc::clone(sort_order),
         shape: Shape::Empty,
-        identity: identity(collection, arrangement, query, &order),
+        identity: identity(collection, sort_order, query, &order),
         query: Arc::clone(query),
         order,
         reversed: false,
         sources: Vec::new(),
         views: Vec::new(),
-        residual: Vec::new(),
+        filter_scan: Vec::new(),
         looked_up: Vec::new(),
     }
 }
 
-/// What an arrangement serves of a query, whatever values are compared with.
+/// What a sort order serves of a query, whatever values are compared with.
 struct LaidOut<'a> {
     layout: Layout<'a>,
     order: Vec<OrderTerm>,
     reversed: bool,
-    residual: Vec<Residual>,
+    filter_scan: Vec<ScanCondition>,
 }
 
 fn lay_out<'a>(
     collection: &Collection,
-    arrangement: &'a Arrangement,
+    sort_order: &'a SortOrder,
     query: &'a Query,
-    allow_residual: bool,
+    allow_filter_scan: bool,
 ) -> Result<LaidOut<'a>, Unserved> {
-    let layout = Layout::new(arrangement, query)?;
+    let layout = Layout::new(sort_order, query)?;
     let (order, reversed) = layout.order(collection, query)?;
-    let residual = layout.residual(query);
-    let unserved: Vec<&Residual> = residual.iter().filter(|one| !one.is_of_edges()).collect();
-    if !unserved.is_empty() && !allow_residual && !query.contradiction {
-        return Err(residual_reason(collection, arrangement, &unserved).into());
+    let filter_scan = layout.filter_scan(query);
+    let unserved: Vec<&ScanCondition> = filter_scan.iter().filter(|one| !one.is_of_edges()).collect();
+    if !unserved.is_empty() && !allow_filter_scan && !query.contradiction {
+        return Err(filter_scan_reason(collection, sort_order, &unserved).into());
     }
     Ok(LaidOut {
         layout,
         order,
         reversed,
-        residual,
+        filter_scan,
     })
 }
 
-/// What an arrangement serves of a query, as [`serves`] finds it.
+/// What a sort order serves of a query, as [`serves`] finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serves {
     /// The fields of the query's total order, the first deciding first.
     pub order: Vec<usize>,
     /// The fields whose conditions are checked row by row.
-    pub residual: Vec<usize>,
+    pub filter_scan: Vec<usize>,
 }
 
-/// What an arrangement serves of a query, if it does; what is compared with does not matter and is not looked at,
+/// What a sort order serves of a query, if it does; what is compared with does not matter and is not looked at,
 /// nor how many sources that makes.
 pub fn serves(
     collection: &Collection,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     query: &Query,
     wishes: &Wishes<'_>,
 ) -> Option<Serves> {
-    if wishes.view.is_some_and(|name| arrangement.name != name) {
+    if wishes.view.is_some_and(|name| sort_order.name != name) {
         return None;
     }
-    check_records(collection, arrangement, query, wishes).ok()?;
-    let laid_out = lay_out(collection, arrangement, query, wishes.allow_residual).ok()?;
-    Some(Serves::new(arrangement, &laid_out.order, &laid_out.residual))
+    check_records(collection, sort_order, query, wishes).ok()?;
+    let laid_out = lay_out(collection, sort_order, query, wishes.allow_filter_scan).ok()?;
+    Some(Serves::new(sort_order, &laid_out.order, &laid_out.filter_scan))
 }
 
-/// What several arrangements serve of a query together, if they do and none does alone.
+/// What several sort orders serve of a query together, if they do and none does alone.
 pub fn serve_together(
     collection: &Collection,
-    arrangements: &[Arc<Arrangement>],
+    sort_orders: &[Arc<SortOrder>],
     query: &Query,
     wishes: &Wishes<'_>,
 ) -> Option<Serves> {
     let query = Arc::new(query.clone());
-    let plans = intersecting::plans(collection, arrangements, &query, wishes);
+    let plans = intersecting::plans(collection, sort_orders, &query, wishes);
     let plan = plans.first()?;
-    Some(Serves::new(&plan.arrangement, &plan.order, &plan.residual))
+    Some(Serves::new(&plan.sort_order, &plan.order, &plan.filter_scan))
 }
 
 impl Serves {
-    fn new(arrangement: &Arrangement, order: &[OrderTerm], residual: &[Residual]) -> Self {
+    fn new(sort_order: &SortOrder, order: &[OrderTerm], filter_scan: &[ScanCondition]) -> Self {
         Self {
             order: order
                 .iter()
-                .filter_map(|term| arrangement.field_of(term.column))
+                .filter_map(|term| sort_order.field_of(term.column))
                 .collect(),
-            residual: Residual::checked_fields(residual),
+            filter_scan: ScanCondition::checked_fields(filter_scan),
         }
     }
 }
 
-/// The columns of an arrangement's partition that a query does not pin.
-pub(crate) fn unpinned(arrangement: &Arrangement, query: &Query) -> Vec<usize> {
-    let is_pinned = |column: &usize| match arrangement.holds[*column] {
+/// The columns of a sort order's partition that a query does not pin.
+pub(crate) fn missing_partition_fields(sort_order: &SortOrder, query: &Query) -> Vec<usize> {
+    let is_pinned = |column: &usize| match sort_order.holds[*column] {
         Holds::Field(field) => matches!(query.constraint(field), Some(Constraint::In(_))),
         Holds::Derived(field, _) => query.fields().any(|one| one == field),
         Holds::Hidden => false,
     };
-    let columns = 0..arrangement.partition_len();
+    let columns = 0..sort_order.partition_len();
     columns.filter(|column| !is_pinned(column)).collect()
 }
 
-/// Whether a query pins every field that an arrangement is partitioned by, and there is one.
-fn names_partition(arrangement: &Arrangement, query: &Query) -> bool {
-    let is_hidden = |column: &usize| matches!(arrangement.holds[*column], Holds::Hidden);
-    !(0..arrangement.partition_len()).all(|column| is_hidden(&column))
-        && unpinned(arrangement, query).iter().all(is_hidden)
+/// Whether a query pins every field that a sort order is partitioned by, and there is one.
+fn names_partition(sort_order: &SortOrder, query: &Query) -> bool {
+    let is_hidden = |column: &usize| matches!(sort_order.holds[*column], Holds::Hidden);
+    !(0..sort_order.partition_len()).all(|column| is_hidden(&column))
+        && missing_partition_fields(sort_order, query).iter().all(is_hidden)
 }
 
-/// Whether an arrangement would serve a query that also pinned these columns.
+/// Whether a sort order would serve a query that also pinned these columns.
 fn serves_with_pinned(
     collection: &Collection,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     query: &Query,
     columns: &[usize],
     wishes: &Wishes<'_>,
 ) -> bool {
     let mut pinned = query.clone();
     for column in columns {
-        if let Holds::Field(field) | Holds::Derived(field, _) = arrangement.holds[*column] {
+        if let Holds::Field(field) | Holds::Derived(field, _) = sort_order.holds[*column] {
             pinned.constrain(field, Constraint::In(vec![Vec::new()]));
         }
     }
     let has_records_for =
         |field: &usize| wishes.view.is_some() || pinned.fields().any(|pinned| pinned == *field);
     // The value is a stand-in, so it is not compared with the values that a view lacks records of.
-    arrangement.skips_nulls_of.iter().all(has_records_for)
-        && lay_out(collection, arrangement, &pinned, wishes.allow_residual).is_ok()
+    sort_order.skips_nulls_of.iter().all(has_records_for)
+        && lay_out(collection, sort_order, &pinned, wishes.allow_filter_scan).is_ok()
 }
 
-/// How a query's conditions fall on an arrangement's columns.
+/// How a query's conditions fall on a sort order's columns.
 struct Layout<'a> {
-    arrangement: &'a Arrangement,
+    sort_order: &'a SortOrder,
     /// The values of every partition column, then of the leading clustering columns that have an
     /// IN or an `=`. A hidden partition column has a value of each piece: here one that is not used.
     pinned: Vec<Cow<'a, [Vec<u8>]>>,
@@ -509,30 +506,30 @@ struct ServedTuple<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(arrangement: &'a Arrangement, query: &'a Query) -> Result<Self, Unserved> {
+    fn new(sort_order: &'a SortOrder, query: &'a Query) -> Result<Self, Unserved> {
         let mut layout = Self {
-            arrangement,
+            sort_order,
             pinned: Vec::new(),
             range: None,
             tuples: Vec::new(),
             served: Vec::new(),
             edges: Vec::new(),
         };
-        for column in 0..arrangement.table.key_len() {
-            let constraint = match arrangement.holds[column] {
+        for column in 0..sort_order.table.key_len() {
+            let constraint = match sort_order.holds[column] {
                 Holds::Field(field) => layout.by_bytes(query, field),
-                Holds::Derived(field, Derivation::Grain(width)) => layout.rounded(query, field, width),
+                Holds::Derived(field, Derivation::Rounding(width)) => layout.rounded(query, field, width),
                 Holds::Derived(field, Derivation::SortKey(_)) => {
                     let constraint = query.constraint(field);
                     constraint.map(|constraint| layout.collated(constraint, column))
                 }
                 Holds::Derived(field, _) if query.fields().any(|one| one == field) => {
                     // No condition holds of null.
-                    let cell = arrangement.derived(column, Some(&[])).unwrap_or_default();
+                    let cell = sort_order.derived(column, Some(&[])).unwrap_or_default();
                     layout.pinned.push(Cow::Owned(vec![cell.into_owned()]));
                     continue;
                 }
-                Holds::Hidden if arrangement.is_partition(column) => {
+                Holds::Hidden if sort_order.is_partition(column) => {
                     layout.pinned.push(Cow::Owned(vec![Vec::new()]));
                     continue;
                 }
@@ -547,8 +544,10 @@ impl<'a> Layout<'a> {
                     layout.pinned.push(Cow::Owned(values));
                     layout.served.push(column);
                 }
-                _ if arrangement.is_partition(column) => {
-                    return Err(Unserved::Unpinned(unpinned(arrangement, query)));
+                _ if sort_order.is_partition(column) => {
+                    return Err(Unserved::MissingPartitionFields(missing_partition_fields(
+                        sort_order, query,
+                    )));
                 }
                 Some(range) => {
                     layout.range = Some(range);
@@ -570,7 +569,7 @@ impl<'a> Layout<'a> {
     /// everywhere in a range.
     fn by_bytes(&self, query: &'a Query, field: usize) -> Option<Cow<'a, Constraint>> {
         let constraint = query.constraint(field)?;
-        let is_scattered = self.arrangement.unsorted_collation(field).is_some()
+        let is_scattered = self.sort_order.unsorted_collation(field).is_some()
             && matches!(constraint, Constraint::Range { .. });
         (!is_scattered).then_some(Cow::Borrowed(constraint))
     }
@@ -580,8 +579,7 @@ impl<'a> Layout<'a> {
     fn collated(&self, constraint: &'a Constraint, column: usize) -> Cow<'a, Constraint> {
         match constraint {
             Constraint::In(values) => {
-                let key =
-                    |value: &Vec<u8>| self.arrangement.derived(column, Some(value)).map(Cow::into_owned);
+                let key = |value: &Vec<u8>| self.sort_order.derived(column, Some(value)).map(Cow::into_owned);
                 Cow::Owned(Constraint::In(values.iter().filter_map(key).collect()))
             }
             Constraint::Range { .. } => Cow::Borrowed(constraint),
@@ -590,7 +588,7 @@ impl<'a> Layout<'a> {
 
     /// Whether a column has the sort keys of the one behind it.
     fn has_sort_keys(&self, column: usize) -> bool {
-        self.arrangement.sort_keys_of(column).is_some()
+        self.sort_order.sort_keys_of(column).is_some()
     }
 
     /// The column itself, or that of the text whose sort keys it has.
@@ -601,10 +599,10 @@ impl<'a> Layout<'a> {
     /// The constraint on a field as one on the column in which it stands rounded: all that satisfy it satisfy that, and others may,
     /// whose rows lie at its ends.
     fn rounded(&mut self, query: &Query, field: usize, width: Width) -> Option<Cow<'a, Constraint>> {
-        let column = self.arrangement.column_of_field[field]?;
+        let column = self.sort_order.column_of_field[field]?;
         let (rounded, is_exact) = query
             .constraint(field)?
-            .rounded(Derivation::Grain(width), self.arrangement.type_of(column));
+            .rounded(Derivation::Rounding(width), self.sort_order.type_of(column));
         if !is_exact {
             self.edges.push(field);
         }
@@ -614,16 +612,16 @@ impl<'a> Layout<'a> {
     /// A tuple range with its columns, if slices can serve it: some of the pinned columns first, then
     /// the free clustering columns from the first on, without a gap.
     fn served_tuple(&self, tuple: &'a TupleRange) -> Option<ServedTuple<'a>> {
-        let arrangement = self.arrangement;
+        let sort_order = self.sort_order;
         let (mut columns, mut values) = (Vec::new(), Vec::new());
         for (&field, value) in tuple.fields.iter().zip(&tuple.values) {
-            let column = arrangement.column_of_field[field]?;
-            if arrangement.unsorted_collation(field).is_some() {
+            let column = sort_order.column_of_field[field]?;
+            if sort_order.unsorted_collation(field).is_some() {
                 return None;
             }
-            if let Some(sort) = arrangement.sort_column(field) {
+            if let Some(sort) = sort_order.sort_column(field) {
                 columns.push(sort);
-                values.push(arrangement.derived(sort, Some(value))?.into_owned());
+                values.push(sort_order.derived(sort, Some(value))?.into_owned());
             }
             columns.push(column);
             values.push(value.clone());
@@ -635,7 +633,7 @@ impl<'a> Layout<'a> {
                 continue;
             }
             in_pinned = false;
-            if column != free || column >= self.arrangement.table.key_len() {
+            if column != free || column >= self.sort_order.table.key_len() {
                 return None;
             }
             free += 1;
@@ -663,8 +661,8 @@ impl<'a> Layout<'a> {
 
     /// The query's total order, and whether it runs against the table's.
     fn order(&self, collection: &Collection, query: &Query) -> Result<(Vec<OrderTerm>, bool), String> {
-        let arrangement = self.arrangement;
-        let partition_len = arrangement.partition_len();
+        let sort_order = self.sort_order;
+        let partition_len = sort_order.partition_len();
         let mut order: Vec<OrderTerm> = Vec::new();
         // The free columns decide which way slices are read; where the sort has none, the first of
         // the view's order columns in it does (a sort that stops early is completed by the view's
@@ -677,59 +675,59 @@ impl<'a> Layout<'a> {
                 continue;
             }
             let name = &collection.fields[field].name;
-            if let Some(width) = arrangement.grain_of(field) {
+            if let Some(width) = sort_order.rounding_of(field) {
                 return Err(format!(
                     "it orders by {name} rounded down to {width}, not by {name}; without the sort, view={} gives its rows in that order",
-                    arrangement.name
+                    sort_order.name
                 ));
             }
-            let column = arrangement
+            let column = sort_order
                 .sorting_column(field)
                 .ok_or_else(|| format!("it does not order by {name}"))?;
-            if let Some(collation) = arrangement.unsorted_collation(field) {
+            if let Some(collation) = sort_order.unsorted_collation(field) {
                 return Err(format!(
                     "it orders by the bytes of {name}, not by its collation {collation}"
                 ));
             }
-            let against = direction != arrangement.direction(column);
+            let against = direction != sort_order.direction(column);
             if column >= partition_len {
                 reversed_by_first.get_or_insert(against);
             }
             if !self.is_many(column) {
                 // What is derived from the field stands before it, and is sorted by with it.
                 let is_derived =
-                    |one: &usize| matches!(arrangement.holds[*one], Holds::Derived(of, _) if of == field);
+                    |one: &usize| matches!(sort_order.holds[*one], Holds::Derived(of, _) if of == field);
                 let derived: Vec<usize> = (next_free..column).take_while(is_derived).collect();
                 if column != next_free + derived.len() {
                     return Err(format!(
                         "its order is {}; the sort has {name} where {} comes next",
-                        arrangement.shown_by(),
+                        sort_order.shown_by(),
                         self.name_or_end(next_free)
                     ));
                 }
                 if *reversed_by_free.get_or_insert(against) != against {
                     return Err(format!(
                         "its order is {}; the sort is neither that nor its exact reverse at {name}",
-                        arrangement.shown_by()
+                        sort_order.shown_by()
                     ));
                 }
                 next_free = column + 1;
                 order.extend(derived.into_iter().map(|column| OrderTerm {
                     column,
-                    direction: against_or_with(arrangement.direction(column), against),
+                    direction: against_or_with(sort_order.direction(column), against),
                 }));
-            } else if let Some(column) = arrangement.sort_column(field) {
+            } else if let Some(column) = sort_order.sort_column(field) {
                 order.push(OrderTerm { column, direction });
             }
             order.push(OrderTerm { column, direction });
         }
         let reversed = reversed_by_free.or(reversed_by_first).unwrap_or(false);
-        let rest = (partition_len..arrangement.table.key_len()).chain(0..partition_len);
+        let rest = (partition_len..sort_order.table.key_len()).chain(0..partition_len);
         for column in rest {
             if self.is_one(column) || order.iter().any(|term| term.column == column) {
                 continue;
             }
-            let direction = arrangement.direction(column);
+            let direction = sort_order.direction(column);
             order.push(OrderTerm {
                 column,
                 direction: against_or_with(direction, reversed),
@@ -739,33 +737,33 @@ impl<'a> Layout<'a> {
     }
 
     fn name_or_end(&self, column: usize) -> &str {
-        if column < self.arrangement.table.key_len() {
-            self.arrangement.shown_name_of(column)
+        if column < self.sort_order.table.key_len() {
+            self.sort_order.shown_name_of(column)
         } else {
             "nothing"
         }
     }
 
     /// The conditions that the slices do not serve.
-    fn residual(&self, query: &Query) -> Vec<Residual> {
+    fn filter_scan(&self, query: &Query) -> Vec<ScanCondition> {
         let is_served = |field: usize| {
-            let column = self.arrangement.sorting_column(field);
+            let column = self.sort_order.sorting_column(field);
             column.is_some_and(|column| self.served.contains(&column))
         };
         let fields = query.constraints.iter().filter_map(|(field, constraint)| {
             let (field, constraint) = (*field, constraint.clone());
             if !is_served(field) {
-                return Some(Residual::Field { field, constraint });
+                return Some(ScanCondition::Field { field, constraint });
             }
             self.edges
                 .contains(&field)
-                .then_some(Residual::Edges { field, constraint })
+                .then_some(ScanCondition::Edges { field, constraint })
         });
         let tuples = query
             .tuples
             .iter()
             .filter(|tuple| !self.tuples.iter().any(|served| served.tuple == *tuple))
-            .map(|tuple| Residual::Tuple {
+            .map(|tuple| ScanCondition::Tuple {
                 fields: tuple.fields.clone(),
                 operator: tuple.operator,
                 values: tuple.values.clone(),
@@ -789,9 +787,9 @@ impl<'a> Layout<'a> {
         let mut sources = Vec::with_capacity(combinations);
         for combination in 0..combinations {
             let values = self.combination(combination);
-            let partition_len = self.arrangement.partition_len();
+            let partition_len = self.sort_order.partition_len();
             // Stores refuse to read a partition that the table cannot have.
-            if !self.arrangement.table.allows_empty_partition() && values[0].is_empty() {
+            if !self.sort_order.table.allows_empty_partition() && values[0].is_empty() {
                 continue;
             }
             let partition: Cells = values[..partition_len].iter().copied().map(Some).collect();
@@ -817,14 +815,14 @@ impl<'a> Layout<'a> {
     }
 
     fn shards(&self) -> u8 {
-        let buckets = self.arrangement.table.options().buckets;
+        let buckets = self.sort_order.table.options().buckets;
         buckets.map_or(1, |buckets| buckets.shards.max(1))
     }
 
     fn too_many_sources(&self) -> Unserved {
         let lists: Vec<&str> = (0..self.pinned.len())
             .filter(|column| self.is_many(*column) && !self.has_sort_keys(*column))
-            .map(|column| self.arrangement.name_of(column))
+            .map(|column| self.sort_order.name_of(column))
             .collect();
         let most = match self.shards() {
             1 => format!("{MAX_SOURCES} sources"),
@@ -865,13 +863,13 @@ impl<'a> Layout<'a> {
         lower: Option<&RangeEnd>,
         upper: Option<&RangeEnd>,
     ) -> Vec<Segment> {
-        let table = &self.arrangement.table;
+        let table = &self.sort_order.table;
         if !self.has_sort_keys(column) {
             return vec![segments::of_range(table, pinned, lower, upper)];
         }
         let pair = |end: &RangeEnd| {
             let key = self
-                .arrangement
+                .sort_order
                 .derived(column, Some(&end.value))
                 .unwrap_or_default();
             [key.into_owned(), end.value.clone()]
@@ -891,7 +889,7 @@ impl<'a> Layout<'a> {
 
     /// The pieces of the rows with these pinned values that the ranges leave.
     fn segments(&self, values: &[&[u8]], pinned: &Cells) -> Vec<Segment> {
-        let table = &self.arrangement.table;
+        let table = &self.sort_order.table;
         let mut pieces = match self.range.as_deref() {
             Some(Constraint::Range { lower, upper }) => {
                 self.of_range(values.len(), pinned, lower.as_ref(), upper.as_ref())
@@ -920,7 +918,7 @@ impl<'a> Layout<'a> {
             let Some(constant) = values.get(column) else {
                 return Reduced::From(index);
             };
-            let ordering = compare(self.arrangement.type_of(column), constant, &served.values[index]);
+            let ordering = compare(self.sort_order.type_of(column), constant, &served.values[index]);
             if ordering.is_ne() {
                 return if tuple.operator.holds(ordering) {
                     Reduced::Always
@@ -968,8 +966,8 @@ fn shape(plan: &Plan, layout: &Layout<'_>) -> Shape {
 
 /// Puts sources that follow one another into the query's order.
 fn sort_sources(plan: &mut Plan) {
-    let partition_len = plan.arrangement.partition_len();
-    let arrangement = Arc::clone(&plan.arrangement);
+    let partition_len = plan.sort_order.partition_len();
+    let sort_order = Arc::clone(&plan.sort_order);
     let order = plan.order.clone();
     let reversed = plan.reversed;
     let value = |source: &Source, column: usize| -> Option<Vec<u8>> {
@@ -984,12 +982,12 @@ fn sort_sources(plan: &mut Plan) {
             let (Some(one), Some(other)) = (value(left, term.column), value(right, term.column)) else {
                 break;
             };
-            let ordering = compare(arrangement.type_of(term.column), &one, &other);
+            let ordering = compare(sort_order.type_of(term.column), &one, &other);
             if ordering.is_ne() {
                 return term.direction.apply(ordering);
             }
         }
-        let within = left.from.compare(&right.from, &arrangement.table);
+        let within = left.from.compare(&right.from, &sort_order.table);
         if reversed {
             Direction::Descending.apply(within)
         } else {
@@ -998,43 +996,47 @@ fn sort_sources(plan: &mut Plan) {
     });
 }
 
-fn residual_reason(collection: &Collection, arrangement: &Arrangement, residual: &[&Residual]) -> String {
-    let fields = residual.iter().flat_map(|one| one.fields());
+fn filter_scan_reason(
+    collection: &Collection,
+    sort_order: &SortOrder,
+    filter_scan: &[&ScanCondition],
+) -> String {
+    let fields = filter_scan.iter().flat_map(|one| one.fields());
     let mut fields: Vec<usize> = fields.copied().collect();
     fields.dedup();
     format!(
-        "its order {} does not serve the condition on {}; with allow_residual it would be checked row by row",
-        arrangement.shown_by(),
+        "its order {} does not serve the condition on {}; with allow_filter_scan it would be checked row by row",
+        sort_order.shown_by(),
         names(collection, &fields)
     )
 }
 
-/// What the resume token of a scan for this query's rows is bound to: a scan reads an arrangement in
+/// What the resume token of a scan for this query's rows is bound to: a scan reads a sort order in
 /// its store's order, so that no order is part of it.
-pub fn scan_identity(collection: &Collection, arrangement: &Arrangement, query: &Query) -> QueryIdentity {
-    arranged_identity(collection, arrangement, query, &[])
+pub fn scan_identity(collection: &Collection, sort_order: &SortOrder, query: &Query) -> QueryIdentity {
+    arranged_identity(collection, sort_order, query, &[])
 }
 
-/// What a cursor of version 1 was bound to if this plan made it: the arrangement, instead of the order.
+/// What a cursor of version 1 was bound to if this plan made it: the sort order, instead of the order.
 pub fn identity_of_version_1(collection: &Collection, plan: &Plan) -> QueryIdentity {
-    arranged_identity(collection, &plan.arrangement, &plan.query, &plan.order)
+    arranged_identity(collection, &plan.sort_order, &plan.query, &plan.order)
 }
 
-/// An identity by the columns of the arrangement that is read.
+/// An identity by the columns of the sort order that is read.
 fn arranged_identity(
     collection: &Collection,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     query: &Query,
     order: &[OrderTerm],
 ) -> QueryIdentity {
     let mut columns = String::new();
-    for column in &arrangement.table.columns()[..arrangement.table.key_len()] {
+    for column in &sort_order.table.columns()[..sort_order.table.key_len()] {
         columns.push(' ');
         columns.push_str(&column.ty.to_string());
     }
-    for holds in &arrangement.holds {
+    for holds in &sort_order.holds {
         match holds {
-            Holds::Derived(_, Derivation::Grain(width)) => columns.push_str(&format!(" grain {width}")),
+            Holds::Derived(_, Derivation::Rounding(width)) => columns.push_str(&format!(" grain {width}")),
             Holds::Derived(_, Derivation::SortKey(collation)) => {
                 columns.push_str(&format!(" {}", sort_keys_text(*collation)));
             }
@@ -1044,12 +1046,12 @@ fn arranged_identity(
     let mut parts = conditions(collection, query);
     for term in order {
         let direction = direction_text(term.direction);
-        parts.push(format!("order {} {direction}", arrangement.name_of(term.column)).into_bytes());
+        parts.push(format!("order {} {direction}", sort_order.name_of(term.column)).into_bytes());
     }
     QueryIdentity {
         collection: Fingerprint::of(&[collection.name.as_bytes()]),
         order: Fingerprint::of(&[
-            arrangement.arranged_by().to_string().as_bytes(),
+            sort_order.arranged_by().to_string().as_bytes(),
             columns.as_bytes(),
         ]),
         query: fingerprint(&parts),
@@ -1060,18 +1062,18 @@ fn arranged_identity(
 /// the table that is read.
 fn identity(
     collection: &Collection,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     query: &Query,
     order: &[OrderTerm],
 ) -> QueryIdentity {
     let terms = order.iter().map(|term| {
-        let (ty, direction) = (arrangement.type_of(term.column), direction_text(term.direction));
-        match arrangement.holds[term.column] {
-            Holds::Field(_) => format!("{} {ty} {direction}", arrangement.name_of(term.column)),
+        let (ty, direction) = (sort_order.type_of(term.column), direction_text(term.direction));
+        match sort_order.holds[term.column] {
+            Holds::Field(_) => format!("{} {ty} {direction}", sort_order.name_of(term.column)),
             Holds::Derived(field, Derivation::IsNull) => {
                 format!("null({}) {direction}", collection.fields[field].name)
             }
-            Holds::Derived(field, Derivation::Grain(width)) => {
+            Holds::Derived(field, Derivation::Rounding(width)) => {
                 format!(
                     "grain({}, {width}) {ty} {direction}",
                     collection.fields[field].name
@@ -1082,7 +1084,7 @@ fn identity(
                 format!("{keys}({}) {ty} {direction}", collection.fields[field].name)
             }
             Holds::Derived(..) | Holds::Hidden => {
-                format!("hidden({}) {ty} {direction}", arrangement.name_of(term.column))
+                format!("hidden({}) {ty} {direction}", sort_order.name_of(term.column))
             }
         }
         .into_bytes()
@@ -1172,21 +1174,21 @@ nulls = "skip"
 order = ["size", "age"]
 "#;
 
-    /// The arrangements that serve, the best first, each with how many sources it is read at; and why the others are
+    /// The sort orders that serve, the best first, each with how many sources it is read at; and why the others are
     /// not taken.
     fn planned(filter: &str, sort: &str) -> (Vec<(String, usize)>, Vec<String>) {
         let schema = Schema::parse(TASKS).expect("it is a schema");
         let collection = &schema.collections[0];
-        let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
-            Arc::new(Arrangement::new(one, one.name()).expect("its columns are orderable"))
+        let sort_order = |one: &recto_model::schema::SortOrder<'_>| {
+            Arc::new(SortOrder::new(one, one.name()).expect("its columns are orderable"))
         };
-        let arrangements: Vec<_> = collection.arrangements().iter().map(arrangement).collect();
+        let sort_orders: Vec<_> = collection.sort_orders().iter().map(sort_order).collect();
         let conditions = bind::conditions(collection, filter).expect("a filter");
         let sort = bind::sort_terms(collection, sort).expect("a sort");
         let query = Arc::new(Query::new(collection, &conditions, &sort).expect("a query"));
-        let plans = plan(collection, &arrangements, &query, &Wishes::default()).expect("a plan");
+        let plans = plan(collection, &sort_orders, &query, &Wishes::default()).expect("a plan");
         let places = plans.plans.iter();
-        let places = places.map(|plan| (plan.arrangement.name.clone(), plan.sources.len()));
+        let places = places.map(|plan| (plan.sort_order.name.clone(), plan.sources.len()));
         let reasons = plans.rejected(collection, 0).into_iter().map(|one| one.reason);
         (places.collect(), reasons.collect())
     }
@@ -1254,20 +1256,20 @@ order = ["at"]
     ) -> Result<Vec<String>, String> {
         let schema = Schema::parse(ITEMS).expect("it is a schema");
         let collection = &schema.collections[collection];
-        let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
-            Arc::new(Arrangement::new(one, one.name()).expect("its columns are orderable"))
+        let sort_order = |one: &recto_model::schema::SortOrder<'_>| {
+            Arc::new(SortOrder::new(one, one.name()).expect("its columns are orderable"))
         };
-        let arrangements: Vec<_> = collection.arrangements().iter().map(arrangement).collect();
+        let sort_orders: Vec<_> = collection.sort_orders().iter().map(sort_order).collect();
         let conditions = bind::conditions(collection, filter).expect("a filter");
         let sort = bind::sort_terms(collection, sort).expect("a sort");
         let query = Arc::new(Query::new(collection, &conditions, &sort).expect("a query"));
-        let plans = plan(collection, &arrangements, &query, wishes).map_err(|refusal| refusal.to_string())?;
+        let plans = plan(collection, &sort_orders, &query, wishes).map_err(|refusal| refusal.to_string())?;
         let names = |plan: &Arc<Plan>| plan.read_from().join(" & ");
         Ok(plans.plans.iter().map(names).collect())
     }
 
     const FREELY: Wishes<'static> = Wishes {
-        allow_residual: true,
+        allow_filter_scan: true,
         view: None,
         fields: None,
     };
@@ -1351,13 +1353,13 @@ order = ["-at"]
 "#;
 
     #[test]
-    fn says_unpinned_only_if_pinning_helps() {
+    fn names_missing_fields_only_if_they_help() {
         let schema = Schema::parse(FLIGHTS).expect("it is a schema");
         let collection = &schema.collections[0];
-        let arrangement = |one: &recto_model::schema::Arrangement<'_>| {
-            Arc::new(Arrangement::new(one, one.name()).expect("its columns are orderable"))
+        let sort_order = |one: &recto_model::schema::SortOrder<'_>| {
+            Arc::new(SortOrder::new(one, one.name()).expect("its columns are orderable"))
         };
-        let arrangements: Vec<_> = collection.arrangements().iter().map(arrangement).collect();
+        let sort_orders: Vec<_> = collection.sort_orders().iter().map(sort_order).collect();
         let refused = |view: Option<&str>, filter: &str, sort: &str| {
             let conditions = bind::conditions(collection, filter).expect("a filter");
             let sort = bind::sort_terms(collection, sort).expect("a sort");
@@ -1366,9 +1368,9 @@ order = ["-at"]
                 view,
                 ..Wishes::default()
             };
-            plan(collection, &arrangements, &query, &wishes).expect_err("it is rejected")
+            plan(collection, &sort_orders, &query, &wishes).expect_err("it is rejected")
         };
-        for (view, filter, sort, unpinned) in [
+        for (view, filter, sort, missing_partition_fields) in [
             // A partition is missing, and nothing else.
             (Some("primary"), "", "", &["carrier"][..]),
             (Some("primary"), "at > 1", "at", &["carrier"]),
@@ -1385,8 +1387,8 @@ order = ["-at"]
             (None, "dest = \"LAX\" AND distance > 2000", "", &[]),
         ] {
             assert_eq!(
-                refused(view, filter, sort).unpinned,
-                unpinned,
+                refused(view, filter, sort).missing_partition_fields,
+                missing_partition_fields,
                 "{view:?} {filter} by {sort}"
             );
         }

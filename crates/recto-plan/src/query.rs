@@ -575,7 +575,7 @@ impl Constraint {
                 let mut end = |end: &Option<RangeEnd>, is_lower: bool| {
                     let end = end.as_ref()?;
                     let value = rounded(&end.value);
-                    // From where a grain begins on, and up to there, all rows of each grain are in the range, or none.
+                    // From where an interval begins on, and up to there, all rows of each rounding are in the range, or none.
                     let is_start = of == *ty && value == end.value && end.inclusive == is_lower;
                     is_exact &= is_start;
                     Some(RangeEnd {

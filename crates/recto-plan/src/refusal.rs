@@ -28,7 +28,7 @@ pub struct Refusal {
     pub rejected: Vec<RejectedView>,
     /// The fields to pin with `=`: the missing partition fields of the first view that would then serve the
     /// query. Empty if no view would, or if the query pins the partition of another view.
-    pub unpinned: Vec<String>,
+    pub missing_partition_fields: Vec<String>,
     /// What would help.
     pub advice: Advice,
 }
@@ -62,23 +62,23 @@ pub struct Suggestion {
     /// The fields that each record of another collection must have, and need not now.
     pub required: Vec<String>,
     /// Whether it serves the query only if some conditions may be checked row by row.
-    pub with_residual: bool,
+    pub with_filter_scan: bool,
 }
 
 impl Suggestion {
     /// What having it takes, as what stands before its declaration.
     pub fn introduction(&self) -> String {
-        match (&self.view, self.with_residual) {
+        match (&self.view, self.with_filter_scan) {
             (Some(_), false) => return "this view serves it:".to_owned(),
             (Some(_), true) => {
-                return "no view can serve all conditions; with allow_residual, which checks the others row by row, \
+                return "no view can serve all conditions; with allow_filter_scan, which checks the others row by row, \
                         this one serves it:"
                     .to_owned();
             }
             (None, _) => {}
         }
-        let serves = if self.with_residual {
-            "no collection can serve all conditions; with allow_residual, which checks the others row by row, a second \
+        let serves = if self.with_filter_scan {
+            "no collection can serve all conditions; with allow_filter_scan, which checks the others row by row, a second \
              one of the same records serves it"
         } else {
             "a second collection of the same records serves it"
@@ -127,13 +127,13 @@ impl From<Refusal> for QueryError {
     fn from(refusal: Refusal) -> Self {
         let message = refusal.to_string();
         let no_plan = |hint: String| QueryError {
-            unpinned: refusal.unpinned.clone().into(),
+            missing_partition_fields: refusal.missing_partition_fields.clone().into(),
             ..QueryError::new(QueryErrorKind::NoPlan, message).with_hint(hint)
         };
         match refusal.advice {
             Advice::Have(suggestion) => {
                 let is_of_all = suggestion.view.as_ref().is_some_and(|view| view.partition.is_empty());
-                let hint = match refusal.unpinned.as_slice() {
+                let hint = match refusal.missing_partition_fields.as_slice() {
                     names @ [_, ..] if is_of_all => {
                         format!(
                             "add {} to the filter; or scan the collection, to read all records in no order; or list all \
@@ -184,7 +184,7 @@ pub(crate) fn needed_conditions<N: AsRef<str>>(names: &[N]) -> String {
 /// Size of the buckets that are suggested for a view that is one partition: it must be kept in buckets.
 const SUGGESTED_BUCKET_BYTES: u64 = 10_000_000;
 
-/// An arrangement made for a query.
+/// A sort order made for a query.
 pub(crate) struct SuggestedView {
     /// Empty for a view of all records.
     partition: Vec<usize>,
@@ -303,18 +303,22 @@ impl SuggestedView {
 
     /// What is to be had, as a view; as another collection where the schema's rules are against that. None if they are
     /// against both.
-    pub(crate) fn suggestion(collection: &Collection, view: View, with_residual: bool) -> Option<Suggestion> {
-        let arrangement = collection.arranged(&view);
+    pub(crate) fn suggestion(
+        collection: &Collection,
+        view: View,
+        with_filter_scan: bool,
+    ) -> Option<Suggestion> {
+        let sort_order = collection.arranged(&view);
         let is_in_key = |name: &str| collection.key.iter().any(|key| key == name);
-        if collection.writes != WriteMode::Overwrite || arrangement.fields().all(is_in_key) {
+        if collection.writes != WriteMode::Overwrite || sort_order.fields().all(is_in_key) {
             return Some(Suggestion {
                 collection: Arc::new(collection.clone()),
                 view: Some(view),
                 required: Vec::new(),
-                with_residual,
+                with_filter_scan,
             });
         }
-        let key: Vec<String> = arrangement.fields().map(str::to_owned).collect();
+        let key: Vec<String> = sort_order.fields().map(str::to_owned).collect();
         let new_in_key = key.iter().filter(|name| !collection.key.contains(name));
         let required = new_in_key.cloned().collect();
         if view.partition.is_empty() {
@@ -326,8 +330,8 @@ impl SuggestedView {
         let arranged = Collection::new(Declaration {
             name,
             fields: collection.fields.clone(),
-            partition: Some(arrangement.partition.to_vec()),
-            order: arrangement.order.iter().map(ToString::to_string).collect(),
+            partition: Some(sort_order.partition.to_vec()),
+            order: sort_order.order.iter().map(ToString::to_string).collect(),
             writes: collection.writes,
             key,
         });
@@ -335,7 +339,7 @@ impl SuggestedView {
             collection: Arc::new(arranged.ok()?),
             view: None,
             required,
-            with_residual,
+            with_filter_scan,
         })
     }
 }

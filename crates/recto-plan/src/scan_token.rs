@@ -111,8 +111,8 @@ pub enum ScanTokenError {
     #[error("the resume token is of another collection")]
     OtherCollection,
     /// The collection's key or order was another one.
-    #[error("the resume token is of an earlier arrangement of the collection")]
-    OtherArrangement,
+    #[error("the resume token is of an earlier sort order of the collection")]
+    OtherSortOrder,
     /// It was made by a scan of other rows.
     #[error("the resume token is of a scan with another filter, or of other rows than may be seen here")]
     OtherFilter,
@@ -153,7 +153,7 @@ impl ScanTokenError {
                  another store"
             }
             Self::OtherCollection => "give it to a scan of the collection that made it",
-            Self::OtherArrangement => "the schema changed: begin at the beginning",
+            Self::OtherSortOrder => "the schema changed: begin at the beginning",
             Self::OtherFilter => "repeat the filter of the scan that made it, with the rights of who made it",
             Self::OtherStore => {
                 "each kind of store has an order of its own: begin at the beginning, or go on where it was made"
@@ -173,7 +173,7 @@ impl From<Unopened> for ScanTokenError {
             Unopened::Truncated => Self::Truncated,
             Unopened::NotOurs => Self::NotOurs,
             Unopened::OtherCollection => Self::OtherCollection,
-            Unopened::OtherArrangement => Self::OtherArrangement,
+            Unopened::OtherSortOrder => Self::OtherSortOrder,
             Unopened::OtherQuery => Self::OtherFilter,
             Unopened::Expired { expired_at_seconds } => Self::Expired { expired_at_seconds },
         }

@@ -17,7 +17,7 @@ pub(crate) const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patc
 /// `type` is stable, `urn:recto:problem:<kind>`; `title` is the kind in
 /// words, `detail` what went wrong; `field` (of the record), `parameter` (of the query) and `position`
 /// (1-based, in characters of the parameter or of the body) say where, `hint` what to do. `part` is the part
-/// of what was asked that the engine names, whatever the request calls it; `unpinned` are the fields of a
+/// of what was asked that the engine names, whatever the request calls it; `missing_partition_fields` are the fields of a
 /// partition that a query must pin. `version` and `record` are of the record that stood against a change.
 #[derive(Debug)]
 pub struct Problem {
@@ -36,7 +36,7 @@ struct More {
     field: Option<String>,
     parameter: Option<String>,
     position: Option<usize>,
-    unpinned: Vec<String>,
+    missing_partition_fields: Vec<String>,
     /// The version of the record that stood against a change.
     version: Option<i64>,
     /// That record, for who may read it.
@@ -382,7 +382,7 @@ impl Problem {
             field: more.field.clone(),
             parameter: more.parameter.clone(),
             position: more.position.map(|position| position as u64),
-            unpinned: more.unpinned.clone(),
+            missing_partition_fields: more.missing_partition_fields.clone(),
             version: more.version.map(|version| version.to_string()),
             record: more.record.clone(),
             hint: self.hint().or(more.hint_for_programs).map(str::to_owned),
@@ -424,7 +424,7 @@ impl From<Error> for Problem {
             detail: error.message().to_owned(),
             more: Box::new(More {
                 part: error.part(),
-                unpinned: error.unpinned().to_vec(),
+                missing_partition_fields: error.missing_partition_fields().to_vec(),
                 version: error.version(),
                 field,
                 position: error.column(),

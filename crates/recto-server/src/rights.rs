@@ -339,7 +339,7 @@ mod tests {
             "/v1/store:apply",
             "/v1/store:rotateCursorKeys",
             "/v1/collections/orders/records:batchWrite",
-            "/v1/collections/orders/buckets:mend",
+            "/v1/collections/orders/buckets:rebalance",
             "/v1/queues/mail/messages:receive",
             "/v1/queues/mail/units/u:begin",
             "/v1/queues/mail/units/records:query",

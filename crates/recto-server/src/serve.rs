@@ -8,9 +8,9 @@ mod protocol;
 #[cfg(not(feature = "full"))]
 #[path = "serve/http1_only.rs"]
 mod protocol;
+mod recover;
 mod scrub;
 mod stream;
-mod sweep;
 mod threads;
 #[cfg(feature = "tls")]
 mod tls;
@@ -171,10 +171,10 @@ impl Server {
         let reloading = tokio::spawn(reloading);
         let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
         let is_read_only = self.config.read_only;
-        let swept = self.session.clone();
-        let sweeping = tokio::spawn(async move {
+        let pass = self.session.clone();
+        let recovering = tokio::spawn(async move {
             if !is_read_only {
-                sweep::sweep(swept).await;
+                recover::recover(pass).await;
             }
         });
         let watching = tokio::spawn(clock::watch(self.session.clone()));
@@ -204,7 +204,7 @@ impl Server {
         let outcome = finish(threads, limit, &self.guard, &self.upkeep).await;
         reloading.abort();
         refreshing.abort();
-        sweeping.abort();
+        recovering.abort();
         watching.abort();
         scrubbing.abort();
         self.guard.observer.traces.finish().await;
@@ -324,7 +324,7 @@ async fn refresh(session: LocalSession, observer: Arc<Observer>) {
 
 /// Logs which collections are refused for their tables, if they are others than `before`.
 fn tell_refused(session: &LocalSession, before: &[String]) -> Vec<String> {
-    let errors = session.refused_collections();
+    let errors = session.unavailable_collections();
     let refused: Vec<String> = errors.iter().map(ToString::to_string).collect();
     for error in errors.iter().filter(|error| !before.contains(&error.to_string())) {
         crate::log::error!(

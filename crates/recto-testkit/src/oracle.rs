@@ -159,8 +159,8 @@ impl Oracle {
         })
     }
 
-    /// The sort, without fields that the filter pins to one value; then the arrangement's order
-    /// columns that are not in it, turned round if the sort runs against the arrangement; then its
+    /// The sort, without fields that the filter pins to one value; then the sort order of the view
+    /// columns that are not in it, turned round if the sort runs against the sort order; then its
     /// partition columns, likewise.
     fn total_order(&self, question: &Question) -> Vec<(usize, Direction)> {
         let is_pinned = |field: usize| {
@@ -218,10 +218,7 @@ impl Oracle {
     }
 
     fn field(&self, name: &str) -> usize {
-        self.collection
-            .field(name)
-            .expect("an arrangement names fields")
-            .0
+        self.collection.field(name).expect("a sort order names fields").0
     }
 
     /// The values that equalities and ORs of equalities leave a field, less those that other

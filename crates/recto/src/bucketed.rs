@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use recto_model::Cells;
 use recto_pieces::list::{ListedPiece, Seek, Stage, Summary};
 use recto_pieces::{BucketedStore, Mended};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 use recto_protocol::buckets::Figures;
 use serde_json::Value as Json;
 
@@ -21,7 +21,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::{
     BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest,
-    MendProgress, MendReport, MendRequest, Progress,
+    Progress, RebalanceProgress, RebalanceReport, RebalanceRequest,
 };
 use edges::Edges;
 
@@ -32,15 +32,15 @@ pub(crate) const MAX_LISTED: u32 = 256;
 /// The most places that a list is asked for.
 const MAX_PLACES: usize = 16;
 
-/// An arrangement that is kept in buckets.
+/// A sort order that is kept in buckets.
 struct Bucketed<'c> {
     core: &'c CollectionCore,
     store: &'c BucketedStore,
-    arrangement: &'c Arc<Arrangement>,
+    sort_order: &'c Arc<SortOrder>,
     target: BucketTarget,
 }
 
-/// The partitions of an arrangement.
+/// The partitions of a sort order.
 ///
 /// # Errors
 /// It is not there, or not kept in buckets; the request is not right; the store cannot be read.
@@ -48,7 +48,7 @@ pub(crate) async fn partitions(core: &CollectionCore, request: &BucketsRequest) 
     let bucketed = Bucketed::new(core, &request.view)?;
     let most = page_size(request.page_size)?;
     let position = tokens::read_position(&request.page_token)?;
-    let table = &bucketed.arrangement.table;
+    let table = &bucketed.sort_order.table;
     let listed = bucketed.store.list_partitions(table, position, most).await?;
     let edges = bucketed.edges();
     let partitions = listed.partitions.iter().map(|(partition, summary)| {
@@ -59,7 +59,7 @@ pub(crate) async fn partitions(core: &CollectionCore, request: &BucketsRequest) 
     });
     Ok(BucketPartitions {
         collection: core.definition.name.clone(),
-        view: bucketed.arrangement.name.clone(),
+        view: bucketed.sort_order.name.clone(),
         target: bucketed.target,
         partitions: partitions.collect::<Result<_>>()?,
         next_page_token: listed
@@ -78,7 +78,7 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
     let most = page_size(request.page_size)?;
     let edges = bucketed.edges();
     let partition = edges.partition_of(&request.filter)?;
-    let (store, table) = (bucketed.store, &bucketed.arrangement.table);
+    let (store, table) = (bucketed.store, &bucketed.sort_order.table);
     let keys = match &request.at {
         None => Vec::new(),
         Some(at) => edges.places(at, MAX_PLACES)?,
@@ -101,7 +101,7 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
     let token = |seek: Option<Seek>| seek.map(|seek| tokens::of_seek(&seek)).unwrap_or_default();
     Ok(BucketList {
         collection: core.definition.name.clone(),
-        view: bucketed.arrangement.name.clone(),
+        view: bucketed.sort_order.name.clone(),
         partition: edges.partition(&partition)?,
         order: edges.order(),
         target: bucketed.target,
@@ -113,33 +113,33 @@ pub(crate) async fn buckets(core: &CollectionCore, request: &BucketsRequest) -> 
     })
 }
 
-/// Mends one partition, or all of them.
+/// Splits buckets that are too large, in one partition or in all of them.
 ///
 /// # Errors
 /// As of [`buckets`]; something cannot be done in time: what was done before that stays so.
-pub(crate) async fn mend(
+pub(crate) async fn rebalance(
     core: &CollectionCore,
-    request: &MendRequest,
-    progress: Progress<'_, MendProgress>,
-) -> Result<MendReport> {
+    request: &RebalanceRequest,
+    progress: Progress<'_, RebalanceProgress>,
+) -> Result<RebalanceReport> {
     let bucketed = Bucketed::new(core, &request.view)?;
     let edges = bucketed.edges();
-    let report = Mutex::new(MendReport::default());
-    let told = |mended: Mended| {
+    let report = Mutex::new(RebalanceReport::default());
+    let told = |done: Mended| {
         let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
         report.partitions += 1;
-        report.buckets += mended.buckets as u64;
-        report.made += mended.made as u64;
-        report.went_on += mended.went_on as u64;
-        report.too_large += mended.too_large as u64;
-        report.cleared += mended.cleared as u64;
-        report.to_clear += mended.to_clear as u64;
-        progress(MendProgress {
+        report.buckets += done.buckets as u64;
+        report.created += done.made as u64;
+        report.completed += done.went_on as u64;
+        report.too_large += done.too_large as u64;
+        report.cleared += done.cleared as u64;
+        report.to_clear += done.to_clear as u64;
+        progress(RebalanceProgress {
             partitions: report.partitions,
-            made: report.made,
+            created: report.created,
         });
     };
-    let (store, table) = (bucketed.store, &bucketed.arrangement.table);
+    let (store, table) = (bucketed.store, &bucketed.sort_order.table);
     if request.filter.is_empty() && !table.partition().is_empty() {
         store.mend_all(table, request.clear, &told).await?;
     } else {
@@ -158,9 +158,9 @@ pub(crate) async fn cut_what_is_left(core: &CollectionCore) -> Result<()> {
     let Some(store) = core.shared.buckets.as_ref().filter(|store| store.counts()) else {
         return Ok(());
     };
-    for arrangement in &core.arrangements {
-        if arrangement.table.options().buckets.is_some() {
-            store.mend_all(&arrangement.table, false, &drop).await?;
+    for sort_order in &core.sort_orders {
+        if sort_order.table.options().buckets.is_some() {
+            store.mend_all(&sort_order.table, false, &drop).await?;
         }
     }
     Ok(())
@@ -169,39 +169,39 @@ pub(crate) async fn cut_what_is_left(core: &CollectionCore) -> Result<()> {
 /// A partition, and a row of it, for people: the values of the partition's fields, and order values. What is damaged is null.
 pub(crate) fn place(
     core: &CollectionCore,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     partition: &Cells,
     clustering: Option<&Cells>,
 ) -> (Json, Option<Vec<Json>>) {
     let edges = Edges {
         definition: &core.definition,
-        arrangement,
+        sort_order,
     };
-    let is_whole = partition.len() == arrangement.partition_len();
+    let is_whole = partition.len() == sort_order.partition_len();
     let named = is_whole.then(|| edges.partition(partition).ok()).flatten();
     let key = clustering.map(|cells| edges.edge(cells).unwrap_or_default());
     (named.map_or(Json::Null, |named| serde_json::json!(named)), key)
 }
 
 impl<'c> Bucketed<'c> {
-    /// An arrangement of a collection; of no name: its own.
+    /// A sort order of a collection; of no name: its own.
     fn new(core: &'c CollectionCore, view: &str) -> Result<Self> {
-        let arrangement = match view {
+        let sort_order = match view {
             "" => core.base(),
             view => {
-                let found = core.arrangements.iter().find(|one| one.name == view);
+                let found = core.sort_orders.iter().find(|one| one.name == view);
                 found.ok_or_else(|| no_view(core, view))?
             }
         };
-        let Some(buckets) = arrangement.table.options().buckets else {
-            return Err(not_in_buckets(core, arrangement));
+        let Some(buckets) = sort_order.table.options().buckets else {
+            return Err(not_in_buckets(core, sort_order));
         };
         let store = core.shared.buckets.as_ref().ok_or_else(kept_elsewhere)?;
         core.check_still_held()?;
         Ok(Self {
             core,
             store,
-            arrangement,
+            sort_order,
             target: BucketTarget::of(buckets, store.counts()),
         })
     }
@@ -209,7 +209,7 @@ impl<'c> Bucketed<'c> {
     fn edges(&self) -> Edges<'c> {
         Edges {
             definition: &self.core.definition,
-            arrangement: self.arrangement,
+            sort_order: self.sort_order,
         }
     }
 
@@ -272,7 +272,7 @@ fn page_size(asked: Option<i64>) -> Result<usize> {
 
 #[cold]
 fn no_view(core: &CollectionCore, asked: &str) -> Error {
-    let names: Vec<&str> = core.arrangements.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = core.sort_orders.iter().map(|one| one.name.as_str()).collect();
     let message = format!(
         "collection {} has no view {asked:?} that is read",
         core.definition.name
@@ -283,11 +283,11 @@ fn no_view(core: &CollectionCore, asked: &str) -> Error {
 }
 
 #[cold]
-fn not_in_buckets(core: &CollectionCore, arrangement: &Arrangement) -> Error {
-    let (collection, view) = (&core.definition.name, &arrangement.name);
+fn not_in_buckets(core: &CollectionCore, sort_order: &SortOrder) -> Error {
+    let (collection, view) = (&core.definition.name, &sort_order.name);
     let message =
         format!("{collection}.{view} is not kept in buckets: each of its partitions is one of the store's");
-    let in_buckets = core.arrangements.iter();
+    let in_buckets = core.sort_orders.iter();
     let in_buckets = in_buckets.filter(|one| one.table.options().buckets.is_some());
     let in_buckets: Vec<String> = in_buckets
         .map(|one| format!("{collection}.{}", one.name))

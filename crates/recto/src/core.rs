@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use recto_model::record::NO_COLUMN;
 use recto_model::schema::{Collection, Schema, WriteMode};
 use recto_model::{Cells, RowRef, Table, Value, cell, json};
-use recto_plan::Arrangement;
-use recto_plan::arrangement::LackedRecords;
+use recto_plan::SortOrder;
+use recto_plan::sort_order::LackedRecords;
 use recto_store::tables::serves;
 
 use crate::catalog::Recorded;
@@ -27,13 +27,13 @@ pub(crate) struct CollectionCore {
     /// What it is of.
     pub(crate) recorded: Recorded,
     /// What it can be read from: the base table's first, then those of views that are ready, in the schema's order.
-    pub(crate) arrangements: Vec<Arc<Arrangement>>,
+    pub(crate) sort_orders: Vec<Arc<SortOrder>>,
     /// The views that are written; none if it has none, and its records do not change.
     pub(crate) viewed: Option<Arc<Viewed>>,
     /// The base table as puts name it.
     pub(crate) written: Arc<Table>,
-    /// For each arrangement, for each field of the record type, in its order, its column in the table;
-    /// [`NO_COLUMN`] where the arrangement does not hold it.
+    /// For each sort order, for each field of the record type, in its order, its column in the table;
+    /// [`NO_COLUMN`] where the sort order does not hold it.
     columns: Vec<Vec<u16>>,
     /// For each field, where it stands in the record type: a type may declare fields in another order
     /// than the one they were added to the collection in, and not know all of them.
@@ -53,21 +53,21 @@ impl CollectionCore {
 
     fn arranged(shared: Arc<Shared>, version: u64, recorded: &Recorded, definition: Arc<Collection>) -> Self {
         let changes = definition.writes == WriteMode::Update;
-        let mut arrangements = vec![Arc::new(Arrangement::base(&definition))];
+        let mut sort_orders = vec![Arc::new(SortOrder::base(&definition))];
         for kept in recorded.views.ready(&definition) {
             // What cannot be a table is not there to be read.
             let arranged = kept.arranged(&definition);
-            if let Ok(mut view) = Arrangement::new(&arranged, arranged.table_name(kept.number)) {
+            if let Ok(mut view) = SortOrder::new(&arranged, arranged.table_name(kept.number)) {
                 view.is_verified = kept.view.verify && changes && !shared.store.limits().transactions;
                 view.lacks = LackedRecords {
                     empty: kept.misfits.empty,
                     too_large: kept.misfits.too_large,
                 };
-                arrangements.push(Arc::new(view));
+                sort_orders.push(Arc::new(view));
             }
         }
         let column = |column: &Option<usize>| column.map_or(NO_COLUMN, |column| column as u16);
-        let columns = arrangements.iter();
+        let columns = sort_orders.iter();
         let columns = columns.map(|one| one.column_of_field.iter().map(column).collect());
         let columns = columns.collect();
         let places = (0..definition.fields.len()).map(Some).collect();
@@ -80,8 +80,8 @@ impl CollectionCore {
             viewed: Viewed::new(recorded, &definition).map(Arc::new),
             definition,
             recorded: recorded.clone(),
-            written: Arc::clone(&arrangements[0].table),
-            arrangements,
+            written: Arc::clone(&sort_orders[0].table),
+            sort_orders,
             columns,
             places,
         }
@@ -260,7 +260,7 @@ impl CollectionCore {
     }
 
     /// How rows of a view are joined with base rows.
-    pub(crate) fn joining(&self, view: &Arrangement) -> Joining {
+    pub(crate) fn joining(&self, view: &SortOrder) -> Joining {
         let base = Arc::clone(self.base());
         let is_kept_by_transactions = self.shared.store.limits().transactions;
         let changes = self.definition.writes == WriteMode::Update;
@@ -272,22 +272,22 @@ impl CollectionCore {
         Joining::new(Arc::clone(&self.definition), base, view, judge)
     }
 
-    /// The base table's arrangement.
-    pub(crate) fn base(&self) -> &Arc<Arrangement> {
-        &self.arrangements[0]
+    /// The base table's sort order.
+    pub(crate) fn base(&self) -> &Arc<SortOrder> {
+        &self.sort_orders[0]
     }
 
-    /// For each field of the record type, its column in the table of one of the arrangements.
-    pub(crate) fn columns_in(&self, arrangement: &Arrangement) -> &[u16] {
-        let is_it = |one: &Arc<Arrangement>| std::ptr::eq(Arc::as_ptr(one), arrangement);
-        let index = self.arrangements.iter().position(is_it);
-        &self.columns[index.expect("rows are read from arrangements of the collection")]
+    /// For each field of the record type, its column in the table of one of the sort orders.
+    pub(crate) fn columns_in(&self, sort_order: &SortOrder) -> &[u16] {
+        let is_it = |one: &Arc<SortOrder>| std::ptr::eq(Arc::as_ptr(one), sort_order);
+        let index = self.sort_orders.iter().position(is_it);
+        &self.columns[index.expect("rows are read from sort orders of the collection")]
     }
 
     /// The fields that are needed of a row: those asked for by name, or those that the record type knows;
-    /// none for all, and where every arrangement has all.
+    /// none for all, and where every sort order has all.
     pub(crate) fn fields_needed(&self, asked: &[String]) -> Option<Vec<usize>> {
-        if self.arrangements.iter().all(|one| one.is_full()) {
+        if self.sort_orders.iter().all(|one| one.is_full()) {
             return None;
         }
         let fields = self.definition.fields.iter().zip(&self.places).enumerate();
@@ -320,18 +320,18 @@ impl CollectionCore {
         self.definition.writes != WriteMode::Append
     }
 
-    /// The value of a field of a row of an arrangement's table.
+    /// The value of a field of a row of a sort order's table.
     pub(crate) fn value(
         &self,
-        arrangement: &Arrangement,
+        sort_order: &SortOrder,
         row: RowRef<'_>,
         field: usize,
     ) -> Result<Option<Value>> {
-        let Some(column) = arrangement.column_of_field[field] else {
+        let Some(column) = sort_order.column_of_field[field] else {
             return Ok(None);
         };
         let definition = &self.definition.fields[field];
-        arrangement
+        sort_order
             .cell(row, column)
             .map(|bytes| cell::decode(&definition.ty, bytes))
             .transpose()
@@ -339,10 +339,10 @@ impl CollectionCore {
     }
 
     /// Returns the text of each value of a row's key, in the key's order, as far as it can be read.
-    pub(crate) fn key_texts(&self, arrangement: &Arrangement, row: RowRef<'_>) -> Vec<String> {
+    pub(crate) fn key_texts(&self, sort_order: &SortOrder, row: RowRef<'_>) -> Vec<String> {
         let texts = self.definition.key.iter().filter_map(|name| {
             let (field, definition) = self.definition.field(name)?;
-            let value = self.value(arrangement, row, field).ok()??;
+            let value = self.value(sort_order, row, field).ok()??;
             Some(json::to_text(&definition.ty, &value))
         });
         texts.collect()
@@ -357,7 +357,7 @@ impl CollectionCore {
 /// The key of a row of a collection's base table, for people: the text of each of its values, in the key's order.
 pub(crate) fn key_text(
     collection: &Collection,
-    base: &Arrangement,
+    base: &SortOrder,
     partition: &Cells,
     clustering: &Cells,
 ) -> String {

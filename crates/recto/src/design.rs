@@ -23,7 +23,7 @@
 //! )?;
 //! let design = design(&schema.collections[0], &queries)?;
 //! // One view serves both.
-//! assert_eq!(design.views[0].arrangement, "(team), status, due, id");
+//! assert_eq!(design.views[0].sort_order, "(team), status, due, id");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

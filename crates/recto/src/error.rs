@@ -107,7 +107,7 @@ impl Part {
 ///
 /// let error = events.query().filter(r#"kind = "alarm""#).await.unwrap_err();
 /// match error.kind() {
-///     ErrorKind::NoPlan => println!("an arrangement is missing: {}", error.hint().unwrap_or_default()),
+///     ErrorKind::NoPlan => println!("a view is missing: {}", error.hint().unwrap_or_default()),
 ///     _ if error.is_retryable() => println!("again, a little later"),
 ///     _ => return Err(error),
 /// }
@@ -127,7 +127,7 @@ struct Inner {
     column: Option<usize>,
     change: Option<usize>,
     version: Option<i64>,
-    unpinned: Vec<String>,
+    missing_partition_fields: Vec<String>,
     hint: Option<String>,
     suggestion: Option<Suggestion>,
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -149,7 +149,7 @@ impl Error {
                 column: None,
                 change: None,
                 version: None,
-                unpinned: Vec::new(),
+                missing_partition_fields: Vec::new(),
                 hint: None,
                 suggestion: None,
                 source: None,
@@ -187,8 +187,11 @@ impl Error {
 
     /// Says that these fields, of which a partition is made, have no `=`.
     #[must_use]
-    pub fn with_unpinned(mut self, fields: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.inner.unpinned = fields.into_iter().map(Into::into).collect();
+    pub fn with_missing_partition_fields(
+        mut self,
+        fields: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.inner.missing_partition_fields = fields.into_iter().map(Into::into).collect();
         self
     }
 
@@ -269,7 +272,7 @@ impl Error {
     /// assert_eq!((error.part(), error.column()), (Some(ErrorPart::Filter), Some(7)));
     /// // What has no partition is no mistake of one part.
     /// let error = events.query().await.unwrap_err();
-    /// assert_eq!((error.part(), error.unpinned()), (None, &["day".to_owned()][..]));
+    /// assert_eq!((error.part(), error.missing_partition_fields()), (None, &["day".to_owned()][..]));
     /// # Ok(())
     /// # }
     /// ```
@@ -283,8 +286,8 @@ impl Error {
 
     /// The fields to pin with `=`, after which a view serves the query. Empty if pinning fields is not enough,
     /// and if the query names a partition already.
-    pub fn unpinned(&self) -> &[String] {
-        &self.inner.unpinned
+    pub fn missing_partition_fields(&self) -> &[String] {
+        &self.inner.missing_partition_fields
     }
 
     /// The field it is about.
@@ -424,7 +427,7 @@ impl From<QueryError> for Error {
             QueryErrorKind::Sort => Some(Part::Sort),
             _ => None,
         };
-        converted.inner.unpinned = error.unpinned.into_vec();
+        converted.inner.missing_partition_fields = error.missing_partition_fields.into_vec();
         converted.inner.field = error.field;
         converted.inner.column = error.column;
         converted.inner.hint = error.hint;

@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use recto_model::schema::{Field, OrderColumn};
 use recto_model::table::Bound;
 use recto_model::{Cells, Column, Slice, Type, cell, json};
+use recto_plan::filter_scan::ScanCondition;
 use recto_plan::plan::{Intersected, OrderTerm};
 use recto_plan::query::{Constraint, RangeEnd};
-use recto_plan::residual::Residual;
 use recto_plan::text::{FilterText, Literal, LiteralValue, Name, Operator, Span, Term};
 use recto_plan::{Plan, Shape, Travel};
 use serde_json::Value as Json;
 
 use crate::core::CollectionCore;
-use crate::paging::{AskedBucket, MIN_REMOTE_CHUNK_ROWS, PageSpec, Place, RESIDUAL_CHUNK_ROWS, first_chunks};
+use crate::paging::{
+    AskedBucket, FILTER_SCAN_CHUNK_ROWS, MIN_REMOTE_CHUNK_ROWS, PageSpec, Place, first_chunks,
+};
 use crate::planned::Planned;
 use crate::session::{
-    ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, MisfitCounts, RejectedArrangement,
+    ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, MisfitCounts, RejectedSortOrder,
     TableOrder,
 };
 
@@ -28,13 +30,13 @@ pub(crate) fn explain(
     asked: &[AskedBucket],
 ) -> Explanation {
     let plan = &planned.plan;
-    let arrangement = &plan.arrangement;
+    let sort_order = &plan.sort_order;
     let fields = &core.definition.fields;
     let rejected = planned
         .rejected
         .iter()
-        .map(|one| RejectedArrangement {
-            arrangement: one.view.clone(),
+        .map(|one| RejectedSortOrder {
+            sort_order: one.view.clone(),
             reason: one.reason.clone(),
         })
         .collect();
@@ -66,7 +68,7 @@ pub(crate) fn explain(
     let sources = (0..plan.sources.len()).filter_map(|index| {
         let slice = plan.slice(index, edge, travel, limits[index])?;
         round_trips.push(store.expected_round_trips(&slice, &options));
-        let view = plan.views.get(index).map(|view| &view.arrangement);
+        let view = plan.views.get(index).map(|view| &view.sort_order);
         Some(ExplainedSource {
             view: view.map(|view| view.name.clone()).unwrap_or_default(),
             partition: equalities(slice.table.partition(), &slice.partition),
@@ -76,16 +78,16 @@ pub(crate) fn explain(
         })
     });
     let mut sources: Vec<ExplainedSource> = sources.collect();
-    if core.is_remote() && (!plan.residual.is_empty() || !plan.views.is_empty()) {
+    if core.is_remote() && (!plan.filter_scan.is_empty() || !plan.views.is_empty()) {
         tell_of_repeats(&mut sources, spec);
     }
     let round_trips = expected_round_trips(plan, spec, &round_trips);
     Explanation {
         shape: plan.shape(),
-        view: arrangement.name.clone(),
-        arrangement: arrangement.shown_by(),
+        view: sort_order.name.clone(),
+        sort_order: sort_order.shown_by(),
         intersected: plan.views.iter().map(intersected).collect(),
-        table: arrangement.table.name().to_owned(),
+        table: sort_order.table.name().to_owned(),
         order: order(plan),
         collate: collations(fields, plan),
         direction: if plan.reversed {
@@ -93,7 +95,11 @@ pub(crate) fn explain(
         } else {
             TableOrder::With
         },
-        residual: plan.residual.iter().map(|one| residual(fields, one)).collect(),
+        filter_scan: plan
+            .filter_scan
+            .iter()
+            .map(|one| filter_scan(fields, one))
+            .collect(),
         base_rows: plan.reads_base().then(|| base_rows(fields, plan)),
         misfits: if planned.hides {
             // Their number would count hidden records, too.
@@ -111,8 +117,8 @@ pub(crate) fn explain(
 
 /// The records that the views of a plan lack. A row of several views must be in each of them.
 fn misfits(plan: &Plan) -> MisfitCounts {
-    let others = plan.views.iter().map(|view| &view.arrangement);
-    let lacks = std::iter::once(&plan.arrangement)
+    let others = plan.views.iter().map(|view| &view.sort_order);
+    let lacks = std::iter::once(&plan.sort_order)
         .chain(others)
         .map(|one| one.lacks);
     let counts = lacks.map(|lacks| MisfitCounts {
@@ -124,9 +130,9 @@ fn misfits(plan: &Plan) -> MisfitCounts {
 
 fn intersected(view: &Intersected) -> ExplainedView {
     ExplainedView {
-        view: view.arrangement.name.clone(),
-        arrangement: view.arrangement.shown_by(),
-        table: view.arrangement.table.name().to_owned(),
+        view: view.sort_order.name.clone(),
+        sort_order: view.sort_order.shown_by(),
+        table: view.sort_order.table.name().to_owned(),
         direction: if view.reversed {
             TableOrder::Against
         } else {
@@ -141,7 +147,7 @@ const BASE_READS_PER_ROW: u32 = 1;
 fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
     let names = plan.looked_up.iter().map(|field| fields[*field].name.clone());
     ExplainedBaseRows {
-        verified: plan.arrangement.is_verified,
+        verified: plan.sort_order.is_verified,
         looked_up: names.collect(),
         reads_per_row: BASE_READS_PER_ROW,
     }
@@ -157,7 +163,7 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
             0
         }
     };
-    if !plan.residual.is_empty() {
+    if !plan.filter_scan.is_empty() {
         return spec.budget.scanned + joined(spec.budget.scanned);
     }
     let intersected = spec.budget.scanned + joined(spec.budget.scanned / sources.max(1));
@@ -187,7 +193,7 @@ fn rows_at_once(plan: &Plan, spec: &PageSpec) -> u32 {
 /// How many once a row was rejected.
 fn rows_at_once_later(spec: &PageSpec) -> u32 {
     let most = u32::try_from(spec.budget.scanned).unwrap_or(u32::MAX);
-    (spec.size + 1).max(RESIDUAL_CHUNK_ROWS).min(most)
+    (spec.size + 1).max(FILTER_SCAN_CHUNK_ROWS).min(most)
 }
 
 /// Says, as a comment of CQL, that a statement is sent again and again where rows are checked one by one.
@@ -216,7 +222,7 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
         return stages.saturating_mul(most + joined);
     }
     let once = of_sources.iter().fold(joined, |sum, of| sum.saturating_add(*of));
-    if plan.residual.is_empty() {
+    if plan.filter_scan.is_empty() {
         return once;
     }
     let most = most + joined;
@@ -231,10 +237,10 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
 
 /// By which collation the text of each field is sorted that is by one.
 fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
-    let arrangement = &plan.arrangement;
+    let sort_order = &plan.sort_order;
     let collated = plan.order.iter().filter_map(|term| {
-        let collation = arrangement.collation_at(term.column)?;
-        let field = arrangement.sort_keys_of(term.column)?;
+        let collation = sort_order.collation_at(term.column)?;
+        let field = sort_order.sort_keys_of(term.column)?;
         Some((fields[field].name.clone(), collation.to_string()))
     });
     collated.collect()
@@ -243,9 +249,9 @@ fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
 fn order(plan: &Plan) -> Vec<OrderColumn> {
     let terms = plan.order.iter();
     // Where nulls stand is no field's order.
-    let terms = terms.filter(|term| plan.arrangement.sorted_by(term.column).is_some());
+    let terms = terms.filter(|term| plan.sort_order.sorted_by(term.column).is_some());
     let column = |term: &OrderTerm| OrderColumn {
-        field: plan.arrangement.shown_sort_of(term.column).into_owned(),
+        field: plan.sort_order.shown_sort_of(term.column).into_owned(),
         direction: term.direction,
     };
     terms.map(column).collect()
@@ -307,12 +313,12 @@ fn bounds(columns: &[Column], from: &Bound, to: &Bound) -> String {
 }
 
 /// A condition that is checked row by row, as a filter that asks for it alone.
-fn residual(fields: &[Field], residual: &Residual) -> FilterText {
-    match residual {
-        Residual::Field { field, constraint } | Residual::Edges { field, constraint } => {
+fn filter_scan(fields: &[Field], filter_scan: &ScanCondition) -> FilterText {
+    match filter_scan {
+        ScanCondition::Field { field, constraint } | ScanCondition::Edges { field, constraint } => {
             terms(&fields[*field], constraint).collect()
         }
-        Residual::Tuple {
+        ScanCondition::Tuple {
             fields: indexes,
             operator,
             values,

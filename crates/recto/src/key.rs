@@ -290,15 +290,15 @@ pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> 
         .with_part(Part::Key)
         .with_hint(format!("its key is {}", names.join(", "))));
     }
-    let arrangement = core.base();
+    let sort_order = core.base();
     let mut cells = Cells::new();
-    for (column, field) in arrangement.fields().take(arrangement.table.key_len()) {
+    for (column, field) in sort_order.fields().take(sort_order.table.key_len()) {
         let definition = &core.definition.fields[field];
         let index = names
             .iter()
             .position(|name| *name == definition.name)
             .expect("key columns are key fields");
-        let ty = arrangement.type_of(column);
+        let ty = sort_order.type_of(column);
         let invalid = |error: CellError| {
             Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name))
                 .with_part(Part::Key)

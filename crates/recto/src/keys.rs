@@ -13,9 +13,9 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::options::OpenOptions;
 
-/// The most cursor keys beside the one that seals.
+/// The most cursor keys beside the one that encrypts.
 pub const MAX_EARLIER_CURSOR_KEYS: u32 = 15;
-/// How many cursor keys beside the one that seals a rotation should keep, unless asked for otherwise.
+/// How many cursor keys beside the one that encrypts a rotation should keep, unless asked for otherwise.
 pub const DEFAULT_EARLIER_CURSOR_KEYS: u32 = 3;
 
 /// How soon after one look at the catalog for cursor keys the next may follow, in nanoseconds. Anybody can
@@ -133,9 +133,7 @@ impl CursorKeys {
             let opened = cursor.bind(&plan.identity, || of_version_1(plan));
             let opened = opened.map_err(|error| match error {
                 // The order is the sort's that was asked for, if one was.
-                CursorError::OtherArrangement if plan.query.sorts().next().is_some() => {
-                    CursorError::OtherQuery
-                }
+                CursorError::OtherSortOrder if plan.query.sorts().next().is_some() => CursorError::OtherQuery,
                 error => error,
             })?;
             Ok::<_, CursorError>((index, plan, opened))
@@ -161,7 +159,7 @@ pub(crate) fn check_position(plan: &Plan, position: &Position) -> Result<()> {
     }
     for (term, value) in plan.order.iter().zip(position.values.iter()) {
         let value = value.ok_or_else(unknown)?;
-        cell::validate(plan.arrangement.type_of(term.column), value).map_err(|_| unknown())?;
+        cell::validate(plan.sort_order.type_of(term.column), value).map_err(|_| unknown())?;
     }
     Ok(())
 }

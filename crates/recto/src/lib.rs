@@ -229,7 +229,7 @@ pub use recto_model::{Direction, Environment, Type, Value, schema};
 pub use recto_plan::cursor::Cursor;
 pub use recto_store::check::MAX_TTL_SECONDS;
 pub use scan::{Scan, ScanPart};
-pub use session::Swept;
+pub use session::RecoveryPass;
 pub use session::{ApplyOptions, Session};
 pub use writer::WriterMetrics;
 pub use writes::{Changed, MAX_BATCH_CHANGES};

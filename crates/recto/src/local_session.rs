@@ -28,7 +28,8 @@ use crate::open;
 use crate::recto::Recto;
 use crate::row_filter::{self, RowFilter, RowFilters, forbidden};
 use crate::session::{
-    BucketMetrics, QueueRing, QueueStatus, Queues, ScrubPosition, ScrubStep, Session, StoreDescription, Tools,
+    BucketMetrics, QueueStatus, QueueTables, Queues, ScrubPosition, ScrubStep, Session, StoreDescription,
+    Tools,
 };
 use crate::writer::WriterMetrics;
 use tools::LocalTools;
@@ -129,7 +130,7 @@ impl LocalSession {
     }
 
     /// Whether a view serves filter text that restricts sessions to rows of a collection. Where none does,
-    /// lists through it need `allow_residual`: rows that it hides are read and left out.
+    /// lists through it need `allow_filter_scan`: rows that it hides are read and left out.
     ///
     /// # Errors
     /// As [`check_row_filter`](Self::check_row_filter).
@@ -138,7 +139,7 @@ impl LocalSession {
         let conditions = row_filter::conditions(&core.definition, &[text.to_owned()])?;
         Ok(row_filter::is_served(
             &core.definition,
-            &core.arrangements,
+            &core.sort_orders,
             &conditions,
         ))
     }
@@ -173,19 +174,19 @@ impl LocalSession {
         (!recto.store().limits().transactions).then(|| recto.writer_metrics())
     }
 
-    /// Has this process look after what others leave that die: changes, as of [`Recto::sweep_beside`], and messages of queues, of
+    /// Has this process look after what others leave that die: changes, as of [`Recto::recover_in_background`], and messages of queues, of
     /// which nothing is made where there are none.
     ///
     /// # Errors
     /// The store cannot be read or written.
-    pub async fn sweep_beside(&self) -> Result<()> {
-        self.recto().sweep_beside().await?;
+    pub async fn recover_in_background(&self) -> Result<()> {
+        self.recto().recover_in_background().await?;
         self.recto().queues_there().await.map(drop)
     }
 
-    /// The collections that are refused for their tables; see [`Recto::refused_collections`].
-    pub fn refused_collections(&self) -> Vec<Error> {
-        self.recto().refused_collections()
+    /// The collections that are refused for their tables; see [`Recto::unavailable_collections`].
+    pub fn unavailable_collections(&self) -> Vec<Error> {
+        self.recto().unavailable_collections()
     }
 
     /// Reads the next `most_bytes` of an embedded store's file, and verifies every page and every row in them;
@@ -220,10 +221,10 @@ impl LocalSession {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn ring_metrics(&self) -> Result<Option<QueueRing>> {
+    pub async fn table_metrics(&self) -> Result<Option<QueueTables>> {
         match self.recto().queues_there().await? {
             Some(queues) => {
-                let ring = self.tools.ring_words(queues.ring_at_a_glance().await?);
+                let ring = self.tools.table_words(queues.tables_at_a_glance().await?);
                 Ok(Some(ring).filter(|ring| ring.needed))
             }
             None => Ok(None),
@@ -269,7 +270,7 @@ impl Session for LocalSession {
                 .iter()
                 .map(|one| one.name.clone())
                 .collect(),
-            refused: recto.refused(),
+            unavailable: recto.refused(),
         })
     }
 

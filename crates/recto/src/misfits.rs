@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use recto_model::{Cells, RowRef, Table};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 use recto_protocol::views::{Arranged, Generation, Misfit, ViewNumber, ViewedCollection};
 use recto_store::{ReadOptions, ScanRead};
 
@@ -116,7 +116,7 @@ impl Checked {
                 one.counts.add(misfit.cause);
                 if one.listed.len() < MAX_LISTED_MISFITS {
                     let (partition, clustering) = key_of(&viewed.table, row);
-                    let base = Arrangement::base(&self.0.stored);
+                    let base = SortOrder::base(&self.0.stored);
                     let key = key_text(&self.0.stored, &base, &partition, &clustering);
                     let field = self.0.declared.fields.get(misfit.field);
                     let field = field.map_or("", |field| &field.name);

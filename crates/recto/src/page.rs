@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use recto_model::{RowRef, RowSet};
 use recto_plan::cursor::Cursor;
-use recto_plan::{Arrangement, PlanShape, Position, Side, Travel};
+use recto_plan::{PlanShape, Position, Side, SortOrder, Travel};
 
 use crate::core::CollectionCore;
 use crate::error::Result;
@@ -52,7 +52,7 @@ impl<T> Page<T> {
         raw: RawPage,
         planned: Arc<Planned>,
         core: Arc<CollectionCore>,
-        decode: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>,
+        decode: impl Fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T>,
     ) -> Result<Self> {
         let mut items = Vec::with_capacity(raw.rows.len());
         let mut page = Self {
@@ -62,7 +62,7 @@ impl<T> Page<T> {
             core,
         };
         for row in page.rows().iter() {
-            items.push(decode(&page.core, page.arrangement(), row)?);
+            items.push(decode(&page.core, page.sort_order(), row)?);
         }
         page.items = items;
         Ok(page)
@@ -82,11 +82,11 @@ impl<T> Page<T> {
         &self.planned
     }
 
-    /// The arrangement that the [records](Self::rows) are of.
-    pub(crate) fn arrangement(&self) -> &Arrangement {
+    /// The sort order that the [records](Self::rows) are of.
+    pub(crate) fn sort_order(&self) -> &SortOrder {
         match self.raw.rows.bases {
             Some(_) => self.core.base(),
-            None => &self.planned.plan.arrangement,
+            None => &self.planned.plan.sort_order,
         }
     }
 
@@ -130,8 +130,8 @@ impl<T> Page<T> {
     /// than 0 only if that was [allowed](crate::ApplyOptions::allow_misfits) when the view was added.
     pub fn lacks(&self) -> u64 {
         let plan = &self.planned.plan;
-        let others = plan.views.iter().map(|view| view.arrangement.lacks.too_large);
-        others.fold(plan.arrangement.lacks.too_large, u64::max)
+        let others = plan.views.iter().map(|view| view.sort_order.lacks.too_large);
+        others.fold(plan.sort_order.lacks.too_large, u64::max)
     }
 
     /// Whether there are none. An empty page need not be the end: ask [`has_next`](Self::has_next).
@@ -233,7 +233,7 @@ impl<T> Page<T> {
     /// # Panics
     /// If there is no such record.
     pub fn version(&self, index: usize) -> Option<i64> {
-        version_of(self.arrangement(), self.rows().row(index))
+        version_of(self.sort_order(), self.rows().row(index))
     }
 
     /// The budget that cut the page short, if one did.

@@ -2,7 +2,7 @@
 
 use recto_model::schema::Field;
 use recto_model::{RowRef, json};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 
 use crate::core::{CollectionCore, damaged};
 use crate::error::Result;
@@ -26,7 +26,7 @@ struct Written<'c> {
 /// The page's records as a JSON array, with the fields asked for; all of them if none is named. Nulls are
 /// left out.
 pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
-    let fields = fields(page.core(), page.arrangement(), asked);
+    let fields = fields(page.core(), page.sort_order(), asked);
     let names: usize = fields.iter().map(|field| field.name.len()).sum();
     let rows = page.rows();
     let room = TEXT_BYTES_PER_BYTE * rows.byte_len() + rows.len() * (names + 2) + REPLY_ROOM_BYTES;
@@ -42,11 +42,11 @@ pub(crate) fn records<T>(page: &Page<T>, asked: &[String]) -> Result<String> {
     Ok(String::from_utf8(text).expect("JSON is written as UTF-8"))
 }
 
-fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[String]) -> Vec<Written<'c>> {
+fn fields<'c>(core: &'c CollectionCore, sort_order: &SortOrder, asked: &[String]) -> Vec<Written<'c>> {
     let fields = &core.definition.fields;
     let mut written = Vec::with_capacity(fields.len());
     let fields = fields.iter().zip(&core.field_names().0);
-    for ((field, name), column) in fields.zip(&arrangement.column_of_field) {
+    for ((field, name), column) in fields.zip(&sort_order.column_of_field) {
         let is_asked = asked.is_empty() || asked.contains(&field.name);
         if let Some(column) = column.filter(|_| is_asked) {
             written.push(Written { field, name, column });
@@ -56,11 +56,11 @@ fn fields<'c>(core: &'c CollectionCore, arrangement: &Arrangement, asked: &[Stri
 }
 
 fn record<T>(page: &Page<T>, fields: &[Written<'_>], row: RowRef<'_>, text: &mut Vec<u8>) -> Result<()> {
-    let arrangement = page.arrangement();
+    let sort_order = page.sort_order();
     text.push(b'{');
     let mut is_first = true;
     for &Written { field, name, column } in fields {
-        let Some(cell) = arrangement.cell(row, column) else {
+        let Some(cell) = sort_order.cell(row, column) else {
             continue;
         };
         text.extend_from_slice(if is_first { &name[1..] } else { name });

@@ -47,14 +47,14 @@ impl PlanKey {
     /// The key of a query's texts; `None` if they are too long to keep.
     pub(crate) fn new<'a>(
         texts: impl Iterator<Item = &'a str> + Clone,
-        allow_residual: bool,
+        allow_filter_scan: bool,
     ) -> Option<Self> {
         let bytes = texts.clone().map(|text| text.len() + 1).sum::<usize>();
         if bytes > MAX_QUERY_BYTES {
             return None;
         }
         let mut key = String::with_capacity(bytes + 1);
-        key.push(if allow_residual { 'r' } else { '-' });
+        key.push(if allow_filter_scan { 'r' } else { '-' });
         for text in texts {
             // Texts with a zero are refused where they are read: it can stand between them.
             if text.contains('\0') {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn texts_are_told_apart() {
-        let key = |texts: &[&str], residual| PlanKey::new(texts.iter().copied(), residual);
+        let key = |texts: &[&str], filter_scan| PlanKey::new(texts.iter().copied(), filter_scan);
         assert_ne!(key(&["a", "b"], false), key(&["ab", ""], false));
         assert_ne!(key(&["a", "b"], false), key(&["a", "b"], true));
         assert_ne!(key(&["a"], false), key(&["a", ""], false));

@@ -1,7 +1,7 @@
 //! Which rows of a table are records, and of which version.
 
 use recto_model::RowRef;
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 use recto_protocol::views::{Head, StoredError};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -26,10 +26,10 @@ pub(crate) struct Presence {
 
 impl Presence {
     /// None of tables each of whose rows is a record.
-    pub(crate) fn of(arrangement: &Arrangement) -> Option<Self> {
+    pub(crate) fn of(sort_order: &SortOrder) -> Option<Self> {
         Some(Self {
-            version: arrangement.version?,
-            head: arrangement.head?,
+            version: sort_order.version?,
+            head: sort_order.head?,
         })
     }
 
@@ -49,8 +49,8 @@ impl Presence {
 }
 
 /// The version of a row's record; none in collections whose records have none.
-pub(crate) fn version_of(arrangement: &Arrangement, row: RowRef<'_>) -> Option<i64> {
-    let cell = row.get(arrangement.version?)?;
+pub(crate) fn version_of(sort_order: &SortOrder, row: RowRef<'_>) -> Option<i64> {
+    let cell = row.get(sort_order.version?)?;
     Some(i64::from_be_bytes(cell.try_into().ok()?))
 }
 

@@ -16,7 +16,7 @@ use recto_plan::choices::{Choices, choices};
 use recto_plan::cursor::OpenedCursor;
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::Condition;
-use recto_plan::{Arrangement, Plan, Position, Query, Side, Travel, bind};
+use recto_plan::{Plan, Position, Query, Side, SortOrder, Travel, bind};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
@@ -37,7 +37,7 @@ use crate::row_filter;
 const MAX_FROM_BYTES: usize = 2 * MAX_KEY_PART_BYTES;
 
 /// How rows of a collection become `T`s.
-pub(crate) type Decode<T> = fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>;
+pub(crate) type Decode<T> = fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T>;
 
 /// A query being built; awaited, it is one page.
 ///
@@ -91,7 +91,7 @@ struct Question {
     is_restricted: bool,
     sort_text: String,
     sort: Vec<(String, Direction)>,
-    allow_residual: bool,
+    allow_filter_scan: bool,
     /// The view that is to be read; empty: the planner chooses.
     view: String,
     /// The fields that are looked at; empty for all.
@@ -285,11 +285,11 @@ impl<T> PageQuery<T> {
 
     /// Lets conditions that no view serves be checked row by row, within the scan budget.
     #[must_use]
-    pub fn allow_residual(self) -> Self {
-        self.ask(|question| question.allow_residual = true)
+    pub fn allow_filter_scan(self) -> Self {
+        self.ask(|question| question.allow_filter_scan = true)
     }
 
-    /// Reads this view, the base table's arrangement (`primary`) among them. Without it, the planner chooses.
+    /// Reads this view, the base table's sort order (`primary`) among them. Without it, the planner chooses.
     ///
     /// A view that leaves out records, because they lack a field that it is by, is answered as it is.
     #[must_use]
@@ -385,7 +385,7 @@ impl<T> PageQuery<T> {
         self.starting(Start::AroundShare(Share(share)))
     }
 
-    /// Says with the page [how many rows](Page::estimate) the query has, and how many stand before the page: of arrangements
+    /// Says with the page [how many rows](Page::estimate) the query has, and how many stand before the page: of sort orders
     /// that are kept in buckets, where no conditions are checked row by row.
     #[must_use]
     pub fn with_estimate(mut self) -> Self {
@@ -394,7 +394,7 @@ impl<T> PageQuery<T> {
     }
 
     /// From these order values on, inclusive: values of the first columns of the query's order that
-    /// the filter leaves unpinned.
+    /// the filter does not fix with `=`.
     #[must_use]
     pub fn from<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Self {
         self.starting(Start::From(values.into_iter().map(Into::into).collect()))
@@ -529,7 +529,7 @@ impl<T> PageQuery<T> {
         if planned.hides {
             spec.budget = spec.budget.blurred(&shared.environment);
         }
-        let joining = plan.reads_base().then(|| core.joining(&plan.arrangement));
+        let joining = plan.reads_base().then(|| core.joining(&plan.sort_order));
         let store = &shared.store;
         let fetched = fetch(store, &shared.environment, plan, joining.as_ref(), &spec);
         let (raw, removals) = fetched.await?;
@@ -679,20 +679,20 @@ impl Question {
         };
         let texts = [filter_text, &self.sort_text, &self.view, &fields];
         let texts = texts.into_iter().chain(row_filters);
-        PlanKey::new(texts, self.allow_residual)
+        PlanKey::new(texts, self.allow_filter_scan)
     }
 
     fn plan(&self, core: &CollectionCore, fields: Option<&[usize]>) -> Result<Vec<Arc<Planned>>> {
-        let is_known = |one: &Arc<Arrangement>| one.name == self.view;
-        if !self.view.is_empty() && !core.arrangements.iter().any(is_known) {
+        let is_known = |one: &Arc<SortOrder>| one.name == self.view;
+        if !self.view.is_empty() && !core.sort_orders.iter().any(is_known) {
             return Err(core.unserved(no_view(core, &self.view), &self.view));
         }
         let wishes = Wishes {
-            allow_residual: self.allow_residual,
+            allow_filter_scan: self.allow_filter_scan,
             view: Some(self.view.as_str()).filter(|view| !view.is_empty()),
             fields,
         };
-        let error = match self.plan_on(&core.definition, &core.arrangements, wishes) {
+        let error = match self.plan_on(&core.definition, &core.sort_orders, wishes) {
             Err(error) if error.kind() == ErrorKind::NoPlan => error,
             planned => return planned,
         };
@@ -705,11 +705,11 @@ impl Question {
             .iter()
             .filter(|_| !self.is_restricted);
         let wishes = Wishes {
-            allow_residual: self.allow_residual,
+            allow_filter_scan: self.allow_filter_scan,
             ..Wishes::default()
         };
         let serves = |other: &&Arc<Collection>| {
-            let base = || [Arc::new(Arrangement::base(other))];
+            let base = || [Arc::new(SortOrder::base(other))];
             holds_same_records(other, &core.definition) && self.plan_on(other, &base(), wishes).is_ok()
         };
         Err(match others.into_iter().find(serves) {
@@ -721,20 +721,22 @@ impl Question {
     fn plan_on(
         &self,
         collection: &Collection,
-        arrangements: &[Arc<Arrangement>],
+        sort_orders: &[Arc<SortOrder>],
         wishes: Wishes<'_>,
     ) -> Result<Vec<Arc<Planned>>> {
         let (query, of_rows) = self.bind(collection)?;
         let query = Arc::new(query);
-        let planned = planner::plan(collection, arrangements, &query, &wishes);
+        let planned = planner::plan(collection, sort_orders, &query, &wishes);
         let plans = planned.map_err(|refusal| {
             let error = Error::from(recto_plan::QueryError::from(refusal));
             let filtered = Wishes {
-                allow_residual: true,
+                allow_filter_scan: true,
                 ..wishes
             };
-            let would_do = || planner::plan(collection, arrangements, &query, &filtered).is_ok();
-            if self.allow_residual || row_filter::is_served(collection, arrangements, &of_rows) || !would_do()
+            let would_do = || planner::plan(collection, sort_orders, &query, &filtered).is_ok();
+            if self.allow_filter_scan
+                || row_filter::is_served(collection, sort_orders, &of_rows)
+                || !would_do()
             {
                 return error;
             }
@@ -778,11 +780,11 @@ impl Question {
         let rows = Query::new(definition, &of_rows, &[])?;
         let fields = core.fields_needed(&self.fields);
         let wishes = Wishes {
-            allow_residual: self.allow_residual,
+            allow_filter_scan: self.allow_filter_scan,
             view: Some(self.view.as_str()).filter(|view| !view.is_empty()),
             fields: fields.as_deref(),
         };
-        Ok(choices(definition, &core.arrangements, &query, &rows, &wishes))
+        Ok(choices(definition, &core.sort_orders, &query, &rows, &wishes))
     }
 }
 
@@ -808,7 +810,7 @@ fn order_changed() -> Error {
 /// The refusal of a view that the collection does not have.
 #[cold]
 fn no_view(core: &CollectionCore, asked: &str) -> Error {
-    let names: Vec<&str> = core.arrangements.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = core.sort_orders.iter().map(|one| one.name.as_str()).collect();
     Error::new(
         ErrorKind::InvalidQuery,
         format!("collection {} has no view {asked:?}", core.definition.name),
@@ -843,7 +845,7 @@ fn before(opened: OpenedCursor) -> Position {
 fn from_error(message: impl Into<String>) -> Error {
     let error = Error::new(ErrorKind::InvalidQuery, message).with_part(Part::From);
     error.with_hint(
-        "from is a JSON array: values of the first columns of the query's order that the filter leaves unpinned",
+        "from is a JSON array: values of the first fields of the order that the filter does not fix with =",
     )
 }
 
@@ -876,15 +878,15 @@ fn position_of(
     count: usize,
     value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
 ) -> Result<Position> {
-    let arrangement = &plan.arrangement;
+    let sort_order = &plan.sort_order;
     // Nobody gives values of columns that are no fields; those that are derived follow from the field.
-    let fields = &arrangement.column_of_field;
+    let fields = &sort_order.column_of_field;
     let names = || {
         let sorted_by = plan
             .order
             .iter()
-            .filter_map(|term| arrangement.sorted_by(term.column));
-        sorted_by.filter_map(|field| Some(arrangement.name_of(fields[field]?)))
+            .filter_map(|term| sort_order.sorted_by(term.column));
+        sorted_by.filter_map(|field| Some(sort_order.name_of(fields[field]?)))
     };
     let order = || names().collect::<Vec<_>>().join(", ");
     if count > names().count() {
@@ -899,16 +901,16 @@ fn position_of(
         if given == count {
             break;
         }
-        let sort_keys_of = arrangement.sort_keys_of(term.column);
-        let sorted_by = sort_keys_of.or_else(|| arrangement.sorted_by(term.column));
+        let sort_keys_of = sort_order.sort_keys_of(term.column);
+        let sorted_by = sort_keys_of.or_else(|| sort_order.sorted_by(term.column));
         let Some(column) = sorted_by.and_then(|field| fields[field]) else {
-            let Some(derived) = arrangement.derived(term.column, Some(&[])) else {
+            let Some(derived) = sort_order.derived(term.column, Some(&[])) else {
                 break;
             };
             values.push(Some(&derived));
             continue;
         };
-        let (ty, name) = (arrangement.type_of(column), arrangement.name_of(column));
+        let (ty, name) = (sort_order.type_of(column), sort_order.name_of(column));
         let wrong = |reason: String| {
             let message = format!("from, value {} ({name}): {reason}", given + 1);
             Error::new(ErrorKind::InvalidQuery, message)
@@ -920,7 +922,7 @@ fn position_of(
         let value = value(given, ty).map_err(wrong)?;
         let mut bytes = Vec::new();
         cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;
-        match arrangement.derived(term.column, Some(&bytes)) {
+        match sort_order.derived(term.column, Some(&bytes)) {
             // The value's sort key, which stands before it; or the beginning of what the view does not tell apart.
             Some(derived) => values.push(Some(&derived)),
             None => values

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use recto_model::record::{NO_COLUMN, Record, RecordError};
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, Type, Value, cell, json};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 use recto_plan::bind::no_field_hint;
 use serde_json::error::Category;
 
@@ -198,14 +198,14 @@ impl DynamicRecord {
         })
     }
 
-    pub(crate) fn read(core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>) -> Result<Self> {
-        Self::read_fields(core, arrangement, row, &[])
+    pub(crate) fn read(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>) -> Result<Self> {
+        Self::read_fields(core, sort_order, row, &[])
     }
 
     /// Reads the fields named; all of them if none is. Another field may have a value that cannot be read.
     pub(crate) fn read_fields(
         core: &CollectionCore,
-        arrangement: &Arrangement,
+        sort_order: &SortOrder,
         row: RowRef<'_>,
         names: &[String],
     ) -> Result<Self> {
@@ -213,7 +213,7 @@ impl DynamicRecord {
         let values = fields
             .map(|(index, field)| {
                 let is_asked = names.is_empty() || names.contains(&field.name);
-                let value = is_asked.then(|| core.value(arrangement, row, index));
+                let value = is_asked.then(|| core.value(sort_order, row, index));
                 value.transpose().map(Option::flatten)
             })
             .collect::<Result<_>>()?;
@@ -227,12 +227,12 @@ impl DynamicRecord {
 /// Decodes a row as a record of a Rust type.
 pub(crate) fn decode_typed<T: Record>(
     core: &CollectionCore,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     row: RowRef<'_>,
 ) -> Result<T> {
-    let columns = core.columns_in(arrangement);
-    let read = if arrangement.derives_nulls() {
-        let is_null = |column: u16| arrangement.cell(row, usize::from(column)).is_none();
+    let columns = core.columns_in(sort_order);
+    let read = if sort_order.derives_nulls() {
+        let is_null = |column: u16| sort_order.cell(row, usize::from(column)).is_none();
         let columns = columns.iter().map(|&column| match column {
             NO_COLUMN => NO_COLUMN,
             column if is_null(column) => NO_COLUMN,
@@ -242,32 +242,27 @@ pub(crate) fn decode_typed<T: Record>(
     } else {
         T::read(row, columns)
     };
-    read.map_err(|error| unreadable(core, arrangement, row, error))
+    read.map_err(|error| unreadable(core, sort_order, row, error))
 }
 
 /// Decodes each record for itself, so that one that cannot be read does not keep others from being read.
 #[expect(clippy::unnecessary_wraps, reason = "the type of the function is `Decode`")]
 pub(crate) fn decode_each<T: Record>(
     core: &CollectionCore,
-    arrangement: &Arrangement,
+    sort_order: &SortOrder,
     row: RowRef<'_>,
 ) -> Result<Result<T>> {
-    Ok(decode_typed(core, arrangement, row))
+    Ok(decode_typed(core, sort_order, row))
 }
 
 /// The error of a row that is no record of a type. If the cell is a value of the field's type in the schema, then the row
 /// is not damaged.
 #[cold]
-fn unreadable(
-    core: &CollectionCore,
-    arrangement: &Arrangement,
-    row: RowRef<'_>,
-    error: RecordError,
-) -> Error {
+fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, error: RecordError) -> Error {
     let field = error.field();
     let index = core.definition.field(field).map(|(index, _)| index);
-    let is_sound = index.is_some_and(|index| core.value(arrangement, row, index).is_ok());
-    let key = core.key_texts(arrangement, row);
+    let is_sound = index.is_some_and(|index| core.value(sort_order, row, index).is_ok());
+    let key = core.key_texts(sort_order, row);
     let name = &core.definition.name;
     let (kind, what, hint) = if is_sound {
         let hint = "use a record type that has such values, or change the record; `each_result()` of a query or a scan \
@@ -325,11 +320,11 @@ pub(crate) fn row_of(
     core: &CollectionCore,
     mut write_field: impl FnMut(usize, &mut Vec<u8>) -> Result<bool, cell::CellError>,
 ) -> Result<Cells> {
-    let arrangement = core.base();
-    let key_len = arrangement.table.key_len();
-    let mut cells = Cells::with_capacity(arrangement.holds.len(), 128);
+    let sort_order = core.base();
+    let key_len = sort_order.table.key_len();
+    let mut cells = Cells::with_capacity(sort_order.holds.len(), 128);
     let mut bytes = Vec::new();
-    for (column, field) in arrangement.fields() {
+    for (column, field) in sort_order.fields() {
         let definition = &core.definition.fields[field];
         let invalid = |error: cell::CellError| {
             Error::new(ErrorKind::InvalidRecord, format!("{}: {error}", definition.name))

@@ -34,10 +34,10 @@ use crate::queues::Queues;
 use crate::reach::Reach;
 use crate::record::DynamicRecord;
 use crate::runtime;
-use crate::session::Swept;
+use crate::session::RecoveryPass;
 use crate::session::{
-    Applied, ApplyOptions, CursorKey, Progress, RefusedCollection, SchemaPlan, StoreProgress, VerifyReport,
-    VerifyRequest, ViewProgress, ViewStatus,
+    Applied, ApplyOptions, CursorKey, Progress, SchemaPlan, StoreProgress, UnavailableCollection,
+    VerifyReport, VerifyRequest, ViewProgress, ViewStatus,
 };
 use crate::shared::Shared;
 use crate::stamps::Stamps;
@@ -297,13 +297,13 @@ impl Recto {
     /// The collections that are refused because their tables are gone or are not what the schema says, as
     /// another program left them: an error each, with what to do. Tables are looked at when a store is
     /// opened, when a schema is applied, and by [`refresh`](Self::refresh).
-    pub fn refused_collections(&self) -> Vec<Error> {
+    pub fn unavailable_collections(&self) -> Vec<Error> {
         let held = self.shared.held();
         held.problems.values().map(tables::Problem::error).collect()
     }
 
     /// The same, for who lists collections.
-    pub(crate) fn refused(&self) -> Vec<RefusedCollection> {
+    pub(crate) fn refused(&self) -> Vec<UnavailableCollection> {
         let held = self.shared.held();
         let each = held.problems.iter();
         each.map(|(collection, problem)| problem.refused(collection))
@@ -342,7 +342,7 @@ impl Recto {
     /// What was done for buckets in this process since the store was opened; none where none are kept here.
     pub(crate) fn bucket_metrics(&self) -> Option<BucketMetrics> {
         let schema = self.schema();
-        let mut arranged = schema.collections.iter().flat_map(|one| one.arrangements());
+        let mut arranged = schema.collections.iter().flat_map(|one| one.sort_orders());
         let buckets = self.shared.buckets.as_ref()?;
         arranged
             .any(|one| one.bucket().is_some())
@@ -395,14 +395,14 @@ impl Recto {
         Ok(self.describe_keys(&self.shared.keys.ring()))
     }
 
-    /// Adds a new key to those that cursors are sealed with. It seals from now on; of the keys before it,
+    /// Adds a new key to those that cursors are sealed with. It encrypts from now on; of the keys before it,
     /// the newest `earlier` still open the cursors they sealed (at most [`MAX_EARLIER_CURSOR_KEYS`];
     /// [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits most). Cursors of older keys are refused: with
     /// 0, every cursor there is. Returns the keys there are then.
     ///
     /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key
     /// when it [looks](Self::refresh), as servers do every second, or when it is given a cursor sealed with
-    /// it, which costs it one read of the catalog. Until then it goes on with the keys it knows: it seals
+    /// it, which costs it one read of the catalog. Until then it goes on with the keys it knows: it encrypts
     /// with the previous one, so `earlier` should be 1 at least where several processes answer, and it
     /// opens cursors of keys that were dropped here. After a key leaked, drop all (`earlier` 0) and have
     /// every other handle look.
@@ -440,9 +440,11 @@ impl Recto {
         let now_seconds = self.shared.environment.now_seconds();
         let described = keys.describe().map(|key| CursorKey {
             id: key.id,
-            seals: key.active,
-            made_at_seconds: key.made_at_seconds,
-            age_seconds: key.made_at_seconds.map(|made| now_seconds.saturating_sub(made)),
+            encrypts: key.active,
+            created_at_seconds: key.created_at_seconds,
+            age_seconds: key
+                .created_at_seconds
+                .map(|made| now_seconds.saturating_sub(made)),
         });
         described.collect()
     }
@@ -452,7 +454,7 @@ impl Recto {
     /// one.
     ///
     /// Also finds tables that another program dropped or changed: their collections are
-    /// [refused](Self::refused_collections) from then on, with those of handles opened before.
+    /// [refused](Self::unavailable_collections) from then on, with those of handles opened before.
     ///
     /// Three small reads, of what is known in this data centre (and one of each keyspace of which tables are attached): cheap enough
     /// for every second, and an answer to whether the store is there. A keyspace that is away refuses its collections, and is no error.
@@ -619,7 +621,7 @@ impl Recto {
     }
 
     /// Compares views with the records that they are of: which entries are missing, which are left over, which differ.
-    /// With `repair` they are mended, while others write. Only views that are ready are compared.
+    /// With `repair` they are repaired, while others write. Only views that are ready are compared.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`]: there is no such collection. The store cannot be read or written, or holds a damaged row.
@@ -639,7 +641,7 @@ impl Recto {
     }
 
     /// Takes a schema for the one that the store holds, in this process only, whose tables and rows the caller sees
-    /// to: for tests that fill the tables of arrangements themselves.
+    /// to: for tests that fill the tables of sort orders themselves.
     #[doc(hidden)]
     pub fn assume(&self, schema: Schema) {
         let assumed = Recorded {
@@ -679,17 +681,17 @@ impl Recto {
     ///
     /// # Errors
     /// The store cannot be read or written. What is done is done; another call goes on.
-    pub async fn sweep(&self, told: impl FnMut(&Swept) -> bool) -> Result<Swept> {
-        self.sweep_bearing(told, Err).await
+    pub async fn recover(&self, told: impl FnMut(&RecoveryPass) -> bool) -> Result<RecoveryPass> {
+        self.recover_bearing(told, Err).await
     }
 
     /// The same, which goes on when a look failed, if `bears` gives no error back.
-    pub(crate) async fn sweep_bearing(
+    pub(crate) async fn recover_bearing(
         &self,
-        told: impl FnMut(&Swept) -> bool,
+        told: impl FnMut(&RecoveryPass) -> bool,
         bears: impl FnMut(Error) -> Result<()>,
-    ) -> Result<Swept> {
-        self.shared.writer.sweep(told, bears).await
+    ) -> Result<RecoveryPass> {
+        self.shared.writer.recover(told, bears).await
     }
 
     /// Has this process look after what others leave that die, as long as the store is open, though it may not write itself:
@@ -697,7 +699,7 @@ impl Recto {
     ///
     /// # Errors
     /// The store cannot be read or written.
-    pub async fn sweep_beside(&self) -> Result<()> {
+    pub async fn recover_in_background(&self) -> Result<()> {
         self.shared.writer.watch().await
     }
 

@@ -30,8 +30,8 @@ pub(crate) enum RoomMaking {
 impl RoomMaking {
     /// When it is made for rows of these collections of one store.
     pub(crate) fn of(collections: &[Arc<CollectionCore>]) -> Self {
-        let mut arrangements = collections.iter().flat_map(|core| &core.arrangements);
-        let are_in_buckets = arrangements.any(|one| one.table.options().buckets.is_some());
+        let mut sort_orders = collections.iter().flat_map(|core| &core.sort_orders);
+        let are_in_buckets = sort_orders.any(|one| one.table.options().buckets.is_some());
         let store = collections.first().and_then(|core| core.shared.buckets.as_ref());
         match store.filter(|_| are_in_buckets) {
             None => Self::No,

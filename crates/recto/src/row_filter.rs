@@ -7,7 +7,7 @@ use recto_model::cell;
 use recto_model::schema::{Collection as Definition, WriteMode};
 use recto_plan::planner::{self, Wishes};
 use recto_plan::query::{Condition, Constraint, Query};
-use recto_plan::{Arrangement, Plan, QueryError, bind, choices};
+use recto_plan::{Plan, QueryError, SortOrder, bind, choices};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::DynamicRecord;
@@ -137,8 +137,8 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
 /// serve every one of them, of each view where several are intersected: then each row that is read is one of theirs.
 pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
     let of_views = plan.views.iter().flat_map(|view| &view.unserved);
-    let residual = plan.residual.iter().chain(of_views);
-    let mut fields = residual.flat_map(recto_plan::residual::Residual::fields);
+    let filter_scan = plan.filter_scan.iter().chain(of_views);
+    let mut fields = filter_scan.flat_map(recto_plan::filter_scan::ScanCondition::fields);
     fields.any(|field| conditions.iter().any(|one| fields_of(one).contains(field)))
 }
 
@@ -167,9 +167,10 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
         definition.name,
         names.join(", ")
     );
-    let unserved = Error::new(ErrorKind::NoPlan, message).with_unpinned(error.unpinned());
+    let unserved = Error::new(ErrorKind::NoPlan, message)
+        .with_missing_partition_fields(error.missing_partition_fields());
     unserved.with_hint(
-        "allow_residual=true reads other rows, too, and leaves them out, some thousands a page: an \
+        "allow_filter_scan=true reads other rows, too, and leaves them out, some thousands a page: an \
          empty page may have a next one",
     )
 }
@@ -178,24 +179,24 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
 /// hold their rows and read no others.
 pub(crate) fn is_served(
     definition: &Definition,
-    arrangements: &[Arc<Arrangement>],
+    sort_orders: &[Arc<SortOrder>],
     conditions: &[Condition],
 ) -> bool {
-    let serves = |arrangement: &Arc<Arrangement>| {
+    let serves = |sort_order: &Arc<SortOrder>| {
         let Ok(mut query) = Query::new(definition, conditions, &[]) else {
             return false;
         };
-        for column in 0..arrangement.partition_len() {
-            let Some(field) = arrangement.field_of(column) else {
+        for column in 0..sort_order.partition_len() {
+            let Some(field) = sort_order.field_of(column) else {
                 return false;
             };
             if !matches!(query.constraint(field), Some(Constraint::In(_))) {
                 query.constrain(field, choices::any_value());
             }
         }
-        planner::serves(definition, arrangement, &query, &Wishes::default()).is_some()
+        planner::serves(definition, sort_order, &query, &Wishes::default()).is_some()
     };
-    arrangements.iter().any(serves)
+    sort_orders.iter().any(serves)
 }
 
 #[cold]

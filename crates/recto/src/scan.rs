@@ -21,7 +21,7 @@ use std::sync::Arc;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use recto_model::{RowRef, RowSet};
 use recto_plan::cursor::QueryIdentity;
-use recto_plan::{Arrangement, Query, bind, planner};
+use recto_plan::{Query, SortOrder, bind, planner};
 use recto_store::ColumnSet;
 
 use crate::core::CollectionCore;
@@ -73,9 +73,9 @@ pub(crate) fn steps(
         parallel: request.parallel,
         resume: request.resume_token,
     };
-    let read = move |core: &CollectionCore, arrangement: &Arrangement, row: RowRef<'_>| {
-        let record = DynamicRecord::read_fields(core, arrangement, row, &fields)?.to_json_of(&fields);
-        Ok((record, version_of(arrangement, row)))
+    let read = move |core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>| {
+        let record = DynamicRecord::read_fields(core, sort_order, row, &fields)?.to_json_of(&fields);
+        Ok((record, version_of(sort_order, row)))
     };
     let parts = stream::once(async move { known.map(|()| parts(handle, row_filters, asked, read)) });
     let steps = parts.try_flatten().map_ok(move |part| {
@@ -111,7 +111,7 @@ fn parts<T: Send + 'static>(
     handle: Arc<Handle>,
     row_filters: Vec<String>,
     asked: Asked,
-    read: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T> + Send + 'static,
+    read: impl Fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T> + Send + 'static,
 ) -> BoxStream<'static, Result<ScanPart<T>>> {
     let begin = async move {
         // It goes on with the collection as it is when it begins.
@@ -134,7 +134,7 @@ fn parts<T: Send + 'static>(
 /// Which rows a scan is of.
 struct Rows {
     core: Arc<CollectionCore>,
-    arrangement: Arc<Arrangement>,
+    sort_order: Arc<SortOrder>,
     /// All conditions: those asked for and those of row filters. None for all rows.
     query: Option<Query>,
     identity: QueryIdentity,
@@ -146,11 +146,11 @@ impl Rows {
         let mut conditions = bind::conditions(definition, filter)?;
         conditions.extend(row_filter::conditions(definition, row_filters)?);
         let query = Query::new(definition, &conditions, &[])?;
-        let arrangement = Arc::clone(core.base());
+        let sort_order = Arc::clone(core.base());
         Ok(Self {
-            identity: planner::scan_identity(definition, &arrangement, &query),
+            identity: planner::scan_identity(definition, &sort_order, &query),
             query: (!conditions.is_empty()).then_some(query),
-            arrangement,
+            sort_order,
             core,
         })
     }
@@ -164,7 +164,7 @@ impl Rows {
         let pinned = Handle::pinned(Arc::clone(&self.core));
         let query = PageQuery::new(Arc::new(pinned), DynamicRecord::read);
         let query = query.filter(filter).restricted(row_filters);
-        let query = query.view(&self.arrangement.name);
+        let query = query.view(&self.sort_order.name);
         match query.prepared() {
             Ok(_) => Ok(Some(query)),
             Err(error) if error.kind() == ErrorKind::NoPlan => Ok(None),
@@ -175,8 +175,8 @@ impl Rows {
     /// Returns the columns of the key in which the conditions exclude a cell of no bytes: it is less than all values.
     fn excludes_empty(&self) -> ColumnSet {
         let fields = self.query.iter().flat_map(Query::fields_bounded_below);
-        let columns = fields.filter_map(|field| self.arrangement.column_of_field[field]);
-        let in_key = columns.filter(|column| *column < self.arrangement.table.key_len());
+        let columns = fields.filter_map(|field| self.sort_order.column_of_field[field]);
+        let in_key = columns.filter(|column| *column < self.sort_order.table.key_len());
         in_key.fold(ColumnSet::new(), ColumnSet::with)
     }
 
@@ -188,10 +188,10 @@ impl Rows {
     fn read<T>(
         &self,
         step: &Step,
-        read: impl Fn(&CollectionCore, &Arrangement, RowRef<'_>) -> Result<T>,
+        read: impl Fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T>,
     ) -> Result<ScanPart<T>> {
         let (presence, now) = (
-            Presence::of(&self.arrangement),
+            Presence::of(&self.sort_order),
             self.core.shared.environment.now_micros(),
         );
         let mut items = Vec::with_capacity(step.rows.len());
@@ -201,7 +201,7 @@ impl Rows {
                 None => true,
             };
             if is_present {
-                items.push(read(&self.core, &self.arrangement, row)?);
+                items.push(read(&self.core, &self.sort_order, row)?);
             }
         }
         Ok(ScanPart {
@@ -211,7 +211,7 @@ impl Rows {
     }
 
     fn has(&self, row: RowRef<'_>) -> bool {
-        let cell = |field: usize| row.get(self.arrangement.column_of_field[field]?);
+        let cell = |field: usize| row.get(self.sort_order.column_of_field[field]?);
         self.query
             .as_ref()
             .is_none_or(|query| query.matches(&self.core.definition, cell))

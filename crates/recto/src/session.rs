@@ -32,13 +32,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 pub use recto_api::buckets::{
     BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest,
-    MendProgress, MendReport, MendRequest,
+    RebalanceProgress, RebalanceReport, RebalanceRequest,
 };
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
 pub use recto_api::pages::{Count, PageRequest};
 pub use recto_api::queues::{
-    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueRing,
-    QueueSettings, QueueStatus, QueueTotals, ReceiveRequest, ReceivedMessage, RingSettings, RingTable,
+    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
+    QueueStatus, QueueTable, QueueTableSettings, QueueTables, QueueTotals, ReceiveRequest, ReceivedMessage,
     SentMessage,
 };
 pub use recto_api::scans::ScanRequest;
@@ -57,21 +57,20 @@ pub use attached::{AttachReport, AttachRequest, LeftOut};
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
 pub use explanation::{
-    ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedArrangement,
-    TableOrder,
+    ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedSortOrder, TableOrder,
 };
 pub use misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 pub use pages::{Choices, FieldChoices, Pages, ScanStep, SortChoice};
-pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes, queue_settings, ring_settings};
+pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes, queue_settings, table_settings};
 pub(crate) use queues::{
     check_range, check_receive, most_messages, new_message, queue_change, queue_options, queue_totals,
-    ring_change,
+    table_change,
 };
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, GoesOn, LoadProgress, LoadReport,
-    LoadRequest, LoadedCollection, LoadedView, Progress, RowSizes, SchemaPlan, ScrubPosition, ScrubStep,
-    StoreProgress, Swept, Tools,
+    LoadRequest, LoadedCollection, LoadedView, Progress, RecoveryPass, RowSizes, SchemaPlan, ScrubPosition,
+    ScrubStep, StoreProgress, Tools,
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
 
@@ -99,7 +98,7 @@ pub struct PageReply {
     /// `scanned`, `bytes` or `time` when a budget cut the page.
     pub stop: Option<String>,
     /// If asked for: one token per record.
-    pub row_tokens: Option<Vec<String>>,
+    pub row_page_tokens: Option<Vec<String>>,
     /// If asked for: the version of each record, none of those that have none. In JSON each is text.
     pub versions: Option<Vec<Option<i64>>>,
     /// If asked for: how many rows there are, and how many before the page.
@@ -132,8 +131,8 @@ impl PageReply {
         if let Some(stop) = &self.stop {
             json.insert("stop".into(), stop.clone().into());
         }
-        if let Some(tokens) = &self.row_tokens {
-            json.insert("row_tokens".into(), tokens.clone().into());
+        if let Some(tokens) = &self.row_page_tokens {
+            json.insert("row_page_tokens".into(), tokens.clone().into());
         }
         if let Some(versions) = &self.versions {
             json.insert(
@@ -182,14 +181,14 @@ pub struct StoreDescription {
     pub generation: u64,
     /// Names of collections.
     pub collections: Vec<String>,
-    /// Those that are refused, as the store was last looked at.
-    pub refused: Vec<RefusedCollection>,
+    /// Collections that are unavailable, as of the last look at the store.
+    pub unavailable: Vec<UnavailableCollection>,
 }
 
-/// A collection that is neither read nor written: its tables are gone or are not what the schema says, or the cluster of
-/// what it is attached to is away.
+/// A collection that cannot be read or written: its tables are missing or differ from the schema, or the cluster of its
+/// attached table is unreachable.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusedCollection {
+pub struct UnavailableCollection {
     /// Its name.
     pub collection: String,
     /// Why.
@@ -199,9 +198,9 @@ pub struct RefusedCollection {
 }
 
 impl StoreDescription {
-    /// Why a collection is refused, if it is.
-    pub fn refusal(&self, collection: &str) -> Option<&RefusedCollection> {
-        self.refused.iter().find(|one| one.collection == collection)
+    /// Returns why a collection is unavailable, if it is.
+    pub fn unavailability(&self, collection: &str) -> Option<&UnavailableCollection> {
+        self.unavailable.iter().find(|one| one.collection == collection)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recto_model::schema::{Collection, Holds, WriteMode};
 use recto_model::{Cells, RowRef, Table};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 use recto_protocol::views::collection::KeyCells;
 use recto_protocol::views::{
     BaseRead, BaseTable, Generation, Mend, Row, RowClaims, Token, Tokens, Verdict, Version, ViewNumber,
@@ -130,7 +130,7 @@ pub(crate) fn check_size(collection: &str, record: &Cells) -> Result<()> {
 
 impl Viewed {
     /// What says of rows of a view whether their records stand there; none if it is not written.
-    pub(crate) fn judge_of(self: &Arc<Self>, view: &Arrangement) -> Option<Arc<dyn Judge>> {
+    pub(crate) fn judge_of(self: &Arc<Self>, view: &SortOrder) -> Option<Arc<dyn Judge>> {
         let mut views = self.views.views().iter();
         let view = views.find(|one| one.table().name() == view.table.name())?;
         Some(Arc::new(ViewJudge {

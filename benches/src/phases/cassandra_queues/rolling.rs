@@ -38,8 +38,8 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
     let address = world.arguments.cassandra.clone();
     let keyspaces = ["long", "short"].map(|slices| keyspace(&format!("{slices}_slices")));
     let turns = StoreOptions {
-        slice_seconds: SLICE_SECONDS,
-        margin_seconds: MARGIN_SECONDS,
+        rotation_seconds: SLICE_SECONDS,
+        grace_seconds: MARGIN_SECONDS,
         ..StoreOptions::default()
     };
     let options = [StoreOptions::default(), turns];
@@ -50,7 +50,7 @@ pub(super) fn run(world: &mut World) -> Result<Section, String> {
         for (side, options) in options.iter().enumerate() {
             world.progress.say(&format!(
                 "round {round} of {rounds}, slices of {} s",
-                options.slice_seconds
+                options.rotation_seconds
             ));
             let spell = runtime.block_on(async {
                 let opened = Opened::cassandra(&address, &keyspaces[side]).await?;
@@ -100,7 +100,7 @@ fn table(spells: &[Vec<Spell>; 2], options: &[StoreOptions; 2]) -> Table {
     for (spells, options) in spells.iter().zip(options) {
         let figure = |number: fn(&Spell) -> f64| Some(median(spells.iter().map(number).collect()));
         table.push(
-            format!("slices of {} s", options.slice_seconds),
+            format!("slices of {} s", options.rotation_seconds),
             [
                 figure(|spell| spell.median),
                 figure(|spell| spell.late),

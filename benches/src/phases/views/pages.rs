@@ -1,4 +1,4 @@
-//! Pages of views beside pages of the collection's own arrangement.
+//! Pages of views beside pages of the collection's own sort order.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::report::{Section, Table, Target};
 use crate::world::World;
 
 pub(super) const TEXT: &str = "**Pages**: 20 flights of one carrier, newest first, rows decoded and the next cursor \
-    sealed: of the collection's own arrangement, of a view that has the same order and all fields, and of one that has \
+    sealed: of the collection's own sort order, of a view that has the same order and all fields, and of one that has \
     only the key, so that each row is looked up. The three give the same rows.";
 
 const ROWS: u64 = 336_776;
@@ -57,7 +57,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         "A page of 20 rows, µs",
         &[
             "page",
-            "own arrangement",
+            "own sort order",
             "view",
             "narrow view",
             "view / own",
@@ -104,7 +104,7 @@ pub(super) fn run(world: &mut World, folder: &Path, section: &mut Section) {
         ];
         table.push(name, figures.map(Some));
         section.targets.push(Target::at_most(
-            format!("embedded, {name} page of 20: view / own arrangement"),
+            format!("embedded, {name} page of 20: view / own sort order"),
             1.1,
             whole.over(own),
         ));

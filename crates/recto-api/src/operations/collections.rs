@@ -291,9 +291,9 @@ pub(super) const OF_ONE: &[Operation] = &[
         ..Operation::READ
     },
     Operation {
-        id: "mend_buckets_of_{collection}",
+        id: "rebalance_buckets_of_{collection}",
         method: Method::Post,
-        path: "/v1/collections/{collection}/buckets:mend",
+        path: "/v1/collections/{collection}/buckets:rebalance",
         access: Access::RepairedCollection,
         requires: Requires::Buckets,
         summary: "Split buckets that are too large, now",
@@ -302,7 +302,7 @@ pub(super) const OF_ONE: &[Operation] = &[
              Without a filter it looks at all partitions.",
             runs_on!()
         ),
-        body: Body::Json("MendRequest"),
+        body: Body::Json("RebalanceRequest"),
         replies: &[LINES],
         problems: &[409, 501],
         changes: true,

@@ -301,7 +301,7 @@ impl Requires {
             Self::Nothing => true,
             Self::Writable => is_writable,
             Self::Versions => is_writable && collection.writes == WriteMode::Update,
-            Self::Buckets => collection.arrangements().iter().any(|one| one.bucket().is_some()),
+            Self::Buckets => collection.sort_orders().iter().any(|one| one.bucket().is_some()),
         }
     }
 }

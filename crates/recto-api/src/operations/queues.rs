@@ -114,7 +114,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}/units/{unit}:begin",
         access: Access::Queue(Manage),
         summary: "Begin a work unit",
-        description: "A work unit that has begun stays as it is. If as many have begun as `units` of the queue ring allows, or no table is \
+        description: "A work unit that has begun stays as it is. If as many have begun as `units` of the queue tables allows, or no table is \
                       free, the request is rejected (409, `full`).",
         replies: &[Reply::tagged(200, "ChangedQueue", "The work unit has begun.")],
         problems: &[409, 501],
@@ -134,25 +134,29 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ..Operation::READ
     },
     Operation {
-        id: "get_queue_ring",
-        path: "/v1/queue-ring",
+        id: "get_queue_tables",
+        path: "/v1/queue-tables",
         access: Access::EveryQueue(Read),
         summary: "Get the tables of message bodies",
         description: "On Cassandra, bodies of messages are in tables that take turns: each is for a slice of time, and is emptied whole. A \
                       token needs the right to read every queue.",
-        replies: &[Reply::json(200, "QueueRing", "State of the tables.")],
+        replies: &[Reply::json(200, "QueueTables", "State of the tables.")],
         problems: &[501],
         ..Operation::READ
     },
     Operation {
-        id: "patch_queue_ring",
+        id: "patch_queue_tables",
         method: Method::Patch,
-        path: "/v1/queue-ring",
+        path: "/v1/queue-tables",
         access: Access::EveryQueue(Manage),
         summary: "Change the options of the tables of message bodies",
         description: "Options that the body leaves out stay as they are. A token needs the right to manage every queue.",
-        body: Body::Patch("QueueRingSettings"),
-        replies: &[Reply::json(200, "QueueRing", "All queues use these options now.")],
+        body: Body::Patch("QueueTableSettings"),
+        replies: &[Reply::json(
+            200,
+            "QueueTables",
+            "All queues use these options now.",
+        )],
         problems: &[409, 501],
         changes: true,
         ..Operation::READ

@@ -89,7 +89,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         summary: "Repair views",
         description: concat!(
             "Compares views with their records as `:verify` does, and makes them match the records while others write. It repairs tables in \
-             buckets, too. `mended` is the number of repaired entries. The token needs the rights to read and write each of these \
+             buckets, too. `repaired` is the number of repaired entries. The token needs the rights to read and write each of these \
              collections.",
             compared!()
         ),

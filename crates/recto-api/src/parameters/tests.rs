@@ -198,9 +198,9 @@ prop_compose! {
         flags in any::<[bool; 6]>(),
     ) -> PageRequest {
         let [filter, order_by, page_token, view] = texts;
-        let [last, allow_residual, row_tokens, versions, both_edges, is_counted] = flags;
+        let [last, allow_filter_scan, row_page_tokens, versions, both_edges, is_counted] = flags;
         PageRequest {
-            filter, order_by, page_size, page_token, last, around, view, allow_residual, row_tokens, versions, both_edges,
+            filter, order_by, page_size, page_token, last, around, view, allow_filter_scan, row_page_tokens, versions, both_edges,
             count: is_counted.then_some(Count::Estimate),
             from: from.map(|values| Json::from(values).to_string()),
             fields: fields.into_iter().collect(),

@@ -19,7 +19,7 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const EXAMPLES: &str = "\
 Examples:
   recto cursor-keys list                   which keys there are, and how old they are
-  recto cursor-keys rotate                 a new key seals; the 3 before it still open theirs
+  recto cursor-keys rotate                 a new key encrypts; the 3 before it still decrypt
   recto cursor-keys rotate --earlier 0     after a key leaked: no page token opens any more
 
 Processes that have the store open learn of a new key when they are given a page token sealed with it. Keys \
@@ -39,7 +39,7 @@ pub(crate) struct CursorKeysArgs {
 pub(crate) enum CursorKeysCommand {
     /// Shows which keys there are: numbers and ages
     List(ListArgs),
-    /// Adds a new key that seals from now on, and drops the oldest
+    /// Add a key that encrypts from now on, and drop the oldest
     Rotate(RotateArgs),
 }
 
@@ -94,10 +94,10 @@ pub(crate) async fn run(args: &CursorKeysArgs, session: &dyn Session, console: &
         CursorKeysCommand::Rotate(args) => {
             let keys = session.tools()?.rotate_cursor_keys(args.earlier).await?;
             if !args.json {
-                let sealing = keys.iter().find(|key| key.seals).map_or(0, |key| key.id);
+                let active = keys.iter().find(|key| key.encrypts).map_or(0, |key| key.id);
                 let earlier = counted(keys.len().saturating_sub(1) as u64, "earlier key", "earlier keys");
                 let mark = console.paint(Tone::Good, "✓");
-                console.line(format_args!("{mark} key {sealing} seals now; {earlier} kept"))?;
+                console.line(format_args!("{mark} key {active} encrypts now; {earlier} kept"))?;
             }
             show(&keys, args.json, console)?;
         }
@@ -114,7 +114,7 @@ fn show(keys: &[CursorKey], json: bool, console: &mut Console) -> Result<()> {
         console.line("no cursor keys yet; they are made when the first schema is applied")?;
     }
     for key in keys {
-        let use_of = if key.seals { "seals" } else { "opens" };
+        let use_of = if key.encrypts { "encrypts" } else { "decrypts" };
         let age = match key.age_seconds {
             Some(seconds) => format!("made {} ago", age(seconds)),
             None => "of unknown age".to_owned(),
@@ -136,8 +136,8 @@ fn age(seconds: u64) -> String {
 fn key_json(key: &CursorKey) -> Json {
     json!({
         "id": key.id,
-        "seals": key.seals,
-        "made_at_seconds": key.made_at_seconds,
+        "encrypts": key.encrypts,
+        "created_at_seconds": key.created_at_seconds,
         "age_seconds": key.age_seconds,
     })
 }

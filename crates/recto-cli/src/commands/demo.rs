@@ -35,7 +35,7 @@ const DEFLATED: Range<usize> = 57..8_258_798;
 const TEXT_CRC: u32 = 0x78bc_fcdd;
 /// The length of that text, in bytes.
 const TEXT_BYTES: u32 = 31_053_850;
-/// The schema: the flights in five arrangements, four of them views.
+/// The schema: the flights in five sort orders, four of them views.
 pub(crate) const SCHEMA: &str = include_str!("../../data/flights.toml");
 /// Its one collection.
 const COLLECTION: &str = "flights";
@@ -175,9 +175,9 @@ pub(crate) async fn show(demo: Demo<'_>, console: &mut Console) -> Result<Exit> 
     );
     console.line(console.paint(Tone::Strong, &text))?;
     let collection = collection_of(&schema, COLLECTION)?;
-    for arrangement in collection.arrangements() {
-        let shown = console.paint(Tone::Dim, &arrangement.to_string());
-        console.line(format_args!("  {:<12}  {shown}", arrangement.name()))?;
+    for sort_order in collection.sort_orders() {
+        let shown = console.paint(Tone::Dim, &sort_order.to_string());
+        console.line(format_args!("  {:<12}  {shown}", sort_order.name()))?;
     }
     console.line("")?;
     if !load_flights(&demo, console).await? {
@@ -310,7 +310,7 @@ async fn play(scene: &Scene, demo: &Demo<'_>, collection: &Collection, console: 
     console.line(console.paint(Tone::Strong, scene.title))?;
     console.line(console.paint(Tone::Hint, &command(&demo.address, scene)))?;
     let explained = demo.session.explain(COLLECTION, &request, false).await?;
-    let shape = format!("{} of {}", explained.shape, explained.arrangement);
+    let shape = format!("{} of {}", explained.shape, explained.sort_order);
     let reply = demo.session.page(COLLECTION, &request).await?;
     draw_page(&reply, &request.fields, &shape, collection, console)?;
     if scene.place == Beginning::Last && !reply.previous_page_token.is_empty() {
@@ -337,7 +337,7 @@ fn draw_page(
     let (lines, _) = View {
         collection,
         fields,
-        arrangement: "",
+        sort_order: "",
         reply,
     }
     .table(console);

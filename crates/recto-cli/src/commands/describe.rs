@@ -3,7 +3,7 @@
 use clap::Args;
 use recto::Session;
 use recto::schema::{Collection, Schema};
-use recto::session::{RefusedCollection, StoreDescription};
+use recto::session::{StoreDescription, UnavailableCollection};
 use serde_json::{Map, Value as Json, json};
 
 use super::{collection_of, print_json};
@@ -74,7 +74,7 @@ pub(crate) async fn run(args: &DescribeArgs, session: &dyn Session, console: &mu
 /// The schema with what holds for queues, if anybody has said so.
 async fn with_queues(schema: &Schema, session: &dyn Session) -> Result<Schema> {
     let mut schema = schema.clone();
-    let settings = session.queues()?.ring_settings().await?;
+    let settings = session.queues()?.table_settings().await?;
     schema.queues = settings.map(|said| said.to_schema()).unwrap_or_default();
     Ok(schema)
 }
@@ -112,7 +112,7 @@ fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) 
             collection.name,
             collection.base().to_string()
         ))?;
-        if let Some(refused) = store.refusal(&collection.name) {
+        if let Some(refused) = store.unavailability(&collection.name) {
             draw_refused(refused, "    ", console)?;
         }
     }
@@ -120,7 +120,7 @@ fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) 
 }
 
 /// That a collection is neither read nor written, why, and what to do.
-fn draw_refused(refused: &RefusedCollection, indent: &str, console: &mut Console) -> Result<()> {
+fn draw_refused(refused: &UnavailableCollection, indent: &str, console: &mut Console) -> Result<()> {
     let message = console.paint(Tone::Warning, &printable(&refused.message));
     console.line(format_args!("{indent}{message}"))?;
     let hint = console.paint(Tone::Hint, &printable(&refused.hint));
@@ -139,17 +139,14 @@ fn written(collection: &Collection) -> String {
 
 fn draw_collection(collection: &Collection, store: &StoreDescription, console: &mut Console) -> Result<()> {
     console.line(console.paint(Tone::Strong, &collection.name))?;
-    if let Some(refused) = store.refusal(&collection.name) {
+    if let Some(refused) = store.unavailability(&collection.name) {
         draw_refused(refused, "  ", console)?;
     }
-    console.line(format_args!("  arrangement  {}", collection.base()))?;
+    console.line(format_args!("  sort order  {}", collection.base()))?;
     console.line(format_args!("  key          {}", collection.key.join(", ")))?;
     console.line(format_args!("  writes       {}", written(collection)))?;
-    for arrangement in collection.arrangements().iter().skip(1) {
-        console.line(format_args!(
-            "  view         {} {arrangement}",
-            arrangement.name()
-        ))?;
+    for sort_order in collection.sort_orders().iter().skip(1) {
+        console.line(format_args!("  view         {} {sort_order}", sort_order.name()))?;
     }
     console.line("")?;
     let width = collection
@@ -181,8 +178,8 @@ fn collection_json(collection: &Collection, store: &StoreDescription) -> Json {
         "writes": if collection.attached.is_some() { "none" } else { collection.writes.as_str() },
         "views": collection.views.iter().map(|view| view.name.clone()).collect::<Vec<_>>(),
     });
-    if let Some(refused) = store.refusal(&collection.name) {
-        told["refused"] = json!(refused.message);
+    if let Some(refused) = store.unavailability(&collection.name) {
+        told["unavailable"] = json!(refused.message);
     }
     told
 }

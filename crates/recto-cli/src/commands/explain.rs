@@ -67,7 +67,7 @@ fn draw(collection: &str, explained: &Explanation, console: &mut Console) -> Res
         console.line(console.paint(Tone::Strong, "Not taken"))?;
         for rejected in &explained.rejected {
             let reason = console.paint(Tone::Dim, &printable(&rejected.reason));
-            console.line(format_args!("  {}: {reason}", printable(&rejected.arrangement)))?;
+            console.line(format_args!("  {}: {reason}", printable(&rejected.sort_order)))?;
         }
     }
     Ok(())

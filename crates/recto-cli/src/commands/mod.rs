@@ -33,14 +33,14 @@ pub(crate) mod queue;
 #[cfg(feature = "full")]
 pub(crate) mod records;
 #[cfg(feature = "full")]
+pub(crate) mod recover;
+#[cfg(feature = "full")]
 pub(crate) mod scan;
 #[cfg(feature = "full")]
 pub(crate) mod schema;
 #[cfg(feature = "full")]
 pub(crate) mod serve;
 mod stdin_file;
-#[cfg(feature = "full")]
-pub(crate) mod sweep;
 #[cfg(feature = "full")]
 pub(crate) mod token;
 #[cfg(feature = "full")]
@@ -100,7 +100,7 @@ pub(crate) async fn run(command: Command, console: &mut Console) -> Result<Exit>
         Command::Repair(RepairArgs { which }) => {
             views::compare(&which, true, which.store.open().await?, console).await
         }
-        Command::Sweep(args) => sweep::run(&args, &*args.store.open_to_read().await?, console).await,
+        Command::Recover(args) => recover::run(&args, &*args.store.open_to_read().await?, console).await,
         Command::Queue(args) => queue::run(&args, args.open(console).await?, console).await,
         Command::Buckets(args) => buckets::run(&args, args.open().await?, console).await,
         Command::Tune(args) => tune::run(&args, console).await,

@@ -99,12 +99,12 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
         .explain(name, &request, false)
         .await
         .map_err(|error| args.query.failure(error))?;
-    let arrangement = explained.arrangement.to_string();
+    let sort_order = explained.sort_order.to_string();
     loop {
         let view = View {
             collection,
             fields: &request.fields,
-            arrangement: &arrangement,
+            sort_order: &sort_order,
             reply: &reply,
         };
         let lines = view.draw(console)?;
@@ -156,7 +156,10 @@ fn turn(
             Key::Interrupt => return Ok(ControlFlow::Break(Exit::Interrupted)),
             Key::Character(_) | Key::Other => continue,
         };
-        if console.height().is_some_and(|height| lines < height) && !request.row_tokens && !request.versions {
+        if console.height().is_some_and(|height| lines < height)
+            && !request.row_page_tokens
+            && !request.versions
+        {
             write!(console.out(), "{}", over(lines))?;
         } else {
             console.line("")?;

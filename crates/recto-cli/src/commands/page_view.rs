@@ -15,7 +15,7 @@ pub(crate) struct View<'a> {
     pub(crate) collection: &'a Collection,
     /// The fields asked for; empty for all.
     pub(crate) fields: &'a [String],
-    pub(crate) arrangement: &'a str,
+    pub(crate) sort_order: &'a str,
     pub(crate) reply: &'a PageReply,
 }
 
@@ -23,7 +23,7 @@ impl View<'_> {
     /// The table and its footer; returns the lines they took.
     pub(crate) fn draw(&self, console: &mut Console) -> Result<usize> {
         let (mut lines, hidden) = self.table(console);
-        if let Some(tokens) = &self.reply.row_tokens {
+        if let Some(tokens) = &self.reply.row_page_tokens {
             for (index, token) in tokens.iter().enumerate() {
                 lines.push(format!(
                     "{} {token}",
@@ -37,7 +37,7 @@ impl View<'_> {
             lines.push(format!("{row} {version}"));
         }
         let count = rows(self.reply.records.len() as u64);
-        let mut footer = format!("{count} · {}", printable(self.arrangement));
+        let mut footer = format!("{count} · {}", printable(self.sort_order));
         if !self.reply.cost_hidden {
             footer.push_str(&format!(" · {}", cost(self.reply)));
         }

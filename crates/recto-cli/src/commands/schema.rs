@@ -216,12 +216,12 @@ pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) ->
         print_json(console, &plan_json(plan))?;
     } else {
         draw_plan(planned, console)?;
-        if plan.refused.is_empty() && !plan.changes.is_empty() {
+        if plan.rejected.is_empty() && !plan.changes.is_empty() {
             console.line("")?;
             console.line(console.paint(Tone::Dim, "Nothing was changed. `recto apply` does it."))?;
         }
     }
-    Ok(if plan.refused.is_empty() {
+    Ok(if plan.rejected.is_empty() {
         Exit::Done
     } else {
         Exit::Refused
@@ -234,10 +234,10 @@ pub(crate) fn is_agreed(planned: &Planned, yes: bool, json: bool, console: &mut 
     if !json {
         draw_plan(planned, console)?;
     }
-    if !plan.refused.is_empty() {
+    if !plan.rejected.is_empty() {
         let mut message = String::from("the schema cannot be applied; nothing was changed");
         if json {
-            message = format!("{message}: {}", plan.refused.join("; "));
+            message = format!("{message}: {}", plan.rejected.join("; "));
         }
         let hint = if plan.misfits.is_empty() {
             "change in the schema what is named, then plan again"
@@ -319,7 +319,7 @@ fn plan_json(plan: &SchemaPlan) -> serde_json::Value {
         "changes": plan.changes,
         "statements": plan.statements,
         "kept": plan.kept,
-        "refused": plan.refused,
+        "rejected": plan.rejected,
         "misfits": plan.misfits,
     })
 }
@@ -333,17 +333,17 @@ fn draw_plan(Planned { store, plan }: &Planned, console: &mut Console) -> Result
         "{} {holds}",
         console.paint(Tone::Strong, &printable(store))
     ))?;
-    if plan.changes.is_empty() && plan.statements.is_empty() && plan.refused.is_empty() {
+    if plan.changes.is_empty() && plan.statements.is_empty() && plan.rejected.is_empty() {
         console.line(console.paint(Tone::Good, "✓ nothing to change: the store holds this schema"))?;
     }
     section(console, "Changes", &plan.changes, (Tone::Good, "•"))?;
     section(console, "Statements", &plan.statements, (Tone::Plain, ""))?;
     section(console, "Left as they are", &plan.kept, (Tone::Dim, "•"))?;
-    if plan.refused.is_empty() {
+    if plan.rejected.is_empty() {
         let misfits: Vec<String> = plan.misfits.iter().map(ToString::to_string).collect();
         section(console, "Will be missing", &misfits, (Tone::Warning, "!"))?;
     }
-    section(console, "Cannot be done", &plan.refused, (Tone::Bad, "✗"))
+    section(console, "Cannot be done", &plan.rejected, (Tone::Bad, "✗"))
 }
 
 /// A heading and its lines, each behind a mark; nothing where there are none.

@@ -35,7 +35,7 @@ Examples:
 A grant is COLLECTION:RIGHTS, with `where FILTER` for a part of the rows; `*` stands for every collection that \
 no other grant names. Rights: read, export, write, delete; all of them: all. Whatever is asked with the token, \
 it sees and changes only rows that the filter lets through. A filter to write or delete through is on fields of the \
-key; on others it is for reading. One that no view serves makes lists need allow_residual=true.
+key; on others it is for reading. One that no view serves makes lists need allow_filter_scan=true.
 queue.NAME is a queue, and queue.* every one that no other grant names; * opens none. Rights: read, send, receive \
 (and ack), manage (make, change, delete, purge, redrive); all of them: all.
 @store is the store itself, which * does not name: backup, compact, check, verify (of collections that may be read), \
@@ -200,7 +200,7 @@ fn warn_of_hidden_rows(
     }
     let warning = console.err_paint(Tone::Warning, "warning:");
     console.note(format_args!(
-        "{warning} no view of {collection} serves `where {}`. Lists need allow_residual=true with this token: \
+        "{warning} no view of {collection} serves `where {}`. Lists need allow_filter_scan=true with this token: \
          Recto may read thousands of rows of others for a page, and leaves them out. So a page may be short or \
          empty and still have a next page. The token gets no costs. hint: declare a view whose partition is in \
          the filter",

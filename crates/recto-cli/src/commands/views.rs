@@ -57,8 +57,8 @@ Examples:
   recto repair flights
   recto repair --checkpoint repair.place     goes on where the same command was stopped
 
-What `recto verify` finds is mended, while others write: entries that are missing are put, those of no record deleted; rows that lie \
-astray are taken to their buckets, directories and samples made anew. The number of records that do not fit a view is recorded. The exit code is 4 if something could not be mended.";
+What `recto verify` finds is repaired, while others write: entries that are missing are put, those of no record deleted; rows that lie \
+astray are taken to their buckets, directories and samples made anew. The number of records that do not fit a view is recorded. The exit code is 4 if something could not be repaired.";
 
 /// Arguments of `recto verify`.
 #[derive(Debug, Args)]
@@ -148,7 +148,7 @@ fn draw_view(view: &ViewStatus, console: &mut Console) -> Result<()> {
     let collations = collations.map(|(field, locale)| format!(", {field} as in {locale}"));
     console.line(format_args!(
         "  {}{}, table {}",
-        printable(&view.arrangement),
+        printable(&view.sort_order),
         printable(&collations.collect::<String>()),
         printable(&view.table)
     ))?;
@@ -283,7 +283,7 @@ fn draw_compared(view: &VerifiedView, repairs: bool, console: &mut Console) -> R
         .map(|(count, what)| counted(*count, what, what))
         .collect();
     if repairs && view.wrong() > 0 {
-        parts.push(counted(view.mended, "mended", "mended"));
+        parts.push(counted(view.repaired, "repaired", "repaired"));
     }
     if view.misfits.total() > 0 {
         parts.push(format!("lacks {}", view.misfits));

@@ -34,11 +34,11 @@ async fn buckets_are_listed_and_mended() {
         ],
         &["buckets", "flights", "--filter", "carier = 1"],
         &["buckets", "fligts"],
-        &["buckets", "flights.tailnum", "--mend"],
+        &["buckets", "flights.tailnum", "--rebalance"],
         &[
             "buckets",
             "flights",
-            "--mend",
+            "--rebalance",
             "--clear",
             "--filter",
             "carrier = \"UA\"",

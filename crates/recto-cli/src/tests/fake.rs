@@ -11,10 +11,10 @@ use recto::session::{
     Action, ActualCost, Applied, ApplyOptions, Backup, Bears, BucketFault, BucketFigures, BucketList,
     BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest, CheckOutcome,
     CheckedCollection, CursorKey, Drift, ExplainedSource, Explanation, GoesOn, JsonRecord, LoadProgress,
-    LoadReport, LoadRequest, LoadedCollection, LoadedView, MendProgress, MendReport, MendRequest,
-    MisfitCounts, PageCost, PageReply, PageRequest, Pages, PlanShape, Progress, RecordChange, Records,
-    RejectedArrangement, RowSizes, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription, StoreProgress,
-    Swept, TableOrder, Tools, VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest, Versioned,
+    LoadReport, LoadRequest, LoadedCollection, LoadedView, MisfitCounts, PageCost, PageReply, PageRequest,
+    Pages, PlanShape, Progress, RebalanceProgress, RebalanceReport, RebalanceRequest, RecordChange, Records,
+    RecoveryPass, RejectedSortOrder, RowSizes, ScanRequest, ScanStep, SchemaPlan, Shape, StoreDescription,
+    StoreProgress, TableOrder, Tools, VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest, Versioned,
     ViewProgress, ViewStatus, Written,
 };
 use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
@@ -42,8 +42,8 @@ fn order(field: &str, direction: Direction) -> OrderColumn {
     }
 }
 
-fn shape(sources: Shape, residual: bool) -> PlanShape {
-    PlanShape { sources, residual }
+fn shape(sources: Shape, filter_scan: bool) -> PlanShape {
+    PlanShape { sources, filter_scan }
 }
 
 fn object(json: Json) -> JsonRecord {
@@ -66,7 +66,7 @@ pub(crate) struct FakeSession {
     pub(crate) refused: Vec<String>,
     /// Rows that a load rejects.
     pub(crate) rejected: u64,
-    /// Whether a scan fails after its second step, and a sweep after its first look.
+    /// Whether a scan fails after its second step, and a recovery after its first look.
     pub(crate) failing_scan: bool,
     /// What a check finds.
     pub(crate) problems: Vec<String>,
@@ -115,7 +115,7 @@ impl FakeSession {
             .with_column(at + 1)
             .with_hint("write asc or desc"));
         }
-        if request.filter.contains("distance") && !request.allow_residual {
+        if request.filter.contains("distance") && !request.allow_filter_scan {
             return Err(Error::new(ErrorKind::NoPlan, "no view serves this query").with_hint(
                 "this view would:\n\n[collection.flights.view.by_distance]\npartition = [\"distance\"]\norder = [\"-time_hour\"]",
             ));
@@ -164,7 +164,7 @@ impl Session for FakeSession {
             store: "embedded store in shop.data".into(),
             generation,
             collections,
-            refused: Vec::new(),
+            unavailable: Vec::new(),
         })
     }
 
@@ -193,8 +193,8 @@ impl Pages for FakeSession {
         let token = |page: Option<usize>| page.map(|page| page.to_string()).unwrap_or_default();
         let records = if self.pages == 0 { Vec::new() } else { records() };
         Ok(PageReply {
-            row_tokens: request
-                .row_tokens
+            row_page_tokens: request
+                .row_page_tokens
                 .then(|| (1..=records.len()).map(|row| format!("row{row}")).collect()),
             versions: request
                 .versions
@@ -202,7 +202,7 @@ impl Pages for FakeSession {
             records,
             next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
             previous_page_token: token(page.checked_sub(1)),
-            stop: request.allow_residual.then(|| "scanned".to_owned()),
+            stop: request.allow_filter_scan.then(|| "scanned".to_owned()),
             estimate: None,
             lacks: 0,
             shape: Some(shape(Shape::Scan, false)),
@@ -225,9 +225,9 @@ impl Pages for FakeSession {
         let distance = filter_text::terms("distance > 1000")?.into_iter();
         let distance = distance.map(|(term, _)| term).collect();
         Ok(Explanation {
-            shape: shape(Shape::Merge, request.allow_residual),
+            shape: shape(Shape::Merge, request.allow_filter_scan),
             view: "primary".into(),
-            arrangement: flights().collections[0].base().into(),
+            sort_order: flights().collections[0].base().into(),
             table: "flights".into(),
             intersected: Vec::new(),
             order: vec![
@@ -239,7 +239,7 @@ impl Pages for FakeSession {
             misfits: MisfitCounts::default(),
             direction: TableOrder::With,
             sources: vec![source("AA"), source("UA")],
-            residual: if request.allow_residual {
+            filter_scan: if request.allow_filter_scan {
                 vec![distance]
             } else {
                 Vec::new()
@@ -251,8 +251,8 @@ impl Pages for FakeSession {
                 cost: COST,
                 rows_returned: 3,
             }),
-            rejected: vec![RejectedArrangement {
-                arrangement: "by_distance (distance), -time_hour".into(),
+            rejected: vec![RejectedSortOrder {
+                sort_order: "by_distance (distance), -time_hour".into(),
                 reason: "the filter does not pin distance".into(),
             }],
         })
@@ -346,7 +346,7 @@ impl Tools for FakeSession {
                 "collection readings is made".into(),
             ],
             statements: vec!["CREATE TABLE posts (\n  user_id uuid,\n  PRIMARY KEY (user_id)\n)".into()],
-            refused: self.refused.clone(),
+            rejected: self.refused.clone(),
             ..SchemaPlan::default()
         })
     }
@@ -370,7 +370,7 @@ impl Tools for FakeSession {
         let view = |name: &str, number: u64, state: &str, rows_filled: Option<u64>| ViewStatus {
             collection: "flights".into(),
             view: name.into(),
-            arrangement: format!("({name}), -time_hour"),
+            sort_order: format!("({name}), -time_hour"),
             partition: vec![name.into()],
             order: vec!["-time_hour".into()],
             collate: std::iter::once((name.into(), "de".into()))
@@ -424,10 +424,10 @@ impl Tools for FakeSession {
         };
         let drifted = VerifiedView {
             differing: 1,
-            mended: u64::from(request.repair),
+            repaired: u64::from(request.repair),
             examples: vec![
                 drift("missing", "the record stands in its way"),
-                drift("differing", "mended"),
+                drift("differing", "repaired"),
                 Drift {
                     kind: "misfit".into(),
                     key: "(2013-01-02T10:00:00.000Z, UA, 7)".into(),
@@ -456,7 +456,7 @@ impl Tools for FakeSession {
             bucket: Some(3),
             key: Some(vec!["2013-01-01T10:00:00.000Z".into()]),
             outcome: if request.repair {
-                "mended".into()
+                "repaired".into()
             } else {
                 String::new()
             },
@@ -469,7 +469,7 @@ impl Tools for FakeSession {
             buckets: 12,
             found: (0..astray).map(|_| ("stray".into(), 2)).collect(),
             too_large: astray,
-            mended: 2 * astray * u64::from(request.repair),
+            repaired: 2 * astray * u64::from(request.repair),
             examples: (0..astray).map(|_| stray.clone()).collect(),
         };
         Ok(VerifyReport {
@@ -480,8 +480,12 @@ impl Tools for FakeSession {
         })
     }
 
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>> {
-        self.ask("sweep");
+    async fn recover(
+        &self,
+        goes_on: GoesOn<'_, RecoveryPass>,
+        bears: Bears<'_>,
+    ) -> Result<Option<RecoveryPass>> {
+        self.ask("recover");
         if self.empty {
             return Ok(None);
         }
@@ -491,22 +495,22 @@ impl Tools for FakeSession {
             json!({ "living": 2, "found_dead": 1, "unresolved": 1, "resolved": 3 }),
             json!({ "living": 2, "unresolved": is_left, "waiting": 1 - is_left, "resolved": 2 }),
         ];
-        let none = serde_json::to_value(Swept::default()).unwrap();
-        let mut swept = Swept::default();
+        let none = serde_json::to_value(RecoveryPass::default()).unwrap();
+        let mut pass = RecoveryPass::default();
         for look in looks {
             let mut all = none.clone();
             all.as_object_mut()
                 .unwrap()
                 .extend(look.as_object().unwrap().clone());
-            swept = serde_json::from_value(all).unwrap();
-            if !goes_on(swept) {
+            pass = serde_json::from_value(all).unwrap();
+            if !goes_on(pass) {
                 break;
             }
-            if self.failing_scan && swept.watched > 0 {
+            if self.failing_scan && pass.watched > 0 {
                 bears(Error::new(ErrorKind::Unavailable, "no node answers").with_hint("try again"))?;
             }
         }
-        Ok(Some(swept))
+        Ok(Some(pass))
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
@@ -567,10 +571,10 @@ impl Tools for FakeSession {
         if self.empty {
             return Ok(Vec::new());
         }
-        let key = |id: u32, seals: bool, age_seconds: Option<u64>| CursorKey {
+        let key = |id: u32, encrypts: bool, age_seconds: Option<u64>| CursorKey {
             id,
-            seals,
-            made_at_seconds: age_seconds.map(|age| 1_763_740_800 - age),
+            encrypts,
+            created_at_seconds: age_seconds.map(|age| 1_763_740_800 - age),
             age_seconds,
         };
         Ok(vec![
@@ -639,19 +643,19 @@ impl Tools for FakeSession {
         })
     }
 
-    async fn mend_buckets(
+    async fn rebalance_buckets(
         &self,
         collection: &str,
-        request: &MendRequest,
-        progress: Progress<'_, MendProgress>,
-    ) -> Result<MendReport> {
-        self.ask(format!("mend {collection} {request:?}"));
-        progress(MendProgress::default());
-        Ok(MendReport {
+        request: &RebalanceRequest,
+        progress: Progress<'_, RebalanceProgress>,
+    ) -> Result<RebalanceReport> {
+        self.ask(format!("rebalance {collection} {request:?}"));
+        progress(RebalanceProgress::default());
+        Ok(RebalanceReport {
             partitions: 1,
             buckets: 3,
-            made: 2,
-            ..MendReport::default()
+            created: 2,
+            ..RebalanceReport::default()
         })
     }
 

@@ -148,7 +148,7 @@ fn a_script_is_made_for_every_shell() {
             panic!("{cli:?}")
         };
         crate::commands::completions::run(&args, &mut console).unwrap();
-        assert!(screen.out().contains("allow-residual"), "{shell}");
+        assert!(screen.out().contains("allow-filter-scan"), "{shell}");
         if shell == "bash" {
             let out = screen.out();
             let options = |command: &str| {

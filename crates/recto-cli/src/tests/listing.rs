@@ -32,7 +32,7 @@ async fn a_page_in_a_pipe_is_not_cut() {
     let shown = run(
         FakeSession::new(),
         (console.piped(), screen),
-        &with(&["--page-token", "1", "--row-tokens"]),
+        &with(&["--page-token", "1", "--row-page-tokens"]),
     )
     .await;
     insta::assert_snapshot!(shown);
@@ -44,7 +44,7 @@ async fn a_page_as_json_is_the_http_list() {
         run(
             FakeSession::new(),
             console(),
-            &with(&["--json", "--row-tokens", "--last"])
+            &with(&["--json", "--row-page-tokens", "--last"])
         )
         .await
     );
@@ -118,7 +118,7 @@ async fn a_page_that_a_budget_cut_says_so() {
     let shown = run(
         FakeSession::new(),
         console(),
-        &with(&["--allow-residual", "--fields", "carrier"]),
+        &with(&["--allow-filter-scan", "--fields", "carrier"]),
     )
     .await;
     insta::assert_snapshot!(shown);
@@ -153,7 +153,7 @@ async fn errors_point_into_the_text_they_are_about() {
 
 #[tokio::test]
 async fn an_explanation_shows_sources_bounds_and_costs() {
-    let line = ["explain", "flights", "--allow-residual"];
+    let line = ["explain", "flights", "--allow-filter-scan"];
     insta::assert_snapshot!(run(FakeSession::new(), console(), &line).await);
 }
 

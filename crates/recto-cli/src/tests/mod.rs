@@ -63,7 +63,7 @@ async fn dispatch(session: Arc<FakeSession>, console: &mut Console, line: &[&str
         Command::Views(args) => commands::views::list(&args, &*session, console).await,
         Command::Verify(args) => commands::views::compare(&args.which, false, session, console).await,
         Command::Repair(args) => commands::views::compare(&args.which, true, session, console).await,
-        Command::Sweep(args) => commands::sweep::run(&args, &*session, console).await,
+        Command::Recover(args) => commands::recover::run(&args, &*session, console).await,
         Command::CursorKeys(args) => commands::cursor_keys::run(&args, &*session, console).await,
         Command::Buckets(args) => commands::buckets::run(&args, session, console).await,
         Command::Design(args) => commands::design::run(&args, console),

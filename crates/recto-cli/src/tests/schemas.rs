@@ -23,7 +23,7 @@ fn planned(refused: &[&str], changed: bool) -> Planned {
                 Vec::new()
             },
             kept: kept.iter().map(ToString::to_string).collect(),
-            refused: refused.iter().map(ToString::to_string).collect(),
+            rejected: refused.iter().map(ToString::to_string).collect(),
             misfits: Vec::new(),
         },
     }

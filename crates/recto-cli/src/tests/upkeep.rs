@@ -61,7 +61,7 @@ async fn cursor_keys_are_numbers_and_ages() {
 }
 
 #[tokio::test]
-async fn a_sweep_says_what_was_done() {
+async fn reports_what_was_recovered() {
     let mut all = String::new();
     let embedded = || FakeSession {
         empty: true,
@@ -72,12 +72,12 @@ async fn a_sweep_says_what_was_done() {
         ..FakeSession::new()
     };
     for (session, line) in [
-        (FakeSession::new(), &["sweep", "--json"][..]),
-        (FakeSession::new(), &["sweep", "--watch", "--json"]),
-        (left(), &["sweep", "--json"]),
-        (embedded(), &["sweep"]),
-        (embedded(), &["sweep", "--watch"]),
-        (embedded(), &["sweep", "--json"]),
+        (FakeSession::new(), &["recover", "--json"][..]),
+        (FakeSession::new(), &["recover", "--watch", "--json"]),
+        (left(), &["recover", "--json"]),
+        (embedded(), &["recover"]),
+        (embedded(), &["recover", "--watch"]),
+        (embedded(), &["recover", "--json"]),
     ] {
         all.push_str(&run(session, console(), line).await);
         all.push('\n');
@@ -86,12 +86,12 @@ async fn a_sweep_says_what_was_done() {
         failing_scan: true,
         ..FakeSession::new()
     };
-    for line in [&["sweep", "--watch", "--json"][..], &["sweep", "--json"]] {
+    for line in [&["recover", "--watch", "--json"][..], &["recover", "--json"]] {
         all.push_str(&run(failing(), console(), line).await);
         all.push('\n');
     }
     for (session, mark) in [(FakeSession::new(), "✓ "), (left(), "✗ ")] {
-        let shown = run(session, console(), &["sweep"]).await;
+        let shown = run(session, console(), &["recover"]).await;
         assert!(shown.starts_with(mark), "{shown}");
     }
     insta::assert_snapshot!(all);

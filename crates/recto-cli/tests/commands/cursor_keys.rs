@@ -51,7 +51,7 @@ fn page<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 fn ids(keys: &Json) -> Vec<(u64, bool)> {
     let keys = keys["keys"].as_array().unwrap().iter();
-    keys.map(|key| (key["id"].as_u64().unwrap(), key["seals"].as_bool().unwrap()))
+    keys.map(|key| (key["id"].as_u64().unwrap(), key["encrypts"].as_bool().unwrap()))
         .collect()
 }
 
@@ -83,7 +83,7 @@ fn keys_are_listed_and_rotated_and_never_shown() {
 
     let shown = done(folder, &["cursor-keys", "rotate", "--earlier", "1"]);
     assert!(
-        shown.starts_with("✓ key 3 seals now; 1 earlier key kept\n"),
+        shown.starts_with("✓ key 3 encrypts now; 1 earlier key kept\n"),
         "{shown}"
     );
     let third = json(folder, &page(&["--page-token", newer]));
@@ -96,7 +96,7 @@ fn keys_are_listed_and_rotated_and_never_shown() {
     let listed = json(folder, &["cursor-keys", "list", "--json"]);
     for key in listed["keys"].as_array().unwrap() {
         let names: Vec<&String> = key.as_object().unwrap().keys().collect();
-        assert_eq!(names, ["id", "seals", "made_at_seconds", "age_seconds"]);
+        assert_eq!(names, ["id", "encrypts", "created_at_seconds", "age_seconds"]);
     }
 }
 

@@ -337,7 +337,7 @@ fn a_page_takes_every_option() {
         &[
             "--from",
             "[\"2013-01-10\"]",
-            "--row-tokens",
+            "--row-page-tokens",
             "--both-edges",
             "--fields",
             "flight",
@@ -345,7 +345,7 @@ fn a_page_takes_every_option() {
     );
     // The newest of the days up to that one.
     assert_eq!(flight_numbers(&from)[0], 8);
-    let token = from["row_tokens"][2].as_str().unwrap();
+    let token = from["row_page_tokens"][2].as_str().unwrap();
     let around = page(&place, &["--around", token]);
     assert_eq!(flight_numbers(&around)[3], flight_numbers(&from)[2]);
     let table = place
@@ -364,7 +364,7 @@ fn a_page_takes_every_option() {
             "flights",
             "--filter",
             filter,
-            "--allow-residual",
+            "--allow-filter-scan",
             "--json",
         ])
         .done();

@@ -91,7 +91,7 @@ fn reads_make_no_store(place: &Place) {
         &["describe", "jobs"],
         &["peek", "jobs"],
         &["watch"],
-        &["ring"],
+        &["tables"],
     ] {
         let said = queue(place, line).failed(3, "there is no");
         assert!(said.contains("recto queue create NAME"), "{line:?}: {said}");
@@ -443,10 +443,14 @@ fn a_store_without_queues_has_none() {
     queue(&other, &["unit", "list", "jobs"]).failed(3, "there is no queue jobs");
     let looks = lines(&queue(&other, &["watch", "--count", "1", "--json"]).done());
     assert_eq!(
-        (&looks[0]["queues"], &looks[0]["ring"]),
+        (&looks[0]["queues"], &looks[0]["tables"]),
         (&Json::Array(vec![]), &Json::Null)
     );
-    assert!(queue(&other, &["ring"]).done().contains("needs no ring"));
+    assert!(
+        queue(&other, &["tables"])
+            .done()
+            .contains("needs no queue tables")
+    );
     // What looks makes nothing, and neither does what finds no queue.
     queue(&other, &["send", "jobs", "a"]).failed(3, "there is no queue jobs");
     queue(&other, &["delete", "jobs", "--yes"]).failed(3, "there is no queue jobs");
@@ -474,7 +478,7 @@ fn several_look_at_a_store_that_nobody_writes() {
         &["describe", "jobs"],
         &["peek", "jobs"],
         &["watch", "--count", "1"],
-        &["ring"],
+        &["tables"],
         &["unit", "list", "jobs"],
     ];
     let mut command = place.command();
@@ -547,7 +551,7 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
     assert_eq!(looks[0]["queues"][0]["rates"], Json::Null);
     let drawn = queue(place, &["watch", "jobs", "--count", "1"]).done();
     assert!(drawn.contains("sent/s") && drawn.contains("jobs"), "{drawn}");
-    let ring = &looks[2]["ring"];
+    let ring = &looks[2]["tables"];
     if place.store().is_none() {
         assert_eq!(ring, &Json::Null);
         assert!(!drawn.contains("the slice"), "{drawn}");
@@ -560,28 +564,28 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
         .map(|table| &table["phase"])
         .collect();
     assert!(phases.contains(&&"open".into()), "{ring}");
-    for said in ["● open", "the slice goes on for 5 h"] {
+    for said in ["● open", "the next table opens in 5 h"] {
         assert!(drawn.contains(said), "{said}: {drawn}");
     }
-    let shown = queue(place, &["ring"]).done();
-    assert!(shown.contains("the slice goes on for 5 h"), "{shown}");
+    let shown = queue(place, &["tables"]).done();
+    assert!(shown.contains("the next table opens in 5 h"), "{shown}");
     let server = Server::start(place.path(), &["--store", &place.store().unwrap()]);
     let line = ["watch", "--count", "1", "--store", &server.url];
     let served = queue(place, &line).done();
     assert!(
-        served.contains("● open") && served.contains("the slice goes on for"),
+        served.contains("● open") && served.contains("the next table opens in"),
         "{served}"
     );
     // A slice that goes on though it is over: so many tables as there are messages are in use.
     queue(
         place,
         &[
-            "ring",
-            "--slice",
+            "tables",
+            "--rotation",
             "10s",
             "--tables",
             "2",
-            "--margin",
+            "--grace",
             "24h",
             "--store",
             &server.url,
@@ -591,7 +595,7 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
     let is_short = || {
         queue(place, &line)
             .done()
-            .contains("stands still: no table of bodies is free")
+            .contains("blocked: no table of bodies is free")
     };
     let begun = std::time::Instant::now();
     while !is_short() {
@@ -606,7 +610,7 @@ fn a_watch_prints_a_line_a_second(place: &Place) {
         .done(),
     );
     assert!(
-        short["ring"]["obstacle"]
+        short["tables"]["obstacle"]
             .as_str()
             .unwrap()
             .contains("no table of bodies is free"),
@@ -919,21 +923,21 @@ fn work_units_are_queues_that_end(place: &Place) {
 fn an_embedded_store_needs_no_ring() {
     let place = &Place::embedded();
     queue(place, &["create", "jobs"]).done();
-    let drawn = queue(place, &["ring"]).done();
+    let drawn = queue(place, &["tables"]).done();
     assert!(
-        drawn.contains("needs no ring") && drawn.contains("4 work units"),
+        drawn.contains("needs no queue tables") && drawn.contains("4 work units"),
         "{drawn}"
     );
-    queue(place, &["ring", "--slice-seconds", "9"]).failed(2, "`slice_seconds`");
-    let changed = queue(place, &["ring", "--units", "1", "--slice", "1h"]).done();
+    queue(place, &["tables", "--rotation-seconds", "9"]).failed(2, "`rotation_seconds`");
+    let changed = queue(place, &["tables", "--units", "1", "--rotation", "1h"]).done();
     assert!(changed.contains("1 work unit at once"), "{changed}");
-    let ring = json(&queue(place, &["ring", "--json"]).done());
+    let ring = json(&queue(place, &["tables", "--json"]).done());
     assert_eq!(
         (&ring["needed"], &ring["tables"]),
         (&false.into(), &Json::Array(Vec::new()))
     );
     assert_eq!(
-        (&ring["options"]["units"], &ring["options"]["slice_seconds"]),
+        (&ring["options"]["units"], &ring["options"]["rotation_seconds"]),
         (&1.into(), &3600.into())
     );
     queue(place, &["unit", "begin", "jobs", "one"]).done();
@@ -943,7 +947,7 @@ fn an_embedded_store_needs_no_ring() {
 fn a_schema_file_says_what_holds_for_all_queues(place: &Place) {
     std::fs::write(
         place.path().join("recto.toml"),
-        "[queues]\nslice_seconds = 60\nunits = 5\n",
+        "[queues]\nrotation_seconds = 60\nunits = 5\n",
     )
     .unwrap();
     let plan = json(&place.run(&["plan", "--json"], b"").done());
@@ -952,7 +956,7 @@ fn a_schema_file_says_what_holds_for_all_queues(place: &Place) {
         changes[1]
             .as_str()
             .unwrap()
-            .starts_with("queues: slice_seconds from 21600 to 60")
+            .starts_with("queues: rotation_seconds from 21600 to 60")
     );
     assert_eq!(changes[2], "queues: units from 4 to 5");
     let statements = plan["statements"].to_string();
@@ -964,16 +968,16 @@ fn a_schema_file_says_what_holds_for_all_queues(place: &Place) {
             .done()
             .contains("• queues: units from 4 to 5\n")
     );
-    let ring = json(&queue(place, &["ring", "--json"]).done());
+    let ring = json(&queue(place, &["tables", "--json"]).done());
     assert_eq!(
-        (&ring["options"]["slice_seconds"], &ring["options"]["units"]),
+        (&ring["options"]["rotation_seconds"], &ring["options"]["units"]),
         (&60.into(), &5.into())
     );
-    queue(place, &["ring", "--units", "6"]).done();
+    queue(place, &["tables", "--units", "6"]).done();
     let toml = place.run(&["describe", "--toml"], b"").done();
     assert_eq!(
         toml,
-        "[queues]\nslice_seconds = 60\nmargin_seconds = 300\ntables = 4\nunits = 6\n"
+        "[queues]\nrotation_seconds = 60\ngrace_seconds = 300\ntables = 4\nunits = 6\n"
     );
     let plan = place.run(&["plan"], b"").done();
     assert!(plan.contains("• queues: units from 6 to 5\n"), "{plan}");

@@ -164,7 +164,7 @@ fn the_log_has_plans_and_request_ids_and_no_values_cursors_or_tokens() {
     assert_eq!(slow["request_id"], "find-me");
     assert_eq!(slow["bearer"], "ada");
     assert_eq!(
-        (&slow["shape"], &slow["arrangement"]),
+        (&slow["shape"], &slow["sort_order"]),
         (&"scan".into(), &"(tenant), id".into())
     );
     assert_eq!(
@@ -527,7 +527,7 @@ fn grants_that_the_schema_does_not_know_are_refused() {
         assert!(made.status.success());
         let said = text(&made.stderr);
         assert_eq!(
-            said.contains("Lists need allow_residual=true"),
+            said.contains("Lists need allow_filter_scan=true"),
             is_warned_of,
             "{said}"
         );

@@ -62,7 +62,7 @@ struct Options {
 
 #[derive(Record)]
 #[record(collection = "events", key = ["at"], writes = "append", bucket(time = "kind", width = "1 month"), unique = ["kind"])]
-#[record(view(name = "by_kind", partition = ["kind"], grain = "1 hour"))]
+#[record(view(name = "by_kind", partition = ["kind"], rounding = "1 hour"))]
 struct Together {
     at: i64,
     kind: i64,

@@ -19,21 +19,20 @@ use crate::tables::ring_partition;
 pub(crate) struct RingGround {
     pub(crate) queues: QueueStore,
     /// For how long nothing refers to a table before it is emptied.
-    margin_seconds: AtomicU32,
+    grace_seconds: AtomicU32,
 }
 
 impl RingGround {
     pub(crate) fn new(queues: &QueueStore) -> Self {
         Self {
             queues: queues.clone(),
-            margin_seconds: AtomicU32::new(StoreOptions::default().margin_seconds),
+            grace_seconds: AtomicU32::new(StoreOptions::default().grace_seconds),
         }
     }
 
     /// What the options of the store say from now on.
     pub(crate) fn set_options(&self, options: &StoreOptions) {
-        self.margin_seconds
-            .store(options.margin_seconds, Ordering::Relaxed);
+        self.grace_seconds.store(options.grace_seconds, Ordering::Relaxed);
     }
 }
 
@@ -47,7 +46,7 @@ impl Ground for RingGround {
 
     fn step(&self, round: &mut Round<Ring>, event: Event<Ring>) -> Vec<Action<Ring>> {
         let options = StoreOptions {
-            margin_seconds: self.margin_seconds.load(Ordering::Relaxed),
+            grace_seconds: self.grace_seconds.load(Ordering::Relaxed),
             ..StoreOptions::default()
         };
         let context = RingContext {

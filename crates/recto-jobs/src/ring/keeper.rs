@@ -149,17 +149,17 @@ impl Keeper {
         let is_older =
             |since: Micros, seconds: u32| now.saturating_sub(since) >= Micros::from(seconds) * 1_000_000;
         let is_short = !ring.tables().values().any(is_free);
-        let is_left = |since| is_short || is_older(since, options.slice_seconds);
+        let is_left = |since| is_short || is_older(since, options.rotation_seconds);
         let closed = closed(ring);
         let mut due = closed.iter();
-        if !due.any(|(_, since)| is_left(*since) || is_older(*since, options.margin_seconds)) {
+        if !due.any(|(_, since)| is_left(*since) || is_older(*since, options.grace_seconds)) {
             return Ok(());
         }
         let survey = Survey::read(&self.queues, registry).await?;
         for (table, since) in closed {
             let references = survey.references(table);
             if references.is_empty() {
-                if is_older(since, options.margin_seconds) {
+                if is_older(since, options.grace_seconds) {
                     self.notes(self.empty(ring, &survey, table).await);
                 }
             } else if is_left(since) {
@@ -226,7 +226,7 @@ fn closed(ring: &Ring) -> Vec<(BodyTable, Micros)> {
 
 /// The table whose slice is over, and which of its lives it is in.
 fn ended(ring: &Ring, options: &StoreOptions, now: Micros) -> Option<(BodyTable, Life)> {
-    let slice = Micros::from(options.slice_seconds) * 1_000_000;
+    let slice = Micros::from(options.rotation_seconds) * 1_000_000;
     ring.tables().iter().find_map(|(table, phase)| match phase {
         Phase::Open { since, life } if now.saturating_sub(*since) >= slice => Some((*table, *life)),
         _ => None,
@@ -244,7 +244,7 @@ pub(crate) fn shortage(ring: &Ring, options: &StoreOptions, now: Micros) -> Opti
 }
 
 fn short() -> QueueError {
-    let message = "no table of bodies is free: the slice goes on";
+    let message = "no table of bodies is free, so that the open table stays open";
     QueueError::new(QueueErrorKind::Unavailable, message).with_hint(
         "receive what is there, or let the ring have more tables; nothing is lost, and sending goes on",
     )
@@ -275,6 +275,6 @@ pub(crate) fn begin(
 }
 
 fn interval_of(options: &StoreOptions) -> Duration {
-    let slice = Duration::from_secs(options.slice_seconds.into());
+    let slice = Duration::from_secs(options.rotation_seconds.into());
     (slice / TURNS_OF_A_SLICE).clamp(MIN_INTERVAL, MAX_INTERVAL)
 }

@@ -18,8 +18,8 @@ const LONG: Duration = Duration::from_secs(90);
 async fn with_slices(bed: &Bed) -> Queues {
     let queues = bed.open_queues().await;
     let options = StoreOptions {
-        slice_seconds: SLICE.as_secs() as u32,
-        margin_seconds: 3,
+        rotation_seconds: SLICE.as_secs() as u32,
+        grace_seconds: 3,
         units: 1,
         ..StoreOptions::default()
     };
@@ -93,7 +93,7 @@ pub(crate) async fn a_ring_without_a_free_table_goes_on(bed: Bed) {
     let seen = bed.open_queues().await.ring().await.unwrap().obstacle;
     assert!(
         seen.as_deref()
-            .is_some_and(|seen| seen.contains("the slice goes on")),
+            .is_some_and(|seen| seen.contains("the open table stays open")),
         "{seen:?}"
     );
     send(&jobs, NewMessage::new("a")).await;

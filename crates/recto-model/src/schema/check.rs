@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::context::Context;
 use super::declared::{
-    Declared, DeclaredArrangement, DeclaredBucket, DeclaredView, PerField, Placed, Span, Word,
+    Declared, DeclaredBucket, DeclaredSortOrder, DeclaredView, PerField, Placed, Span, Word,
 };
 use super::model::{Collection, Field, OrderColumn, Places, View, WriteMode};
 use super::names::{check_name, nearest, proposed};
@@ -12,7 +12,7 @@ use super::options::{Bucket, BucketStrategy, Nulls};
 use super::problem::Problem;
 use super::type_text::check_type;
 use super::{
-    BASE_ARRANGEMENT, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW, collation, grain,
+    BASE_SORT_ORDER, MAX_FIELDS, MAX_KEY_FIELDS, MAX_UNIQUE, MAX_VIEWS, PRIMARY_VIEW, collation, rounding,
 };
 use crate::Type;
 use crate::collation::Collation;
@@ -81,13 +81,13 @@ fn texts(words: &[Word]) -> Vec<String> {
     words.iter().map(|word| word.text.clone()).collect()
 }
 
-/// What an arrangement's declaration comes to.
-struct Arrangement {
+/// What a sort order's declaration comes to.
+struct SortOrder {
     partition: Vec<String>,
     order: Vec<OrderColumn>,
     bucket: Option<Bucket>,
     collate: BTreeMap<String, Collation>,
-    grain: BTreeMap<String, Width>,
+    rounding: BTreeMap<String, Width>,
 }
 
 /// The rules, as they apply to one collection.
@@ -146,27 +146,27 @@ impl<'a> Rules<'a, '_, '_> {
         self.list(&declared.key, "key", 0);
     }
 
-    /// The base table's arrangement. In an `update` collection it is one record per partition, and
+    /// The base table's sort order. In an `update` collection it is one record per partition, and
     /// what is declared is a view.
-    fn base(&mut self, declared: &'a Declared) -> Arrangement {
+    fn base(&mut self, declared: &'a Declared) -> SortOrder {
         if self.writes == WriteMode::Update {
-            return Arrangement {
+            return SortOrder {
                 partition: texts(&declared.key),
                 order: Vec::new(),
                 bucket: None,
                 collate: BTreeMap::new(),
-                grain: BTreeMap::new(),
+                rounding: BTreeMap::new(),
             };
         }
-        self.refuse_view_options(&declared.arrangement);
-        let arrangement = self.arrangement(&declared.arrangement, true);
-        self.key_fields_only(&declared.arrangement, false);
-        arrangement
+        self.refuse_view_options(&declared.sort_order);
+        let sort_order = self.sort_order(&declared.sort_order, true);
+        self.key_fields_only(&declared.sort_order, false);
+        sort_order
     }
 
-    /// The arrangement that is declared: a base table's, whose partition is the whole key unless
+    /// The sort order that is declared: a base table's, whose partition is the whole key unless
     /// declared and whose order is completed with the key, or a view's as declared.
-    fn arrangement(&mut self, declared: &'a DeclaredArrangement, base: bool) -> Arrangement {
+    fn sort_order(&mut self, declared: &'a DeclaredSortOrder, base: bool) -> SortOrder {
         let partition: &[Word] = match &declared.partition {
             Some(partition) => &partition.value,
             None if base => self.key,
@@ -216,13 +216,13 @@ impl<'a> Rules<'a, '_, '_> {
             textual,
             "text or ascii",
         );
-        let grain = self.grain(declared.grain.as_ref(), &order);
-        Arrangement {
+        let rounding = self.rounding(declared.rounding.as_ref(), &order);
+        SortOrder {
             partition: texts(partition),
             order,
             bucket,
             collate,
-            grain,
+            rounding,
         }
     }
 
@@ -294,7 +294,7 @@ impl<'a> Rules<'a, '_, '_> {
 
     /// A base table's rows are found by their key alone, and an entry of a view of an `overwrite`
     /// collection must never move.
-    fn key_fields_only(&mut self, declared: &'a DeclaredArrangement, view: bool) {
+    fn key_fields_only(&mut self, declared: &'a DeclaredSortOrder, view: bool) {
         if self.key.is_empty() {
             // That there is no key is reported; it would be repeated with every name.
             return;
@@ -318,12 +318,12 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    fn refuse_view_options(&mut self, declared: &DeclaredArrangement) {
+    fn refuse_view_options(&mut self, declared: &DeclaredSortOrder) {
         for (key, span) in declared.view_options() {
             let writes = self.writes;
             let hint = match key {
                 "collate" => "declare a view with this order, and it there",
-                _ => "leave it out: the fields of a base table's arrangement are in every record",
+                _ => "leave it out: the fields of a base table's sort order are in every record",
             };
             let reason =
                 format!("`{key}` is an option of views, and this is a base table with writes = \"{writes}\"");
@@ -333,39 +333,39 @@ impl<'a> Rules<'a, '_, '_> {
 
     fn views(&mut self, declared: &'a Declared) -> Vec<View> {
         let mut views = Vec::new();
-        let sugar = self.writes == WriteMode::Update && !declared.arrangement.is_empty();
+        let sugar = self.writes == WriteMode::Update && !declared.sort_order.is_empty();
         if sugar {
-            views.extend(self.view(PRIMARY_VIEW, &declared.name.span, &declared.arrangement));
+            views.extend(self.view(PRIMARY_VIEW, &declared.name.span, &declared.sort_order));
         }
         if let Some(view) = declared.views.get(MAX_VIEWS) {
             self.limit(&view.name.span, "views of a collection", MAX_VIEWS);
         }
         for DeclaredView {
             name: view,
-            arrangement,
+            sort_order,
         } in declared.views.iter().take(MAX_VIEWS)
         {
             name(view, "view", self.context);
             self.view_name(view, sugar);
-            views.extend(self.view(&view.text, &view.span, arrangement));
+            views.extend(self.view(&view.text, &view.span, sort_order));
         }
         views
     }
 
-    /// Every arrangement of a collection has a name of its own, the base table's too.
+    /// Every sort order of a collection has a name of its own, the base table's too.
     fn view_name(&mut self, name: &Word, sugar: bool) {
         let reason = match name.text.as_str() {
             // Canonical text declares the view of an update collection by its name.
             PRIMARY_VIEW if sugar || self.writes != WriteMode::Update => {
                 format!("`partition` and `order` of the collection declare the view `{PRIMARY_VIEW}`")
             }
-            BASE_ARRANGEMENT => format!("`{BASE_ARRANGEMENT}` is the arrangement by the key"),
+            BASE_SORT_ORDER => format!("`{BASE_SORT_ORDER}` is the sort order by the key"),
             _ => return,
         };
         self.conflict(&name.span, reason, "give this view another name");
     }
 
-    fn view(&mut self, name: &str, span: &Span, declared: &'a DeclaredArrangement) -> Option<View> {
+    fn view(&mut self, name: &str, span: &Span, declared: &'a DeclaredSortOrder) -> Option<View> {
         let before = self.context.count();
         if declared.partition.is_none() && declared.order.is_none() {
             self.context.report(span, || Problem::Missing {
@@ -389,18 +389,18 @@ impl<'a> Rules<'a, '_, '_> {
             self.refuse_moving_options(declared);
         }
         let fields = declared.fields.as_ref().map(|fields| self.view_fields(fields));
-        let arrangement = self.arrangement(declared, false);
+        let sort_order = self.sort_order(declared, false);
         (self.context.count() == before).then(|| View {
             name: name.to_owned(),
-            partition: arrangement.partition,
-            order: arrangement.order,
-            bucket: arrangement.bucket,
+            partition: sort_order.partition,
+            order: sort_order.order,
+            bucket: sort_order.bucket,
             nulls: declared
                 .nulls
                 .as_ref()
                 .map_or_else(Nulls::default, |nulls| nulls.value),
-            collate: arrangement.collate,
-            grain: arrangement.grain,
+            collate: sort_order.collate,
+            rounding: sort_order.rounding,
             fields,
             verify: declared.verify.as_ref().is_none_or(|verify| verify.value),
         })
@@ -422,10 +422,10 @@ impl<'a> Rules<'a, '_, '_> {
             );
         }
         self.hashed_decimals(declared);
-        self.as_it_is(&declared.arrangement);
+        self.as_it_is(&declared.sort_order);
         for view in &declared.views {
-            self.as_it_is(&view.arrangement);
-            let nulls = view.arrangement.nulls.as_ref().map(|nulls| nulls.value);
+            self.as_it_is(&view.sort_order);
+            let nulls = view.sort_order.nulls.as_ref().map(|nulls| nulls.value);
             if nulls != Some(Nulls::Skip) {
                 self.conflict(
                     &view.name.span,
@@ -441,9 +441,9 @@ impl<'a> Rules<'a, '_, '_> {
 
     /// Cassandra hashes a partition's bytes, and 0.1 and 0.10 are two partitions there that would be one here.
     fn hashed_decimals(&mut self, declared: &'a Declared) {
-        let base = declared.arrangement.partition.as_ref();
+        let base = declared.sort_order.partition.as_ref();
         let views = declared.views.iter();
-        let views = views.filter_map(|view| view.arrangement.partition.as_ref());
+        let views = views.filter_map(|view| view.sort_order.partition.as_ref());
         let views = views.map(|words| words.value.as_slice());
         let base = base.map_or(declared.key.as_slice(), |words| words.value.as_slice());
         for words in std::iter::once(base).chain(views) {
@@ -459,7 +459,7 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    fn as_it_is(&mut self, declared: &DeclaredArrangement) {
+    fn as_it_is(&mut self, declared: &DeclaredSortOrder) {
         let bucket = declared
             .bucket
             .as_ref()
@@ -477,7 +477,7 @@ impl<'a> Rules<'a, '_, '_> {
         }
     }
 
-    fn refuse_moving_options(&mut self, declared: &DeclaredArrangement) {
+    fn refuse_moving_options(&mut self, declared: &DeclaredSortOrder) {
         let writes = self.writes;
         for (key, span) in declared.view_options() {
             if !matches!(key, "nulls" | "collate") {
@@ -579,7 +579,7 @@ impl<'a> Rules<'a, '_, '_> {
     fn kept_without_a_time(
         &mut self,
         bucket: &Placed<DeclaredBucket>,
-        declared: &DeclaredArrangement,
+        declared: &DeclaredSortOrder,
         order: &[OrderColumn],
     ) {
         let (Some(keep), Some(first)) = (&bucket.value.keep, order.first()) else {
@@ -656,7 +656,7 @@ impl<'a> Rules<'a, '_, '_> {
     }
 
     /// How coarsely order fields are kept. A record never changes its key, which is whole in every entry.
-    fn grain(
+    fn rounding(
         &mut self,
         declared: Option<&Placed<PerField<Width>>>,
         order: &[OrderColumn],
@@ -675,19 +675,19 @@ impl<'a> Rules<'a, '_, '_> {
             PerField::Each(_) => order.to_vec(),
         };
         let before = self.context.count();
-        let values = self.per_field("grain", declared, &order, is_time, grain::TYPE_NAMES);
+        let values = self.per_field("rounding", declared, &order, is_time, rounding::TYPE_NAMES);
         if self.context.count() > before {
             return values;
         }
         for (name, width) in &values {
             if self.key.iter().any(|key| key.text == *name) {
-                let reason = format!("`grain` is for fields that change, and `{name}` is part of the key");
+                let reason = format!("`rounding` is for fields that change, and `{name}` is part of the key");
                 self.conflict(&placed.span, reason, "leave it out here");
             }
             if let Some(Some(ty)) = self.fields.get(name.as_str())
-                && !grain::is_coarser(*width, ty)
+                && !rounding::is_coarser(*width, ty)
             {
-                let reason = format!("`{name}` is a {ty}, and {width} is no grain of days");
+                let reason = format!("`{name}` is a {ty}, and {width} is no rounding of days");
                 self.conflict(&placed.span, reason, "use days, weeks, months or years");
             }
         }
@@ -698,15 +698,15 @@ impl<'a> Rules<'a, '_, '_> {
     fn one_collation_a_field(&mut self, declared: &Declared, views: &[View]) {
         for conflict in collation::conflicts(views) {
             let of_view = declared.views.iter().find(|view| view.name.text == conflict.view);
-            let arrangement = of_view.map_or(&declared.arrangement, |view| &view.arrangement);
-            let collate = arrangement.collate.as_ref();
+            let sort_order = of_view.map_or(&declared.sort_order, |view| &view.sort_order);
+            let collate = sort_order.collate.as_ref();
             let is_all = collate.is_some_and(|collate| matches!(collate.value, PerField::All(_)));
             if is_all && self.fields.get(conflict.field) == Some(&None) {
                 // Only text has the collation, and the type of this field is not known.
                 continue;
             }
             let collate = collate.map(|collate| &collate.span);
-            let order = arrangement.order.as_ref().map(|order| &order.span);
+            let order = sort_order.order.as_ref().map(|order| &order.span);
             let span = collate.or(order).unwrap_or(&declared.name.span).clone();
             self.conflict(&span, conflict.to_string(), conflict.hint());
         }
@@ -757,7 +757,7 @@ impl<'a> Rules<'a, '_, '_> {
             "unique".into(),
             declared.unique.as_ref().map(|unique| &unique.span),
         );
-        let mut arrangement = |path: &str, declared: &DeclaredArrangement| {
+        let mut sort_order = |path: &str, declared: &DeclaredSortOrder| {
             add(
                 format!("{path}bucket"),
                 declared.bucket.as_ref().map(|bucket| &bucket.span),
@@ -777,14 +777,14 @@ impl<'a> Rules<'a, '_, '_> {
             );
         };
         if self.writes == WriteMode::Update {
-            arrangement(&format!("view.{PRIMARY_VIEW}."), &declared.arrangement);
+            sort_order(&format!("view.{PRIMARY_VIEW}."), &declared.sort_order);
         } else {
-            arrangement("", &declared.arrangement);
+            sort_order("", &declared.sort_order);
         }
         for view in &declared.views {
-            arrangement(&format!("view.{}.", view.name.text), &view.arrangement);
+            sort_order(&format!("view.{}.", view.name.text), &view.sort_order);
         }
-        let primary = &declared.arrangement;
+        let primary = &declared.sort_order;
         let span = [&primary.partition, &primary.order]
             .into_iter()
             .flatten()

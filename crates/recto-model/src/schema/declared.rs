@@ -72,7 +72,7 @@ pub(super) struct DeclaredCollection {
     pub(super) writes: Option<Placed<WriteMode>>,
     pub(super) attached: Option<Placed<AttachedTable>>,
     pub(super) unique: Option<Placed<Vec<Vec<Word>>>>,
-    pub(super) arrangement: DeclaredArrangement,
+    pub(super) sort_order: DeclaredSortOrder,
     pub(super) views: Vec<DeclaredView>,
 }
 
@@ -81,24 +81,24 @@ pub(super) use DeclaredCollection as Declared;
 #[derive(Debug)]
 pub(super) struct DeclaredView {
     pub(super) name: Word,
-    pub(super) arrangement: DeclaredArrangement,
+    pub(super) sort_order: DeclaredSortOrder,
 }
 
 /// What a collection and a view have in common. The options below `bucket` stand with views, and
-/// with `update` collections, whose arrangement is a view.
+/// with `update` collections, whose sort order is a view.
 #[derive(Debug, Default)]
-pub(super) struct DeclaredArrangement {
+pub(super) struct DeclaredSortOrder {
     pub(super) partition: Option<Placed<Vec<Word>>>,
     pub(super) order: Option<Placed<Vec<Word>>>,
     pub(super) bucket: Option<Placed<DeclaredBucket>>,
     pub(super) collate: Option<Placed<PerField<Collation>>>,
     pub(super) nulls: Option<Placed<Nulls>>,
-    pub(super) grain: Option<Placed<PerField<Width>>>,
+    pub(super) rounding: Option<Placed<PerField<Width>>>,
     pub(super) fields: Option<Placed<Vec<Word>>>,
     pub(super) verify: Option<Placed<bool>>,
 }
 
-impl DeclaredArrangement {
+impl DeclaredSortOrder {
     /// Whether nothing is declared.
     pub(super) fn is_empty(&self) -> bool {
         self.partition.is_none()
@@ -117,7 +117,7 @@ impl DeclaredArrangement {
         };
         add("collate", self.collate.as_ref().map(|collate| &collate.span));
         add("nulls", self.nulls.as_ref().map(|nulls| &nulls.span));
-        add("grain", self.grain.as_ref().map(|grain| &grain.span));
+        add("rounding", self.rounding.as_ref().map(|rounding| &rounding.span));
         add("verify", self.verify.as_ref().map(|verify| &verify.span));
         options
     }
@@ -163,10 +163,10 @@ impl From<Declaration> for DeclaredCollection {
             }),
             attached: None,
             unique: None,
-            arrangement: DeclaredArrangement {
+            sort_order: DeclaredSortOrder {
                 partition: declaration.partition.map(placed),
                 order: (!declaration.order.is_empty()).then(|| placed(declaration.order)),
-                ..DeclaredArrangement::default()
+                ..DeclaredSortOrder::default()
             },
             views: Vec::new(),
         }

@@ -420,7 +420,7 @@ fn list<T: fmt::Display>(names: &[T]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// What stands against other buckets of a collection's own arrangement. How large they become may be said anew at any time, and
+/// What stands against other buckets of a collection's own sort order. How large they become may be said anew at any time, and
 /// for how long they are kept.
 fn bucket_obstacle(old: &Collection, new: &Collection) -> Option<&'static str> {
     let (Some(old), Some(new)) = (&old.bucket, &new.bucket) else {

@@ -63,7 +63,7 @@ impl Collection {
     fn bucket_keeping(&self, recorded: &Self) -> Option<Bucket> {
         let arranged = |of: &Self| (of.writes, of.partition.clone(), of.order.clone());
         if arranged(self) != arranged(recorded) {
-            // Such a change is refused; a bucket belongs to the arrangement that it splits.
+            // Such a change is refused; a bucket belongs to the sort order that it splits.
             return self.bucket.clone();
         }
         let mut bucket = self.bucket.clone().or_else(|| recorded.bucket.clone())?;

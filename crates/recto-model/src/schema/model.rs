@@ -81,7 +81,7 @@ pub struct Field {
     pub ty: Type,
 }
 
-/// A column of an arrangement's order, by name, with its direction.
+/// A column of a sort order of the view, by name, with its direction.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OrderColumn {
     /// The field.
@@ -114,7 +114,7 @@ impl OrderColumn {
     }
 }
 
-/// A further arrangement of a collection.
+/// A further sort order of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct View {
@@ -131,7 +131,7 @@ pub struct View {
     /// The collation by which an order field sorts, by field.
     pub collate: BTreeMap<String, Collation>,
     /// How coarsely an order field that changes often is kept in the view, by field.
-    pub grain: BTreeMap<String, Width>,
+    pub rounding: BTreeMap<String, Width>,
     /// The fields the view holds; none for all. Partition, order and key fields are held anyway.
     pub fields: Option<Vec<String>>,
     /// Whether a page of the view reads each row's base too, and drops what is stale.
@@ -141,7 +141,7 @@ pub struct View {
 /// Records of one schema, with a key that identifies one record.
 ///
 /// Made by [`Schema::parse`] or [`Collection::new`], which check every rule of the language; the
-/// fields are there to be read. How its records are arranged, [`arrangements`](Self::arrangements) says.
+/// fields are there to be read. How its records are arranged, [`sort_orders`](Self::sort_orders) says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Collection {
@@ -247,7 +247,7 @@ impl Collection {
         self.key.iter().any(|key| key == field)
     }
 
-    /// The table of the base arrangement. Its name is the collection's, or the attached table's; its columns are the
+    /// The table of the base sort order. Its name is the collection's, or the attached table's; its columns are the
     /// partition fields, the order fields in their directions, and all other fields in the order they
     /// were declared, written plainly.
     pub fn base_table(&self) -> Table {

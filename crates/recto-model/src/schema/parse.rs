@@ -13,7 +13,7 @@ use super::attached::AttachedTable;
 use super::check;
 use super::context::Context;
 use super::declared::{
-    DeclaredArrangement, DeclaredBucket, DeclaredCollection, DeclaredField, DeclaredView, PerField, Placed,
+    DeclaredBucket, DeclaredCollection, DeclaredField, DeclaredSortOrder, DeclaredView, PerField, Placed,
     Span, Word,
 };
 use super::errors::{CollectionError, SchemaErrors};
@@ -31,7 +31,7 @@ use crate::types::UdtType;
 use crate::width::Width;
 
 const ROOT_KEYS: &[&str] = &["collection", "type", "queues"];
-const QUEUES_KEYS: &[&str] = &["slice_seconds", "margin_seconds", "tables", "units"];
+const QUEUES_KEYS: &[&str] = &["rotation_seconds", "grace_seconds", "tables", "units"];
 const TYPE_KEYS: &[&str] = &["fields"];
 const COLLECTION_KEYS: &[&str] = &[
     "fields",
@@ -43,7 +43,7 @@ const COLLECTION_KEYS: &[&str] = &[
     "bucket",
     "collate",
     "nulls",
-    "grain",
+    "rounding",
     "verify",
     "unique",
     "view",
@@ -54,9 +54,15 @@ const VIEW_KEYS: &[&str] = &[
     "bucket",
     "collate",
     "nulls",
-    "grain",
+    "rounding",
     "fields",
     "verify",
+];
+/// Keys that earlier versions spelled otherwise: the old spelling, and the new one. Stored schemas may have either.
+const OLD_KEYS: &[(&str, &str)] = &[
+    ("grain", "rounding"),
+    ("slice_seconds", "rotation_seconds"),
+    ("margin_seconds", "grace_seconds"),
 ];
 /// What `collate` takes.
 const LOCALE: &str =
@@ -226,6 +232,16 @@ fn key_word(key: &Key<'_>) -> Word {
     Word::new(key.get_ref().as_ref(), key.span())
 }
 
+/// Returns the old spelling of a key, if it has one.
+fn old_spelling(key: &str) -> Option<&'static str> {
+    OLD_KEYS.iter().find(|(_, new)| *new == key).map(|(old, _)| *old)
+}
+
+/// Returns the value of a key, in its new or its old spelling.
+fn get_renamed<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t Value<'i>> {
+    table.get(key).or_else(|| table.get(old_spelling(key)?))
+}
+
 /// What a value is, for "takes …, not …".
 fn found(value: &DeValue<'_>) -> String {
     /// The longest text that is repeated in an error, in characters.
@@ -297,13 +313,15 @@ impl Parser<'_, '_> {
         self.known_keys(table, QUEUES_KEYS, "[queues]");
         let mut queues = StoreQueues::default();
         let options = [
-            &mut queues.slice_seconds,
-            &mut queues.margin_seconds,
+            &mut queues.rotation_seconds,
+            &mut queues.grace_seconds,
             &mut queues.tables,
             &mut queues.units,
         ];
         for (key, option) in QUEUES_KEYS.iter().zip(options) {
-            let Some(value) = table.get(*key) else { continue };
+            let Some(value) = get_renamed(table, key) else {
+                continue;
+            };
             let number = whole(value).and_then(|number| u32::try_from(number).ok());
             *option = number.or_else(|| self.wrong(key, value, "a whole number", None));
             let position = self.context.position(&value.span());
@@ -448,7 +466,7 @@ impl Parser<'_, '_> {
             writes: table.get("writes").and_then(|value| self.writes(value)),
             attached: table.get("attached").and_then(|value| self.attached(value)),
             unique: table.get("unique").and_then(|value| self.unique(value)),
-            arrangement: self.arrangement(table, false),
+            sort_order: self.sort_order(table, false),
             views: table
                 .get("view")
                 .map(|value| self.views(value))
@@ -469,16 +487,16 @@ impl Parser<'_, '_> {
             self.known_keys(body, VIEW_KEYS, "a view");
             views.push(DeclaredView {
                 name: key_word(key),
-                arrangement: self.arrangement(body, true),
+                sort_order: self.sort_order(body, true),
             });
         }
         views
     }
 
-    fn arrangement(&mut self, table: &DeTable<'_>, view: bool) -> DeclaredArrangement {
+    fn sort_order(&mut self, table: &DeTable<'_>, view: bool) -> DeclaredSortOrder {
         let words =
             |parser: &mut Self, key: &'static str| table.get(key).and_then(|value| parser.words(key, value));
-        DeclaredArrangement {
+        DeclaredSortOrder {
             partition: words(self, "partition"),
             order: words(self, "order"),
             fields: if view { words(self, "fields") } else { None },
@@ -486,9 +504,8 @@ impl Parser<'_, '_> {
             collate: table.get("collate").and_then(|value| {
                 self.per_field("collate", value, LOCALE, Collation::named, Collation::nearest)
             }),
-            grain: table
-                .get("grain")
-                .and_then(|value| self.per_field("grain", value, WIDTH, Width::parse, |_| None)),
+            rounding: get_renamed(table, "rounding")
+                .and_then(|value| self.per_field("rounding", value, WIDTH, Width::parse, |_| None)),
             nulls: table.get("nulls").and_then(|value| self.nulls(value)),
             verify: table.get("verify").and_then(|value| match value.get_ref() {
                 DeValue::Boolean(verify) => Some(Placed {
@@ -728,10 +745,16 @@ impl Parser<'_, '_> {
         place: &'static str,
     ) -> bool {
         let mut all_known = true;
-        for key in table
-            .keys()
-            .filter(|key| !known.contains(&key.get_ref().as_ref()))
-        {
+        // An old spelling is unknown beside the new one, so that only one of them counts.
+        let is_old = |key: &str| {
+            known
+                .iter()
+                .any(|new| old_spelling(new) == Some(key) && !table.contains_key(*new))
+        };
+        for key in table.keys().filter(|key| {
+            let key = key.get_ref().as_ref();
+            !known.contains(&key) && !is_old(key)
+        }) {
             all_known = false;
             self.context.report(&key.span(), || Problem::UnknownKey {
                 key: key.get_ref().to_string(),

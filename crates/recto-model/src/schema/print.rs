@@ -111,7 +111,7 @@ fn print_view(text: &mut String, view: &View) {
         entry(text, "nulls", &quoted(view.nulls.as_str()));
     }
     print_per_field(text, "collate", &view.collate);
-    print_per_field(text, "grain", &view.grain);
+    print_per_field(text, "rounding", &view.rounding);
     if let Some(fields) = &view.fields {
         entry(text, "fields", &list(fields));
     }

@@ -10,8 +10,8 @@ use super::position::Position;
 /// ```
 /// use recto_model::schema::Schema;
 ///
-/// let schema = Schema::parse("[queues]\nslice_seconds = 3600")?;
-/// assert_eq!(schema.queues.slice_seconds, Some(3_600));
+/// let schema = Schema::parse("[queues]\nrotation_seconds = 3600")?;
+/// assert_eq!(schema.queues.rotation_seconds, Some(3_600));
 /// assert_eq!(schema.queues.units, None);
 /// # Ok::<(), recto_model::schema::SchemaErrors>(())
 /// ```
@@ -19,9 +19,9 @@ use super::position::Position;
 #[non_exhaustive]
 pub struct StoreQueues {
     /// For how long bodies go to one table, before they go to the next.
-    pub slice_seconds: Option<u32>,
+    pub rotation_seconds: Option<u32>,
     /// For how long nothing refers to a table before it is emptied.
-    pub margin_seconds: Option<u32>,
+    pub grace_seconds: Option<u32>,
     /// How many tables slices have.
     pub tables: Option<u32>,
     /// How many work units there may be at once, with a table each.
@@ -34,8 +34,8 @@ impl StoreQueues {
     /// What it says, by name; what it does not say is not there.
     pub fn said(&self) -> impl Iterator<Item = (&'static str, u32)> {
         let all = [
-            ("slice_seconds", self.slice_seconds),
-            ("margin_seconds", self.margin_seconds),
+            ("rotation_seconds", self.rotation_seconds),
+            ("grace_seconds", self.grace_seconds),
             ("tables", self.tables),
             ("units", self.units),
         ];

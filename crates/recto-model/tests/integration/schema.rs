@@ -27,7 +27,7 @@ order = ["-occurred_on", "reason"]
 bucket = { time = "occurred_on", width = "1 month" }
 nulls = "last"
 collate = { reason = "de" }
-grain = "1 minute"
+rounding = "1 minute"
 fields = ["user_id", "reason"]
 verify = false
 
@@ -117,7 +117,7 @@ fn base_tables_are_as_declared() {
             keep: Some(NINETY_DAYS)
         })
     );
-    // Arrangements of update collections are views: the base table is one record per partition.
+    // Sort orders of update collections are views: the base table is one record per partition.
     let moves = schema.collection("moves").unwrap();
     assert_eq!(moves.base_table().partition()[0].name, "id");
     assert!(moves.base_table().clustering().is_empty());
@@ -283,7 +283,7 @@ fn names_fields_and_keys_keep_the_rules() {
 }
 
 #[test]
-fn arrangements_keep_the_rules() {
+fn sort_orders_keep_the_rules() {
     refuses(&[
         (append("partition = []"), "`partition` is empty", "leave it out"),
         (
@@ -436,12 +436,12 @@ fn views_keep_the_rules() {
             "`first`?",
         ),
         (
-            view("partition = [\"b\"]\norder = [\"t\"]\ngrain = \"soon\""),
-            "`grain` takes",
+            view("partition = [\"b\"]\norder = [\"t\"]\nrounding = \"soon\""),
+            "`rounding` takes",
             "",
         ),
         (
-            view("partition = [\"b\"]\norder = [\"t\"]\ngrain = { b = \"1 day\" }"),
+            view("partition = [\"b\"]\norder = [\"t\"]\nrounding = { b = \"1 day\" }"),
             "and `b` is not",
             "",
         ),
@@ -459,19 +459,19 @@ fn views_keep_the_rules() {
         ),
         (
             named("c", "k = \"date\", b = \"text\", d = \"date\"", "[\"k\"]")
-                + "\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"d\", \"k\"]\ngrain = { k = \"1 week\" }",
+                + "\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"d\", \"k\"]\nrounding = { k = \"1 week\" }",
             "`k` is part of the key",
             "leave it out here",
         ),
         (
             named("c", "k = \"date\", b = \"text\", d = \"date\"", "[\"k\"]")
-                + "\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"d\", \"k\"]\ngrain = \"6 hours\"",
+                + "\n[collection.c.view.v]\npartition = [\"b\"]\norder = [\"d\", \"k\"]\nrounding = \"6 hours\"",
             "`d` is a date",
             "use days, weeks",
         ),
         (
-            append("[collection.c.view.v]\npartition = [\"b\"]\norder = [\"t\"]\ngrain = \"1 day\""),
-            "`grain` is for records that move",
+            append("[collection.c.view.v]\npartition = [\"b\"]\norder = [\"t\"]\nrounding = \"1 day\""),
+            "`rounding` is for records that move",
             "leave it out",
         ),
         (
@@ -501,7 +501,7 @@ fn views_keep_the_rules() {
         ),
         (
             with("[collection.c.view.base]\npartition = [\"b\"]"),
-            "`base` is the arrangement by the key",
+            "`base` is the sort order by the key",
             "another name",
         ),
     ]);
@@ -641,15 +641,15 @@ fn a_declaration_in_code_is_checked_alike() {
 
 #[test]
 fn what_holds_for_queues_is_read_and_printed() {
-    let text = "[queues]\nslice_seconds = 3_600\nunits = 0\n\n[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\"]\n";
+    let text = "[queues]\nrotation_seconds = 3_600\nunits = 0\n\n[collection.c]\nfields = { a = \"int\" }\nkey = [\"a\"]\n";
     let schema = Schema::parse(text).unwrap();
     let said: Vec<_> = schema.queues.said().collect();
-    assert_eq!(said, [("slice_seconds", 3_600), ("units", 0)]);
+    assert_eq!(said, [("rotation_seconds", 3_600), ("units", 0)]);
     let place = schema.queues.position("units").map(|at| (at.line, at.column));
     assert_eq!((place, schema.queues.position("tables")), (Some((3, 9)), None));
     let printed = schema.to_toml();
     assert!(
-        printed.starts_with("[queues]\nslice_seconds = 3600\nunits = 0\n\n[collection.c]\n"),
+        printed.starts_with("[queues]\nrotation_seconds = 3600\nunits = 0\n\n[collection.c]\n"),
         "{printed}"
     );
     assert_eq!(Schema::parse(&printed).unwrap(), schema);
@@ -658,7 +658,7 @@ fn what_holds_for_queues_is_read_and_printed() {
         (
             "[queues]\nslice = 5".into(),
             "2:1: unknown key `slice` in [queues]",
-            "the keys are `slice_seconds`, `margin_seconds`, `tables`, `units`",
+            "the keys are `rotation_seconds`, `grace_seconds`, `tables`, `units`",
         ),
         (
             "[queues]\nunit = 5".into(),
@@ -706,4 +706,26 @@ fn types_built_in_code_are_checked_alike() {
     assert!(with_type(Type::Tuple(Vec::new())).is_err());
     let deep = (0..1_000).fold(Type::Int, |ty, _| Type::List(boxed(ty)));
     assert!(with_type(deep).is_err());
+}
+
+#[test]
+fn reads_keys_in_their_old_spelling() {
+    let view = |key: &str| {
+        format!(
+            "[queues]\n{}\n\n[collection.c]\nfields = {{ id = \"int\", kind = \"text\", at = \"timestamp\" }}\nkey = [\"id\"]\n\n\
+             [collection.c.view.v]\npartition = [\"kind\"]\norder = [\"at\"]\n{key} = \"1 minute\"\n",
+            if key == "grain" {
+                "slice_seconds = 60\nmargin_seconds = 5"
+            } else {
+                "rotation_seconds = 60\ngrace_seconds = 5"
+            }
+        )
+    };
+    let new = Schema::parse(&view("rounding")).unwrap();
+    let old = Schema::parse(&view("grain")).unwrap();
+    assert_eq!(old, new);
+    assert_eq!(old.to_toml(), new.to_toml());
+    let both = view("rounding") + "grain = \"1 hour\"\n";
+    let error = Schema::parse(&both).unwrap_err().to_string();
+    assert!(error.contains("unknown key `grain` in a view"), "{error}");
 }

@@ -40,11 +40,11 @@ fn shown(changes: &[Change]) -> Vec<String> {
 #[test]
 fn what_holds_for_queues_changes_as_far_as_it_is_said() {
     let parse = |text: &str| Schema::parse(text).unwrap();
-    let there = parse("[queues]\nslice_seconds = 60\nunits = 4");
-    let asked = parse("[queues]\nslice_seconds = 90\ntables = 3");
+    let there = parse("[queues]\nrotation_seconds = 60\nunits = 4");
+    let asked = parse("[queues]\nrotation_seconds = 90\ntables = 3");
     assert_eq!(
         shown(&there.difference(&asked)),
-        ["queues: slice_seconds from 60 to 90", "queues: tables 3"]
+        ["queues: rotation_seconds from 60 to 90", "queues: tables 3"]
     );
     assert!(there.difference(&parse("")).is_empty());
 }
@@ -146,7 +146,7 @@ fn everything_else_is_not() {
 
 /// A release may have its own reasons against these; the records have none.
 #[test]
-fn other_arrangements_of_the_same_records_are_possible() {
+fn other_sort_orders_of_the_same_records_are_possible() {
     let after = "writes = \"append\"\n[collection.posts.view.v]\npartition = [\"content\"]";
     let changes = changes(&[("writes = \"append\"", after)]);
     assert_eq!(shown(&changes), ["collection posts: new view v"]);

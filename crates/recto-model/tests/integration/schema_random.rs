@@ -19,7 +19,7 @@ order = ["-at", "reason"]
 bucket = { time = "at", width = "1 month", shards = 8 }
 nulls = "last"
 collate = { reason = "de" }
-grain = { at = "1 minute" }
+rounding = { at = "1 minute" }
 fields = ["id", "reason"]
 verify = false
 "#;

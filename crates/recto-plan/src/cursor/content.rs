@@ -6,11 +6,11 @@ use super::bytes::{Reader, Writer, cells_len, varint_len};
 use super::{Fingerprint, OpenedCursor, Position, QueryIdentity, Side};
 use crate::plan::Travel;
 
-/// The version of the content. In version 1, of the same layout, a cursor was bound to the arrangement that was
+/// The version of the content. In version 1, of the same layout, a cursor was bound to the sort order that was
 /// read, in place of the order.
 const CONTENT_VERSION: u8 = 2;
-/// The version that was bound to an arrangement.
-const BY_ARRANGEMENT: u8 = 1;
+/// The version that was bound to a sort order.
+const BY_SORT_ORDER: u8 = 1;
 
 const AFTER: u8 = 1;
 const EXPIRES: u8 = 2;
@@ -36,7 +36,7 @@ pub(super) struct Content<'a> {
 pub(super) struct Found {
     pub(super) identity: QueryIdentity,
     /// Whether it is of version 1.
-    pub(super) is_by_arrangement: bool,
+    pub(super) is_by_sort_order: bool,
     pub(super) expires_at_seconds: Option<u64>,
 }
 
@@ -84,7 +84,7 @@ impl Content<'_> {
 pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     let mut reader = Reader::new(bytes);
     let [version, flags] = reader.array()?;
-    if !matches!(version, BY_ARRANGEMENT | CONTENT_VERSION) || flags & !KNOWN_FLAGS != 0 {
+    if !matches!(version, BY_SORT_ORDER | CONTENT_VERSION) || flags & !KNOWN_FLAGS != 0 {
         return None;
     }
     let identity = reader.identity()?;
@@ -107,7 +107,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Found, OpenedCursor)> {
     reader.is_at_end().then_some((
         Found {
             identity,
-            is_by_arrangement: version == BY_ARRANGEMENT,
+            is_by_sort_order: version == BY_SORT_ORDER,
             expires_at_seconds,
         },
         OpenedCursor {

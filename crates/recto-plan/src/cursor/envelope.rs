@@ -44,7 +44,7 @@ pub(crate) enum Unopened {
     Truncated,
     NotOurs,
     OtherCollection,
-    OtherArrangement,
+    OtherSortOrder,
     OtherQuery,
     Expired {
         expired_at_seconds: u64,
@@ -57,7 +57,7 @@ pub(crate) fn check_identity(found: &QueryIdentity, identity: &QueryIdentity) ->
         return Err(Unopened::OtherCollection);
     }
     if found.order != identity.order {
-        return Err(Unopened::OtherArrangement);
+        return Err(Unopened::OtherSortOrder);
     }
     if found.query != identity.query {
         return Err(Unopened::OtherQuery);

@@ -55,7 +55,7 @@ pub struct QueryIdentity {
     /// Of the collection.
     pub collection: Fingerprint,
     /// Of the query's total order: what it is by, types and directions. In the resume tokens of scans, which
-    /// have a store's own order, and in cursors of version 1: of the arrangement that is read.
+    /// have a store's own order, and in cursors of version 1: of the sort order that is read.
     pub order: Fingerprint,
     /// Of the normalised filter; in cursors of version 1 of the sort, too, which the order says.
     pub query: Fingerprint,

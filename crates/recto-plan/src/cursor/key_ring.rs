@@ -38,7 +38,7 @@ pub struct KeyRing {
 struct Key {
     id: u32,
     /// Seconds since 1970-01-01T00:00:00Z; 0 if it is not known.
-    made_at_seconds: u64,
+    created_at_seconds: u64,
     secret: Zeroizing<[u8; KEY_BYTES]>,
     digest_secret: OnceLock<DigestSecret>,
 }
@@ -50,7 +50,7 @@ pub struct KeyDescription {
     /// Its id, which cursors carry in the clear.
     pub id: u32,
     /// When it was made, in seconds since 1970-01-01T00:00:00Z; absent if that is not known.
-    pub made_at_seconds: Option<u64>,
+    pub created_at_seconds: Option<u64>,
     /// Whether it is the one that seals.
     pub active: bool,
 }
@@ -118,7 +118,7 @@ impl KeyRing {
             active: 0,
             keys: vec![Key {
                 id,
-                made_at_seconds: 0,
+                created_at_seconds: 0,
                 secret: Zeroizing::new(key),
                 digest_secret: OnceLock::new(),
             }],
@@ -128,7 +128,7 @@ impl KeyRing {
     /// A ring of one new random key, with the id 1.
     pub fn generate(environment: &Environment) -> Self {
         let mut ring = Self::new(1, environment.random());
-        ring.keys[0].made_at_seconds = environment.now_seconds();
+        ring.keys[0].created_at_seconds = environment.now_seconds();
         ring
     }
 
@@ -144,7 +144,7 @@ impl KeyRing {
     fn add_made_at(
         &mut self,
         id: u32,
-        made_at_seconds: u64,
+        created_at_seconds: u64,
         secret: Zeroizing<[u8; KEY_BYTES]>,
     ) -> Result<(), KeyRingError> {
         if self.find(id).is_some() {
@@ -155,7 +155,7 @@ impl KeyRing {
         }
         self.keys.push(Key {
             id,
-            made_at_seconds,
+            created_at_seconds,
             secret,
             digest_secret: OnceLock::new(),
         });
@@ -235,7 +235,7 @@ impl KeyRing {
     pub fn describe(&self) -> impl ExactSizeIterator<Item = KeyDescription> + '_ {
         self.keys.iter().enumerate().map(|(index, key)| KeyDescription {
             id: key.id,
-            made_at_seconds: (key.made_at_seconds > 0).then_some(key.made_at_seconds),
+            created_at_seconds: (key.created_at_seconds > 0).then_some(key.created_at_seconds),
             active: index == self.active,
         })
     }
@@ -256,7 +256,7 @@ impl KeyRing {
         out.push(self.keys.len() as u8);
         for key in &self.keys {
             out.extend_from_slice(&key.id.to_be_bytes());
-            out.extend_from_slice(&key.made_at_seconds.to_be_bytes());
+            out.extend_from_slice(&key.created_at_seconds.to_be_bytes());
             out.extend_from_slice(&key.secret[..]);
         }
         let checksum = checksum(&out);
@@ -295,9 +295,9 @@ impl KeyRing {
             keys: Vec::with_capacity(count),
         };
         for stored in keys.chunks_exact(key_bytes) {
-            let (id, made_at_seconds, secret) =
+            let (id, created_at_seconds, secret) =
                 read_key(stored).ok_or_else(|| damaged("they are cut short"))?;
-            ring.add_made_at(id, made_at_seconds, secret)
+            ring.add_made_at(id, created_at_seconds, secret)
                 .map_err(|_| damaged("two keys have one id"))?;
         }
         ring.activate(u32::from_be_bytes(active))
@@ -332,11 +332,15 @@ impl KeyRing {
 fn read_key(stored: &[u8]) -> Option<(u32, u64, Zeroizing<[u8; KEY_BYTES]>)> {
     let (id, rest) = stored.split_first_chunk()?;
     let (made_at, secret) = rest.split_last_chunk()?;
-    let made_at_seconds = match made_at {
+    let created_at_seconds = match made_at {
         [] => 0,
         made_at => u64::from_be_bytes(made_at.try_into().ok()?),
     };
-    Some((u32::from_be_bytes(*id), made_at_seconds, Zeroizing::new(*secret)))
+    Some((
+        u32::from_be_bytes(*id),
+        created_at_seconds,
+        Zeroizing::new(*secret),
+    ))
 }
 
 fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {

@@ -10,45 +10,45 @@ use std::sync::Arc;
 use recto_model::schema::{Collection, Holds};
 
 use super::{Layout, check_records, identity};
-use crate::arrangement::Arrangement;
 use crate::cursor::QueryIdentity;
+use crate::filter_scan::ScanCondition;
 use crate::plan::{Intersected, MAX_INTERSECTED, OrderTerm, Plan, Shape, Source};
 use crate::planner::Wishes;
 use crate::query::Query;
-use crate::residual::Residual;
+use crate::sort_order::SortOrder;
 
-/// The plans for a query of several arrangements each, one for each order in which some serve it together; in the order of
-/// the first of each. None for what one of them serves alone, nor where an arrangement was asked for by its name.
+/// The plans for a query of several sort orders each, one for each order in which some serve it together; in the order of
+/// the first of each. None for what one of them serves alone, nor where a sort order was asked for by its name.
 pub(super) fn plans(
     collection: &Collection,
-    arrangements: &[Arc<Arrangement>],
+    sort_orders: &[Arc<SortOrder>],
     query: &Arc<Query>,
     wishes: &Wishes<'_>,
 ) -> Vec<Plan> {
     let conditions = conditions(query);
-    if wishes.view.is_some() || query.contradiction || conditions.len() < 2 || arrangements.len() < 2 {
+    if wishes.view.is_some() || query.contradiction || conditions.len() < 2 || sort_orders.len() < 2 {
         return Vec::new();
     }
-    let members = arrangements.iter();
+    let members = sort_orders.iter();
     let members = members.filter_map(|one| Member::new(collection, one, query, wishes));
     let groups = groups(collection, query, members).into_iter();
     let plans = groups.filter_map(|group| {
-        let cover = cover(group.members, conditions.clone(), wishes.allow_residual)?;
+        let cover = cover(group.members, conditions.clone(), wishes.allow_filter_scan)?;
         Some(plan(collection, group.identity, cover, query, wishes))
     });
     plans.collect()
 }
 
 /// All conditions of a query.
-fn conditions(query: &Query) -> Vec<Residual> {
+fn conditions(query: &Query) -> Vec<ScanCondition> {
     let fields = query
         .constraints
         .iter()
-        .map(|(field, constraint)| Residual::Field {
+        .map(|(field, constraint)| ScanCondition::Field {
             field: *field,
             constraint: constraint.clone(),
         });
-    let tuples = query.tuples.iter().map(|tuple| Residual::Tuple {
+    let tuples = query.tuples.iter().map(|tuple| ScanCondition::Tuple {
         fields: tuple.fields.clone(),
         operator: tuple.operator,
         values: tuple.values.clone(),
@@ -56,7 +56,7 @@ fn conditions(query: &Query) -> Vec<Residual> {
     fields.chain(tuples).collect()
 }
 
-/// An arrangement as one of several that serve a query.
+/// A sort order as one of several that serve a query.
 struct Member {
     view: Intersected,
     terms: Vec<OrderTerm>,
@@ -69,12 +69,12 @@ impl Member {
     /// places, which have no one order.
     fn new(
         collection: &Collection,
-        arrangement: &Arc<Arrangement>,
+        sort_order: &Arc<SortOrder>,
         query: &Query,
         wishes: &Wishes<'_>,
     ) -> Option<Self> {
-        check_records(collection, arrangement, query, wishes).ok()?;
-        let layout = Layout::new(arrangement, query).ok()?;
+        check_records(collection, sort_order, query, wishes).ok()?;
+        let layout = Layout::new(sort_order, query).ok()?;
         let (terms, reversed) = layout.order(collection, query).ok()?;
         if layout.pinned.iter().any(|values| values.len() > 1) {
             return None;
@@ -84,8 +84,8 @@ impl Member {
         if !sources.is_empty() {
             return None;
         }
-        let free = layout.pinned.len()..arrangement.table.key_len();
-        let constant = |column: usize| Some((column, constant(arrangement, query, column)?));
+        let free = layout.pinned.len()..sort_order.table.key_len();
+        let constant = |column: usize| Some((column, constant(sort_order, query, column)?));
         let constants: Vec<(usize, Vec<u8>)> = free.clone().filter_map(constant).collect();
         let is_constant = |column: usize| constants.iter().any(|(one, _)| *one == column);
         let terms: Vec<OrderTerm> = terms
@@ -98,11 +98,11 @@ impl Member {
             return None;
         }
         let view = Intersected {
-            arrangement: Arc::clone(arrangement),
+            sort_order: Arc::clone(sort_order),
             columns: terms.iter().map(|term| term.column).collect(),
             reversed,
             constants,
-            unserved: layout.residual(query),
+            unserved: layout.filter_scan(query),
             as_first: None,
         };
         Some(Self { view, terms, source })
@@ -117,24 +117,24 @@ impl Member {
         self
     }
 
-    fn leaves(&self, condition: &Residual) -> bool {
+    fn leaves(&self, condition: &ScanCondition) -> bool {
         self.view.unserved.contains(condition)
     }
 }
 
 /// The cell that all rows which satisfy a query have in a column of the key, because it has a field that is pinned.
-fn constant(arrangement: &Arrangement, query: &Query, column: usize) -> Option<Vec<u8>> {
-    match arrangement.holds[column] {
+fn constant(sort_order: &SortOrder, query: &Query, column: usize) -> Option<Vec<u8>> {
+    match sort_order.holds[column] {
         Holds::Field(field) => query.pinned(field).map(<[u8]>::to_vec),
         Holds::Derived(field, _) => {
-            let cell = arrangement.derived(column, query.pinned(field))?;
+            let cell = sort_order.derived(column, query.pinned(field))?;
             query.pinned(field).map(|_| cell.into_owned())
         }
         Holds::Hidden => None,
     }
 }
 
-/// Arrangements in which records stand in one order.
+/// Sort orders in which records stand in one order.
 struct Group {
     identity: QueryIdentity,
     members: Vec<Member>,
@@ -143,7 +143,7 @@ struct Group {
 /// Which of them stand in one order, or without a sort in that or its exact reverse: the first of each decides which.
 fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = Member>) -> Vec<Group> {
     let is_sorted = query.sorts().next().is_some();
-    let identity_of = |member: &Member| identity(collection, &member.view.arrangement, query, &member.terms);
+    let identity_of = |member: &Member| identity(collection, &member.view.sort_order, query, &member.terms);
     let mut groups: Vec<Group> = Vec::new();
     for member in members {
         let own = identity_of(&member);
@@ -171,12 +171,12 @@ fn groups(collection: &Collection, query: &Query, members: impl Iterator<Item = 
 struct Cover {
     taken: Vec<Member>,
     /// The conditions that none of them serves.
-    left: Vec<Residual>,
+    left: Vec<ScanCondition>,
 }
 
 /// The fewest members, about, that serve all conditions among them, two at least: each is the one that serves the most of
 /// those left, the first of such. Rounded conditions count as served. Where some `may_be_left`, those that serve as many as there are.
-fn cover(mut members: Vec<Member>, mut left: Vec<Residual>, may_be_left: bool) -> Option<Cover> {
+fn cover(mut members: Vec<Member>, mut left: Vec<ScanCondition>, may_be_left: bool) -> Option<Cover> {
     let mut taken = Vec::new();
     while !left.is_empty() && taken.len() < MAX_INTERSECTED {
         let leaves = |member: &Member| left.iter().filter(|one| member.leaves(one)).count();
@@ -194,12 +194,12 @@ fn cover(mut members: Vec<Member>, mut left: Vec<Residual>, may_be_left: bool) -
 
 /// The member whose rows are the page's first: one that is verified, so that its base row says whether the record is to be
 /// shown; else one that has all fields.
-fn lead_first(mut members: Vec<Member>, left: &[Residual], wishes: &Wishes<'_>) -> Vec<Member> {
+fn lead_first(mut members: Vec<Member>, left: &[ScanCondition], wishes: &Wishes<'_>) -> Vec<Member> {
     let is_worse = |index: &usize| {
-        let arrangement = &members[*index].view.arrangement;
+        let sort_order = &members[*index].view.sort_order;
         (
-            !arrangement.is_verified,
-            !lacked(arrangement, left, wishes).is_empty(),
+            !sort_order.is_verified,
+            !lacked(sort_order, left, wishes).is_empty(),
         )
     };
     if let Some(lead) = (0..members.len()).min_by_key(is_worse) {
@@ -208,24 +208,24 @@ fn lead_first(mut members: Vec<Member>, left: &[Residual], wishes: &Wishes<'_>) 
     members
 }
 
-/// The fields that an arrangement lacks, of those that are asked for or checked on its rows; none where the base row is
+/// The fields that a sort order lacks, of those that are asked for or checked on its rows; none where the base row is
 /// read anyway.
-fn lacked(arrangement: &Arrangement, checked: &[Residual], wishes: &Wishes<'_>) -> Vec<usize> {
-    if arrangement.is_verified {
+fn lacked(sort_order: &SortOrder, checked: &[ScanCondition], wishes: &Wishes<'_>) -> Vec<usize> {
+    if sort_order.is_verified {
         return Vec::new();
     }
-    let fields = 0..arrangement.column_of_field.len();
+    let fields = 0..sort_order.column_of_field.len();
     let is_needed = |field: &usize| {
         wishes.fields.is_none_or(|fields| fields.contains(field))
             || checked.iter().any(|one| one.fields().contains(field))
     };
-    let lacks = |field: &usize| arrangement.column_of_field[*field].is_none();
+    let lacks = |field: &usize| sort_order.column_of_field[*field].is_none();
     fields.filter(|field| lacks(field) && is_needed(field)).collect()
 }
 
 /// The conditions on fields that rows are sorted by rounded, in all of the views that serve them.
-fn rounded(members: &[Member]) -> Vec<Residual> {
-    let mut rounded: Vec<Residual> = Vec::new();
+fn rounded(members: &[Member]) -> Vec<ScanCondition> {
+    let mut rounded: Vec<ScanCondition> = Vec::new();
     for one in members.iter().flat_map(|member| &member.view.unserved) {
         let is_checked = |member: &Member| {
             let mut unserved = member.view.unserved.iter();
@@ -239,12 +239,12 @@ fn rounded(members: &[Member]) -> Vec<Residual> {
 }
 
 /// Where rows of a view have the columns of the first one, if they say alone whether they are the query's.
-fn as_first(view: &Intersected, first: &Arrangement) -> Option<Vec<usize>> {
-    let mut judged = view.unserved.iter().flat_map(Residual::fields);
-    if !judged.all(|field| view.arrangement.column_of_field[*field].is_some()) {
+fn as_first(view: &Intersected, first: &SortOrder) -> Option<Vec<usize>> {
+    let mut judged = view.unserved.iter().flat_map(ScanCondition::fields);
+    if !judged.all(|field| view.sort_order.column_of_field[*field].is_some()) {
         return None;
     }
-    let columns = view.arrangement.table.columns();
+    let columns = view.sort_order.table.columns();
     let place = |name: &str| columns.iter().position(|column| column.name == name);
     let wanted = first.table.columns().iter();
     wanted.map(|column| place(&column.name)).collect()
@@ -258,27 +258,27 @@ fn plan(
     wishes: &Wishes<'_>,
 ) -> Plan {
     let members = lead_first(cover.taken, &cover.left, wishes);
-    let mut residual = rounded(&members);
-    residual.extend(cover.left);
+    let mut filter_scan = rounded(&members);
+    filter_scan.extend(cover.left);
     let lead = &members[0];
     let mut plan = Plan {
-        arrangement: Arc::clone(&lead.view.arrangement),
+        sort_order: Arc::clone(&lead.view.sort_order),
         shape: Shape::Intersect,
         order: lead.terms.clone(),
         reversed: lead.view.reversed,
         sources: Vec::with_capacity(members.len()),
         views: Vec::with_capacity(members.len()),
-        looked_up: lacked(&lead.view.arrangement, &residual, wishes),
-        residual,
+        looked_up: lacked(&lead.view.sort_order, &filter_scan, wishes),
+        filter_scan,
         query: Arc::clone(query),
         identity,
     };
     debug_assert_eq!(
         plan.identity,
-        super::identity(collection, &plan.arrangement, query, &plan.order)
+        super::identity(collection, &plan.sort_order, query, &plan.order)
     );
     for mut member in members {
-        member.view.as_first = as_first(&member.view, &plan.arrangement);
+        member.view.as_first = as_first(&member.view, &plan.sort_order);
         if let Some(source) = member.source {
             plan.sources.push(source);
         } else {

@@ -158,7 +158,7 @@ fn another_query_is_told_which() {
             order: other,
             ..identity()
         }),
-        CursorError::OtherArrangement
+        CursorError::OtherSortOrder
     );
     assert_eq!(
         open_as(QueryIdentity {
@@ -547,7 +547,7 @@ fn stored_keys_of_every_version_keep_opening() {
         let ring = KeyRing::from_bytes(&bytes_of_hex(line)).unwrap();
         let described: Vec<_> = ring
             .describe()
-            .map(|key| (key.id, key.made_at_seconds, key.active))
+            .map(|key| (key.id, key.created_at_seconds, key.active))
             .collect();
         assert_eq!(described, [(1, None, false), (0xA1B2_C3D4, newest_made_at, true)]);
         // The cursors of version 1 are sealed with these keys.

@@ -182,7 +182,7 @@ fn another_scan_is_told_which() {
         );
         assert_eq!(
             refused(&|identity| identity.order = other),
-            ScanTokenError::OtherArrangement
+            ScanTokenError::OtherSortOrder
         );
         assert_eq!(
             refused(&|identity| identity.query = other),

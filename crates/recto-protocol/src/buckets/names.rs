@@ -1,6 +1,6 @@
 //! What things are called by.
 
-/// An encoded clustering key, whole, or an edge between such: compares byte by byte, in the order of the arrangement.
+/// An encoded clustering key, whole, or an edge between such: compares byte by byte, in sort order.
 pub type Key = Vec<u8>;
 
 /// Of a directory: greater by one with each conditional write. 0: there is none.

@@ -63,8 +63,8 @@ impl From<QueueOptions> for QueueChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[allow(missing_docs)] // as of the options of that name
 pub struct StoreChange {
-    pub slice_seconds: Option<u32>,
-    pub margin_seconds: Option<u32>,
+    pub rotation_seconds: Option<u32>,
+    pub grace_seconds: Option<u32>,
     pub tables: Option<u32>,
     pub units: Option<u32>,
 }
@@ -77,8 +77,8 @@ impl StoreChange {
     pub fn on(&self, options: &StoreOptions) -> Result<StoreOptions, OptionError> {
         let most = MAX_OPTION_TABLES.into();
         let changed = StoreOptions {
-            slice_seconds: self.slice_seconds.unwrap_or(options.slice_seconds),
-            margin_seconds: self.margin_seconds.unwrap_or(options.margin_seconds),
+            rotation_seconds: self.rotation_seconds.unwrap_or(options.rotation_seconds),
+            grace_seconds: self.grace_seconds.unwrap_or(options.grace_seconds),
             tables: tables("tables", self.tables, options.tables, MIN_TABLES.into()..=most)?,
             units: tables("units", self.units, options.units, 0..=most)?,
         };
@@ -90,8 +90,8 @@ impl StoreChange {
 impl From<StoreOptions> for StoreChange {
     fn from(options: StoreOptions) -> Self {
         Self {
-            slice_seconds: Some(options.slice_seconds),
-            margin_seconds: Some(options.margin_seconds),
+            rotation_seconds: Some(options.rotation_seconds),
+            grace_seconds: Some(options.grace_seconds),
             tables: Some(options.tables.into()),
             units: Some(options.units.into()),
         }

@@ -67,11 +67,11 @@ pub const MAX_IN_FLIGHT: u32 = 1_000_000;
 /// How often a message may be received before it is a dead letter.
 pub const MAX_ATTEMPTS: u16 = 1_000;
 /// How short a slice of the ring may be.
-pub const MIN_SLICE_SECONDS: u32 = 10;
+pub const MIN_ROTATION_SECONDS: u32 = 10;
 /// How long a slice of the ring may be.
-pub const MAX_SLICE_SECONDS: u32 = 604_800;
+pub const MAX_ROTATION_SECONDS: u32 = 604_800;
 /// For how long a body table may be left alone before it is emptied.
-pub const MAX_MARGIN_SECONDS: u32 = 86_400;
+pub const MAX_GRACE_SECONDS: u32 = 86_400;
 /// Body tables that slices have at least: while one is open another is emptied.
 pub const MIN_TABLES: u8 = 2;
 /// Body tables that options ask for, for slices and for work units. More than that are those that are retired.
@@ -142,7 +142,7 @@ impl Protocol {
     /// As the options of a store say.
     pub fn of(options: &StoreOptions) -> Self {
         Self {
-            unused: Micros::from(options.margin_seconds) * 1_000_000,
+            unused: Micros::from(options.grace_seconds) * 1_000_000,
             ..Self::default()
         }
     }

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::queues::limits::{
-    DEFAULT_IN_FLIGHT, FAR_MICROS, MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT,
-    MAX_MARGIN_SECONDS, MAX_OPTION_TABLES, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS,
-    MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS, MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES,
+    DEFAULT_IN_FLIGHT, FAR_MICROS, MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_GRACE_SECONDS,
+    MAX_IN_FLIGHT, MAX_OPTION_TABLES, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_ROTATION_SECONDS,
+    MAX_SHARDS, MAX_VISIBILITY_SECONDS, MIN_RETENTION_SECONDS, MIN_ROTATION_SECONDS, MIN_TABLES,
     UNUSED_MICROS,
 };
 use crate::queues::names::Micros;
@@ -72,10 +72,10 @@ pub enum Deduplication {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreOptions {
     /// For how long bodies go to one table, before they go to the next: 10 to 604,800 s, else 21,600.
-    pub slice_seconds: u32,
+    pub rotation_seconds: u32,
     /// For how long nothing refers to a table before it is emptied: 1 to 86,400 s, else 300. Who has read where a body is
     /// has so long to read it.
-    pub margin_seconds: u32,
+    pub grace_seconds: u32,
     /// How many tables slices have: 2 to 48, else 4.
     pub tables: u8,
     /// How many work units there may be at once, with a table each: 0 to 46, and 48 with the others; else 4.
@@ -355,8 +355,8 @@ impl QueueOptions {
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
-            slice_seconds: 21_600,
-            margin_seconds: (UNUSED_MICROS / SECOND) as u32,
+            rotation_seconds: 21_600,
+            grace_seconds: (UNUSED_MICROS / SECOND) as u32,
             tables: 4,
             units: 4,
         }
@@ -370,11 +370,11 @@ impl StoreOptions {
     /// It cannot.
     pub fn check(&self) -> Result<(), OptionError> {
         within(
-            "slice_seconds",
-            self.slice_seconds,
-            MIN_SLICE_SECONDS..=MAX_SLICE_SECONDS,
+            "rotation_seconds",
+            self.rotation_seconds,
+            MIN_ROTATION_SECONDS..=MAX_ROTATION_SECONDS,
         )?;
-        within("margin_seconds", self.margin_seconds, 1..=MAX_MARGIN_SECONDS)?;
+        within("grace_seconds", self.grace_seconds, 1..=MAX_GRACE_SECONDS)?;
         within(
             "tables",
             self.tables.into(),

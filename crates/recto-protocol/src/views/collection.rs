@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use recto_model::schema::{Arrangement, Collection, Derivation, Holds};
+use recto_model::schema::{Collection, Derivation, Holds, SortOrder};
 use recto_model::table::TableError;
 use recto_model::{Cells, RowRef, Table, Type, cell};
 
@@ -162,9 +162,9 @@ impl ViewedCollection {
     pub fn new<'v>(
         generation: Generation,
         collection: &Collection,
-        views: impl IntoIterator<Item = (ViewNumber, Arrangement<'v>)>,
+        views: impl IntoIterator<Item = (ViewNumber, SortOrder<'v>)>,
     ) -> Result<Self, TableError> {
-        let table_of = |(number, arranged): (ViewNumber, Arrangement<'v>)| {
+        let table_of = |(number, arranged): (ViewNumber, SortOrder<'v>)| {
             let (table, holds) = arranged.table(&arranged.table_name(number.0))?;
             Ok(ViewTable {
                 number,

@@ -6,7 +6,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
 use recto::Session;
-use recto::session::{BucketsRequest, MendProgress, MendRequest};
+use recto::session::{BucketsRequest, RebalanceProgress, RebalanceRequest};
 use serde_json::json;
 
 use super::caller::Caller;
@@ -31,21 +31,26 @@ pub(super) async fn list(caller: Caller, uri: Uri) -> Result<Response, Problem> 
     Ok(answer::json_once(&json!(listed)))
 }
 
-/// `POST /v1/collections/{collection}/buckets:mend`: `{"view": "…", "filter": "…"}`, one partition, or all of them.
-pub(super) async fn mend(caller: Caller, uri: Uri, asked: Request) -> Result<Response, Problem> {
+/// `POST /v1/collections/{collection}/buckets:rebalance`: `{"view": "…", "filter": "…"}`, one partition, or all of them.
+pub(super) async fn rebalance(caller: Caller, uri: Uri, asked: Request) -> Result<Response, Problem> {
     if !caller.access.allows_store(Right::Repair) {
         return Err(Problem::forbidden_store(Right::Repair));
     }
     let (collection, session) = caller.bucket_session(&uri, Right::Write).await?;
     request::no_parameters(&uri)?;
-    let request: MendRequest = body::read(asked).await?.value()?;
+    let request: RebalanceRequest = body::read(asked).await?.value()?;
     let running = caller.upkeep().begin(Right::Repair, &caller.access.name)?;
     let told = Told::default();
     let tells = told.clone();
     let work = async move {
-        let tell = |at: MendProgress| tells.tell(json!(at));
-        let mended = async { session.tools()?.mend_buckets(&collection, &request, &tell).await };
-        running.end(mended.await.map(|report| json!(report)))
+        let tell = |at: RebalanceProgress| tells.tell(json!(at));
+        let report = async {
+            session
+                .tools()?
+                .rebalance_buckets(&collection, &request, &tell)
+                .await
+        };
+        running.end(report.await.map(|report| json!(report)))
     };
     run_on(caller.upkeep(), told, work).await
 }

@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use recto::Session as _;
-use recto::schema::{Arrangement, Collection, Field};
+use recto::schema::{Collection, Field, SortOrder};
 use recto::session::StoreDescription;
 use serde_json::{Value as Json, json};
 
@@ -48,23 +48,23 @@ fn describe(collection: &Collection, store: &StoreDescription) -> Json {
         told["writes"] = json!("none");
         told["attached"] = json!(table.to_string());
     }
-    if let Some(refused) = store.refusal(&collection.name) {
-        told["refused"] = json!(refused.message);
+    if let Some(refused) = store.unavailability(&collection.name) {
+        told["unavailable"] = json!(refused.message);
     }
     told
 }
 
 fn describe_field(collection: &Collection, field: &Field) -> Json {
-    let arrangements = collection.arrangements();
-    let is_by = |one: &&Arrangement<'_>| one.is_by(&field.name);
-    let by = || arrangements.iter().filter(is_by);
+    let sort_orders = collection.sort_orders();
+    let is_by = |one: &&SortOrder<'_>| one.is_by(&field.name);
+    let by = || sort_orders.iter().filter(is_by);
     json!({
         "name": field.name,
         "type": field.ty.to_string(),
         "required": collection.is_required(&field.name),
         "operators": operators(collection, field),
-        "filter": if by().next().is_some() { "view" } else { "residual" },
-        "sort": by().any(|one| one.grain_of(&field.name).is_none()),
+        "filter": if by().next().is_some() { "view" } else { "filter_scan" },
+        "sort": by().any(|one| one.rounding_of(&field.name).is_none()),
     })
 }
 
@@ -80,24 +80,24 @@ fn operators(collection: &Collection, field: &Field) -> Vec<&'static str> {
     operators
 }
 
-/// The names of a collection's views, its own arrangement among them.
+/// The names of a collection's views, its own sort order among them.
 pub(crate) fn view_names(collection: &Collection) -> Vec<&str> {
-    let arrangements = collection.arrangements().into_iter();
-    arrangements.map(|one| one.name()).collect()
+    let sort_orders = collection.sort_orders().into_iter();
+    sort_orders.map(|one| one.name()).collect()
 }
 
 fn views(collection: &Collection) -> Vec<Json> {
-    let arrangements = collection.arrangements().into_iter();
-    let views = arrangements.map(|one| {
+    let sort_orders = collection.sort_orders().into_iter();
+    let views = sort_orders.map(|one| {
         let order: Vec<String> = one.order.iter().map(ToString::to_string).collect();
         let mut json = json!({ "name": one.name(), "partition": one.partition, "order": order });
-        let grain = one.order.iter().filter_map(|column| {
-            let width = one.grain_of(&column.field)?;
+        let rounding = one.order.iter().filter_map(|column| {
+            let width = one.rounding_of(&column.field)?;
             Some((column.field.clone(), Json::String(width.to_string())))
         });
-        let grain: serde_json::Map<_, _> = grain.collect();
-        if !grain.is_empty() {
-            json["grain"] = Json::Object(grain);
+        let rounding: serde_json::Map<_, _> = rounding.collect();
+        if !rounding.is_empty() {
+            json["rounding"] = Json::Object(rounding);
         }
         let collate = one.order.iter().filter_map(|column| {
             let collation = one.collation_of(&column.field)?;

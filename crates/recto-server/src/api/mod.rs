@@ -23,7 +23,7 @@
 //! | `queues` | the queues, and one of them |
 //! | `units` | the work units of a queue |
 //! | `messages` | the messages of a queue, or of a work unit |
-//! | `queue_ring` | the tables in which the bodies of messages lie |
+//! | `queue_tables` | the tables in which the bodies of messages lie |
 //! | `upkeep` | looking after the store: backup, compact, check, load, schema, cursor keys |
 
 mod address;
@@ -41,7 +41,7 @@ mod export;
 mod keys;
 mod messages;
 mod pages;
-mod queue_ring;
+mod queue_tables;
 mod queues;
 mod records;
 mod request;
@@ -141,15 +141,15 @@ fn handler(operation: &Operation) -> Option<MethodRouter<App>> {
         "batch_write_{collection}" => on(by, batch::write),
         "list_bucket_partitions_of_{collection}" => on(by, buckets::partitions),
         "list_buckets_of_{collection}" => on(by, buckets::list),
-        "mend_buckets_of_{collection}" => on(by, buckets::mend),
+        "rebalance_buckets_of_{collection}" => on(by, buckets::rebalance),
         "list_queues" => on(by, queues::list),
         "get_queue" => on(by, queues::get),
         "put_queue" => on(by, queues::put),
         "patch_queue" => on(by, queues::patch),
         "delete_queue" => on(by, queues::delete),
         "list_units" => on(by, units::list),
-        "get_queue_ring" => on(by, queue_ring::get),
-        "patch_queue_ring" => on(by, queue_ring::patch),
+        "get_queue_tables" => on(by, queue_tables::get),
+        "patch_queue_tables" => on(by, queue_tables::patch),
         "peek_messages" => on(by, messages::peek),
         "remove_message" => on(by, messages::remove),
         "send_messages" => on(by, messages::send),

@@ -87,8 +87,8 @@ fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (
     if let Some(stop) = &reply.stop {
         let _ = write!(text, ",\"stop\":{}", Json::from(stop.as_str()));
     }
-    if let Some(tokens) = &reply.row_tokens {
-        let _ = write!(text, ",\"row_tokens\":{}", Json::from(tokens.as_slice()));
+    if let Some(tokens) = &reply.row_page_tokens {
+        let _ = write!(text, ",\"row_page_tokens\":{}", Json::from(tokens.as_slice()));
     }
     if let Some(versions) = &reply.versions {
         let versions: Json = versions.iter().copied().map(version_json).collect();
@@ -181,7 +181,7 @@ mod tests {
             records: vec![record.as_object().unwrap().clone()],
             next_page_token: next.into(),
             stop: stop.map(str::to_owned),
-            row_tokens: Some(vec!["t".into()]),
+            row_page_tokens: Some(vec!["t".into()]),
             versions: Some(vec![Some(1_763_740_800_000_000), None]),
             estimate: Some(Estimate {
                 total_size: 336_776,

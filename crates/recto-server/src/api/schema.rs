@@ -23,14 +23,14 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
     keep_used_types(&mut schema);
     if caller.access.check_every_queue(Right::Read).is_ok() {
         let session = caller.any_queue_session();
-        let settings = session.queues()?.ring_settings().await?;
+        let settings = session.queues()?.table_settings().await?;
         schema.queues = settings.map(|said| said.to_schema()).unwrap_or_default();
     }
     let mut document = json!({ "generation": store.generation, "toml": schema.to_toml() });
-    let mut refused = store.refused;
-    refused.retain(|one| caller.access.sees(&one.collection));
-    if !refused.is_empty() {
-        document["refused"] = json!(refused);
+    let mut unavailable = store.unavailable;
+    unavailable.retain(|one| caller.access.sees(&one.collection));
+    if !unavailable.is_empty() {
+        document["unavailable"] = json!(unavailable);
     }
     Ok(answer::json(&headers, &document))
 }

@@ -247,7 +247,7 @@ fn plan_json(plan: &SchemaPlan) -> Json {
         "changes": plan.changes,
         "statements": plan.statements,
         "kept": plan.kept,
-        "refused": plan.refused,
+        "rejected": plan.rejected,
         "misfits": plan.misfits,
     })
 }

@@ -109,7 +109,7 @@ pub(super) async fn get(
     let asked = changed.unwrap_or(url);
     // A page that is asked for from another is only gone to if it is there: nothing is read to know that.
     match session.explain(&name, &asked.request(), false).await {
-        Err(error) if error.unpinned().is_empty() => {
+        Err(error) if error.missing_partition_fields().is_empty() => {
             let refused = Refused::new(asked, error, &*session, &asking.others).await;
             Ok(asking.page(&was, Some(&refused)).await)
         }
@@ -165,7 +165,7 @@ impl Asking<'_> {
             Err(error) => error,
         };
         if refused.is_none() {
-            if !error.unpinned().is_empty() {
+            if !error.missing_partition_fields().is_empty() {
                 return self.ask_partition(browse, &error).await;
             }
             alone = Refused::new(url.clone(), error, &**session, &self.others).await;
@@ -178,7 +178,8 @@ impl Asking<'_> {
     /// The page, with how many rows there are where that is known.
     async fn reply(&self, url: &PageUrl, explanation: &Explanation) -> recto::Result<PageReply> {
         let request = url.request();
-        let can_count = explanation.residual.is_empty() && is_in_buckets(self.collection, &explanation.view);
+        let can_count =
+            explanation.filter_scan.is_empty() && is_in_buckets(self.collection, &explanation.view);
         let estimating = PageRequest {
             count: can_count.then_some(Count::Estimate),
             ..request.clone()
@@ -196,7 +197,7 @@ impl Asking<'_> {
     async fn ask_partition(&self, mut browse: Browse<'_>, refusal: &Error) -> Response {
         browse.has_rows = false;
         let browse = &browse;
-        let fields = refusal.unpinned().iter();
+        let fields = refusal.missing_partition_fields().iter();
         let fields = fields.filter_map(|name| self.collection.field(name));
         let missing: Vec<&Field> = fields.map(|(_, field)| field).collect();
         let asked = pin::Asked::new(browse, &missing, self.parameters);
@@ -213,7 +214,7 @@ impl Asking<'_> {
     }
 }
 
-/// Whether a view of a collection, or its own arrangement, is kept in buckets.
+/// Whether a view of a collection, or its own sort order, is kept in buckets.
 fn is_in_buckets(collection: &Collection, view: &str) -> bool {
     let of_view = collection.view(view).map(|view| view.bucket.is_some());
     of_view.unwrap_or(collection.bucket.is_some())
@@ -285,7 +286,7 @@ fn changed(collection: &Collection, url: &PageUrl, parameters: &Parameters) -> O
         };
         let condition = condition(field, operator, typed);
         next.filter = with(&held, &field.name, operator, &condition);
-        next.allow_residual |= first(parameters, &format!("residual.{}", field.name)).is_some();
+        next.allow_filter_scan |= first(parameters, &format!("filter_scan.{}", field.name)).is_some();
     }
     is_form.then_some(next)
 }

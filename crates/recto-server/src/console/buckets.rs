@@ -69,8 +69,8 @@ pub(super) fn link(
     explanation: &Explanation,
     reply: &PageReply,
 ) -> Markup {
-    let arrangements = collection.arrangements();
-    let arranged = arrangements.iter().find(|one| one.name() == explanation.view);
+    let sort_orders = collection.sort_orders();
+    let arranged = sort_orders.iter().find(|one| one.name() == explanation.view);
     let is_one = arranged.is_some_and(|one| one.bucket().is_some()) && explanation.sources.len() == 1;
     let (Some(first), Some(last)) = (reply.records.first(), reply.records.last()) else {
         return html! {};
@@ -112,11 +112,11 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn new(collection: &'a Arc<Collection>, parameters: &Parameters) -> Result<Self, Problem> {
         let text = |name: &str| first(parameters, name).unwrap_or_default().to_owned();
-        let arrangements = collection.arrangements();
+        let sort_orders = collection.sort_orders();
         let (view, filter) = (text("view"), text("filter"));
         let arranged = match view.as_str() {
-            "" => arrangements.iter().find(|one| one.bucket().is_some()),
-            view => arrangements.iter().find(|one| one.name() == view),
+            "" => sort_orders.iter().find(|one| one.bucket().is_some()),
+            view => sort_orders.iter().find(|one| one.name() == view),
         };
         let mut url = PageUrl::parse(&collection.name, parameters)?.first_page();
         if first(parameters, NAMED).is_none() {
@@ -171,7 +171,7 @@ impl<'a> Asked<'a> {
         html! {
             div.heading { div {
                 h1 { "Partitions in buckets" }
-                p.arrangement { (listed.collection) "." (listed.view) ", " (target(listed.target, "a bucket")) }
+                p.sort_order { (listed.collection) "." (listed.view) ", " (target(listed.target, "a bucket")) }
             } }
             @if listed.partitions.is_empty() {
                 section.empty { h2 { "No partitions yet" } }
@@ -211,7 +211,7 @@ impl<'a> Asked<'a> {
         html! {
             div.heading { div {
                 h1 { "Buckets" }
-                p.arrangement {
+                p.sort_order {
                     (listed.collection) "." (listed.view)
                     @for (name, value) in &listed.partition { ", " b { (name) } " = " (shown(value)) }
                     span.dim { " · " (count) @if is_part { " shown" } " · " (target(listed.target, "each")) }
@@ -311,7 +311,7 @@ impl<'a> Asked<'a> {
             .collect();
         let own = self
             .collection
-            .arrangements()
+            .sort_orders()
             .first()
             .is_some_and(|own| own.name() == listed.view);
         let field = |term: &str| term.strip_prefix('-').unwrap_or(term).to_owned();

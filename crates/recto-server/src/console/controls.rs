@@ -31,15 +31,15 @@ pub(super) fn query(browse: &Browse<'_>) -> Markup {
             (filter_text(browse))
             (column_panel(browse))
             @if !browse.url.view.is_empty() {
-                span.chip.residual title="The view that the address names" {
+                span.chip.filter_scan title="The view that the address names" {
                     span { span.dim { "view " } b { (browse.url.view) } }
                     a href=(browse.url.without_view().href()) aria-label="Let the server choose the view" { "×" }
                 }
             }
-            @if browse.url.allow_residual {
-                span.chip.residual title="Conditions that no view serves are checked row by row" {
+            @if browse.url.allow_filter_scan {
+                span.chip.filter_scan title="Conditions that no view serves are checked row by row" {
                     "row by row"
-                    a href=(PageUrl { allow_residual: false, ..browse.url.first_page() }.href())
+                    a href=(PageUrl { allow_filter_scan: false, ..browse.url.first_page() }.href())
                         aria-label="Do not check rows one by one" { "×" }
                 }
             }
@@ -102,7 +102,7 @@ fn filter_panel(browse: &Browse<'_>) -> Markup {
                         div.conditions {
                             @for field in &others {
                                 (condition_row(field, &row_by_row(browse.collection, field)))
-                                input type="hidden" name=(format!("residual.{}", field.name)) value="true";
+                                input type="hidden" name=(format!("filter_scan.{}", field.name)) value="true";
                             }
                         }
                     }

@@ -145,7 +145,7 @@ fn content(url: &PageUrl, text: &str, beside: &Beside, designed: Option<&Result<
         div.heading {
             div {
                 h1 { "Views for the queries of " (url.collection) }
-                p.arrangement {
+                p.sort_order {
                     @match designed {
                         Some(Ok(design)) => (design.summary()),
                         _ => "The fewest views with which each query is served without checking rows one by one.",
@@ -196,7 +196,7 @@ fn report(design: &Design, left_out: usize) -> Markup {
             section.health {
                 h2 { "What becomes of queries without one of them" }
                 (alternatives(design))
-                p.dim { "Row by row: with allow_residual. Merge over a field: if the filter lists its values, as an OR of equalities." }
+                p.dim { "Row by row: with allow_filter_scan. Merge over a field: if the filter lists its values, as an OR of equalities." }
             }
         }
         @if !design.unused.is_empty() {
@@ -270,7 +270,7 @@ fn views(views: &[ProposedView]) -> Markup {
             @for view in views {
                 li {
                     h3 { (view.name) }
-                    p.arrangement { (view.arrangement) span.dim { " · serves " (view.serves.join(", ")) } }
+                    p.sort_order { (view.sort_order) span.dim { " · serves " (view.serves.join(", ")) } }
                     pre.declaration tabindex="0" { code { (view.declaration.trim_end()) } }
                 }
             }

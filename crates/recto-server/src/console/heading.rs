@@ -12,7 +12,7 @@ pub(super) fn render(browse: &Browse<'_>) -> Markup {
         div.heading {
             div {
                 h1 { (browse.collection.name) }
-                p.arrangement { (shown(browse)) }
+                p.sort_order { (shown(browse)) }
             }
             div.actions {
                 a.button href=(url.action("views")) { "Views" }
@@ -34,7 +34,7 @@ fn shown(browse: &Browse<'_>) -> Markup {
     let collection = browse.collection;
     let view = browse.view.as_deref().and_then(|name| collection.view(name));
     let Some(view) = view else {
-        return arrangement(collection);
+        return sort_order(collection);
     };
     let order = collection.arranged(view).order;
     let order: Vec<String> = order.iter().map(ToString::to_string).collect();
@@ -45,7 +45,7 @@ fn shown(browse: &Browse<'_>) -> Markup {
 }
 
 /// How a collection is arranged, in words.
-pub(super) fn arrangement(collection: &Collection) -> Markup {
+pub(super) fn sort_order(collection: &Collection) -> Markup {
     let base = collection.base();
     let order: Vec<String> = base.order.iter().map(ToString::to_string).collect();
     html! {

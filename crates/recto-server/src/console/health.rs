@@ -31,7 +31,7 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { "Health" }
-                p.arrangement { b { (store.store) } " · generation " (store.generation) " of its schema" }
+                p.sort_order { b { (store.store) } " · generation " (store.generation) " of its schema" }
             }
         }
         @for running in &running { p.notice.stopped role="status" { "Under way: " (running) } }

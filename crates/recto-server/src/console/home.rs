@@ -7,9 +7,9 @@ use axum::response::Response;
 use maud::{Markup, html};
 use recto::Session as _;
 use recto::schema::Collection;
-use recto::session::RefusedCollection;
+use recto::session::UnavailableCollection;
 
-use super::heading::arrangement;
+use super::heading::sort_order;
 use super::layout::{Failure, Layout, page};
 use super::page_url::PageUrl;
 use super::queues::BOARD;
@@ -37,7 +37,7 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { "Collections" }
-                p.arrangement {
+                p.sort_order {
                     (counted(seen.len() as u64, "collection", "collections"))
                     // The path on the server is for its operators.
                     @if access.reads_everything() || access.operates_store() { " in " b { (store.store) } }
@@ -55,7 +55,7 @@ pub(super) async fn get(
                     " writes a schema to start from, " code { "recto apply" } " makes its collections." }
             }
         } @else {
-            ul.collections { @for collection in seen { li { (entry(collection, store.refusal(&collection.name))) } } }
+            ul.collections { @for collection in seen { li { (entry(collection, store.unavailability(&collection.name))) } } }
         }
     };
     let layout = Layout {
@@ -67,7 +67,7 @@ pub(super) async fn get(
     Ok(page(StatusCode::OK, &layout, &content))
 }
 
-fn entry(collection: &Collection, refused: Option<&RefusedCollection>) -> Markup {
+fn entry(collection: &Collection, refused: Option<&UnavailableCollection>) -> Markup {
     let url = PageUrl {
         collection: collection.name.clone(),
         ..PageUrl::default()
@@ -76,7 +76,7 @@ fn entry(collection: &Collection, refused: Option<&RefusedCollection>) -> Markup
     let more = names.len().saturating_sub(MAX_FIELDS_NAMED);
     html! {
         h2 { a.row href=(url.href()) { (collection.name) } }
-        p.arrangement { (arrangement(collection)) }
+        p.sort_order { (sort_order(collection)) }
         @if let Some(refused) = refused { p.notice.stopped { (refused.message) ". " (refused.hint) } }
         p.fields {
             @for name in names.iter().take(MAX_FIELDS_NAMED) {

@@ -30,7 +30,7 @@ pub(super) struct PageUrl {
     pub(super) fields: Vec<String>,
     /// The view to read; empty: the server chooses.
     pub(super) view: String,
-    pub(super) allow_residual: bool,
+    pub(super) allow_filter_scan: bool,
 }
 
 /// The parameters of a query or of a form, in their order.
@@ -92,7 +92,7 @@ impl PageUrl {
                 .filter(|name| !name.is_empty())
                 .collect(),
             view: text("view"),
-            allow_residual: text("allow_residual") == "true",
+            allow_filter_scan: text("allow_filter_scan") == "true",
         })
     }
 
@@ -107,7 +107,7 @@ impl PageUrl {
             from: self.from.clone(),
             around: self.around.clone(),
             view: self.view.clone(),
-            allow_residual: self.allow_residual,
+            allow_filter_scan: self.allow_filter_scan,
             both_edges: true,
             ..PageRequest::default()
         }
@@ -174,7 +174,10 @@ impl PageUrl {
         add("order_by", &self.order_by);
         add("fields", &self.fields.join(","));
         add("view", &self.view);
-        add("allow_residual", if self.allow_residual { "true" } else { "" });
+        add(
+            "allow_filter_scan",
+            if self.allow_filter_scan { "true" } else { "" },
+        );
         parameters
     }
 
@@ -299,7 +302,7 @@ mod tests {
             page_token: "a-b_c".into(),
             fields: vec!["carrier".into(), "flight".into()],
             view: "newest".into(),
-            allow_residual: true,
+            allow_filter_scan: true,
             ..PageUrl::default()
         };
         let href = page.href();

@@ -36,7 +36,7 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
                     @for (name, text) in explanation.facts().iter().chain(&explanation.costs()) { (entry(name, text)) }
                     @if !reply.cost_hidden { (entry("actual", &actual(reply).to_string())) }
                     @for rejected in &explanation.rejected {
-                        div.rejected { dt { "Not taken" } dd { b { (rejected.arrangement) } span.dim { ": " (rejected.reason) } } }
+                        div.rejected { dt { "Not taken" } dd { b { (rejected.sort_order) } span.dim { ": " (rejected.reason) } } }
                     }
                 }
                 div { (sources(&explanation.sources)) }
@@ -46,7 +46,7 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
 }
 
 fn found(explanation: &Explanation) -> String {
-    format!("{} of {}", explanation.shape, explanation.arrangement)
+    format!("{} of {}", explanation.shape, explanation.sort_order)
 }
 
 fn entry(name: &str, text: &str) -> Markup {

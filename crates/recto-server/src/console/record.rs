@@ -44,9 +44,9 @@ pub(super) async fn get(
             div {
                 h1 { (title(&subject)) }
                 @if let Some(table) = read_only {
-                    p.arrangement { "Read only: a row of table " b { (table.to_string()) } "." }
+                    p.sort_order { "Read only: a row of table " b { (table.to_string()) } "." }
                 } @else if append {
-                    p.arrangement { "Append only: it can be deleted, but not edited." }
+                    p.sort_order { "Append only: it can be deleted, but not edited." }
                 }
             }
             div.actions {

@@ -51,11 +51,12 @@ impl Refused {
         others: &Others<'_>,
     ) -> Self {
         let is_unserved = error.kind() == ErrorKind::NoPlan;
-        let residual = PageUrl {
-            allow_residual: true,
+        let filter_scan = PageUrl {
+            allow_filter_scan: true,
             ..asked.first_page()
         };
-        let serves_row_by_row = is_unserved && !asked.allow_residual && is_served(session, &residual).await;
+        let serves_row_by_row =
+            is_unserved && !asked.allow_filter_scan && is_served(session, &filter_scan).await;
         let served_by = if is_unserved {
             others.that_serve(&asked).await
         } else {
@@ -90,8 +91,8 @@ impl Refused {
 
     fn ways(&self, was: Option<&PageUrl>) -> Markup {
         let asked = &self.asked;
-        let residual = PageUrl {
-            allow_residual: true,
+        let filter_scan = PageUrl {
+            allow_filter_scan: true,
             ..asked.first_page()
         };
         let has_order = was.is_none() && !asked.order_by.is_empty();
@@ -102,7 +103,7 @@ impl Refused {
         html! {
             p.ways {
                 @if self.serves_row_by_row {
-                    a.button href=(residual.href()) { "Read rows and check them one by one" }
+                    a.button href=(filter_scan.href()) { "Read rows and check them one by one" }
                 }
                 @if has_order { a.button href=(asked.with_order("").href()) { "The collection's own order" } }
                 @if was.is_none() && !is_first {

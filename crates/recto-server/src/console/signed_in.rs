@@ -14,7 +14,7 @@ pub(super) async fn get(Extension(access): Extension<Access>) -> Response {
         div.heading {
             div {
                 h1 { @if access.token_id.is_some() { "Signed in as " (access.name) } @else { "Open to anyone" } }
-                p.arrangement {
+                p.sort_order {
                     @match &access.token_id {
                         Some(id) => { "by the token " b { (id) } ", which is what " code { "recto token" } " knows it by" },
                         None => "Whoever reaches this server may do everything: it was started without tokens.",

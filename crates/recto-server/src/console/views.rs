@@ -65,7 +65,7 @@ pub(super) async fn get(
         div.heading {
             div {
                 h1 { "Views of " (name) }
-                p.arrangement { "Other orders of the same records, which follow every change of them." }
+                p.sort_order { "Other orders of the same records, which follow every change of them." }
             }
         }
         (list(collection, &views, &url))
@@ -111,7 +111,7 @@ fn entry(collection: &Collection, view: &Seen) -> Markup {
     let has_all = status.fields.len() == collection.fields.len();
     html! {
         h2 { (status.view) " " (state(&status.state)) }
-        p.arrangement { (arranged(&status.partition, &status.order)) }
+        p.sort_order { (arranged(&status.partition, &status.order)) }
         @if let Some(rows) = status.rows_filled {
             p.notice.stopped role="status" { (counted(rows, "record", "records")) " filled in so far" }
         }
@@ -157,7 +157,7 @@ pub(super) fn drift(view: &Seen) -> Markup {
     let Some((found, seconds)) = &view.compared else {
         return html! { span.dim { "not since this server was started: " code { "recto verify " (view.status.collection) } } };
     };
-    let left = found.wrong() - found.mended;
+    let left = found.wrong() - found.repaired;
     let ago = ago(*seconds);
     html! {
         @if left > 0 {
@@ -167,7 +167,7 @@ pub(super) fn drift(view: &Seen) -> Markup {
             (counted(found.records, "record", "records")) ", and it lacks " (found.misfits) ", " (ago)
         } @else {
             "all is well, " (counted(found.records, "record", "records"))
-            @if found.mended > 0 { ", " (grouped(found.mended)) " of them mended" }
+            @if found.repaired > 0 { ", " (grouped(found.repaired)) " of them repaired" }
             ", " (ago)
         }
     }

@@ -331,9 +331,11 @@ impl Guard {
 
     /// What `/readyz` says where it answers 200. It names no collection: it is told to anyone.
     fn ready(&self) -> String {
-        let mut text = match self.readiness.refused_collections() {
+        let mut text = match self.readiness.unavailable_collections() {
             0 => "ready\n".to_owned(),
-            refused => format!("ready\ncollections refused: {refused} (the log says which, and why)\n"),
+            unavailable => {
+                format!("ready\ncollections unavailable: {unavailable} (the log says which, and why)\n")
+            }
         };
         if let Some(warning) = self.readiness.clock_warning() {
             text += &format!("{warning}\n");

@@ -271,9 +271,9 @@ pub(super) fn about(collection: &Collection) -> String {
         }
     };
     let mut lists = String::new();
-    for arrangement in collection.arrangements() {
-        let order: Vec<String> = arrangement.order.iter().map(ToString::to_string).collect();
-        let filter = match arrangement.partition.join(", ") {
+    for sort_order in collection.sort_orders() {
+        let order: Vec<String> = sort_order.order.iter().map(ToString::to_string).collect();
+        let filter = match sort_order.partition.join(", ") {
             fields if fields.is_empty() => "needs no filter".to_owned(),
             fields => format!("needs a filter that fixes {fields}"),
         };
@@ -283,7 +283,7 @@ pub(super) fn about(collection: &Collection) -> String {
         };
         lists.push_str(&format!(
             " A page of view `{}` {filter}, {sorted}.",
-            arrangement.name()
+            sort_order.name()
         ));
     }
     format!("Key: {}.{lists} {writes}", collection.key.join(", "))

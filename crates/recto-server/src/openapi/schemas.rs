@@ -61,7 +61,7 @@ fn plan() -> Json {
         "changes": texts("Changes, a line each; empty if the store has this schema."),
         "statements": texts("Statements that would create and change keyspace, types and tables, in order: CQL, or the tables of an embedded store in words."),
         "kept": texts("What the store has and the schema does not name. It stays as it is."),
-        "refused": texts("What cannot be done, with reasons. Applying the schema fails while there is any."),
+        "rejected": texts("What cannot be done, with reasons. Applying the schema fails while there is any."),
         "misfits": misfits(),
     });
     let names = [
@@ -69,7 +69,7 @@ fn plan() -> Json {
         "changes",
         "statements",
         "kept",
-        "refused",
+        "rejected",
         "misfits",
     ];
     object(members(properties), &names)
@@ -112,7 +112,7 @@ fn recorded() -> Json {
         "properties": {
             "generation": { "type": "integer", "minimum": 0, "description": "Grows with each change of the schema." },
             "toml": { "type": "string", "description": "The collections, as a schema file declares them, and `[queues]` for who may read all queues." },
-            "refused": {
+            "unavailable": {
                 "type": "array",
                 "description": "Collections that are neither read nor written, with why; absent where there are none.",
                 "items": {
@@ -214,10 +214,10 @@ fn page(name: &str) -> Json {
             "enum": ["scanned", "bytes", "time"],
             "description": "The budget that cut the page; its tokens go on from there.",
         },
-        "row_tokens": {
+        "row_page_tokens": {
             "type": "array",
             "items": { "type": "string" },
-            "description": "One token per record, if `row_tokens` asked for them.",
+            "description": "One token per record, if `row_page_tokens` asked for them.",
         },
         "versions": {
             "type": "array",
@@ -351,8 +351,8 @@ fn collection() -> Json {
         "type": { "type": "string", "description": "Its CQL type." },
         "required": { "type": "boolean", "description": "Whether every record has it." },
         "operators": { "type": "array", "items": { "enum": ["=", "<", "<=", ">", ">=", "startsWith"] } },
-        "filter": { "enum": ["view", "residual"],
-            "description": "`residual`: conditions on it are checked row by row, with `allow_residual`." },
+        "filter": { "enum": ["view", "filter_scan"],
+            "description": "`filter_scan`: conditions on it are checked row by row, with `allow_filter_scan`." },
         "sort": { "type": "boolean", "description": "Whether a view has it in its order." },
     });
     let field = object(
@@ -365,7 +365,7 @@ fn collection() -> Json {
             "description": "Fields that a filter pins by = or an OR of equalities." },
         "order": { "type": "array", "items": name,
             "description": "The order inside a partition; `-` is descending. Its exact reverse is served too." },
-        "grain": { "type": "object", "additionalProperties": { "type": "string" },
+        "rounding": { "type": "object", "additionalProperties": { "type": "string" },
             "description": "Fields of the order by which rows stand rounded down, each with its width, as in `1 minute`: filters on \
                             them are exact, sorts by them are not served. Absent where there are none." },
         "collate": { "type": "object", "additionalProperties": { "type": "string" },
@@ -380,7 +380,7 @@ fn collection() -> Json {
             "type": "string",
             "description": "The table that its records are read from, if it is one of another keyspace, which nobody writes here.",
         },
-        "refused": {
+        "unavailable": {
             "type": "string",
             "description": "Why it is neither read nor written, if it is not: its tables are not what they were, or the cluster that it is attached to is away.",
         },
@@ -398,7 +398,7 @@ fn views() -> Json {
     let properties = json!({
         "collection": text("Its collection."),
         "view": text("Its name."),
-        "arrangement": text("How it arranges records, in one line."),
+        "sort_order": text("How it arranges records, in one line."),
         "partition": texts("The fields that pick a partition."),
         "order": texts("The order inside a partition, down to one record; `-` is descending."),
         "collate": { "type": "object", "additionalProperties": { "type": "string" },
@@ -445,8 +445,8 @@ fn explanation() -> Json {
         &["partition", "bounds", "requests"],
     );
     let rejected = object(
-        members(json!({ "arrangement": text, "reason": text })),
-        &["arrangement", "reason"],
+        members(json!({ "sort_order": text, "reason": text })),
+        &["sort_order", "reason"],
     );
     let mut base_rows = object(
         members(json!({ "verified": { "type": "boolean" }, "looked_up": texts, "reads_per_row": count })),
@@ -470,22 +470,22 @@ fn explanation() -> Json {
     actual["description"] = "What it did cost, if `run` asked for that; absent where that would tell of rows that the token does not see.".into();
     let intersected = object(
         members(
-            json!({ "view": text, "arrangement": text, "table": text, "direction": { "enum": ["with", "against"] } }),
+            json!({ "view": text, "sort_order": text, "table": text, "direction": { "enum": ["with", "against"] } }),
         ),
-        &["view", "arrangement", "table", "direction"],
+        &["view", "sort_order", "table", "direction"],
     );
     let properties = json!({
         "intersected": { "type": "array", "items": intersected, "description": "The views whose common records are shown, each a source; absent if one is read alone." },
-        "shape": { "type": "string", "description": "`empty`, `scan`, `concat`, `merge` or `intersect`, with `+ residual` where rows are checked one by one." },
+        "shape": { "type": "string", "description": "`empty`, `scan`, `concat`, `merge` or `intersect`, with `+ filter` where rows are checked one by one." },
         "view": { "type": "string", "description": "The view that is read." },
-        "arrangement": text,
+        "sort_order": text,
         "table": text,
         "order": { "type": "string", "description": "The query's total order, as in `order_by`." },
         "collate": { "type": "object", "additionalProperties": { "type": "string" },
             "description": "The collation of each field of the order whose text sorts by one; absent if none does." },
         "direction": { "enum": ["with", "against"], "description": "Which way the table's own order is read." },
         "sources": { "type": "array", "items": source },
-        "residual": texts,
+        "filter_scan": texts,
         "base_rows": base_rows,
         "misfits": misfit_counts("Maximum number of records that the view lacks because they do not fit it; absent if it lacks none, or if the token sees some rows only."),
         "expected_rows": count,

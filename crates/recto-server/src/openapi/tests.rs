@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 use recto::queues::{
-    MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT, MAX_MARGIN_SECONDS,
-    MAX_OPTION_TABLES, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS, MAX_SLICE_SECONDS,
-    MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES,
+    MAX_ATTEMPTS, MAX_BATCH, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_GRACE_SECONDS, MAX_IN_FLIGHT,
+    MAX_OPTION_TABLES, MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_ROTATION_SECONDS, MAX_SHARDS,
+    MAX_VISIBILITY_SECONDS, MAX_WAIT, MIN_RETENTION_SECONDS, MIN_ROTATION_SECONDS, MIN_TABLES,
 };
 use recto::{MAX_EARLIER_CURSOR_KEYS, MAX_TTL_SECONDS};
 use recto_api::description;
@@ -62,26 +62,26 @@ fn described_limits_are_those_of_the_engine() {
         ("PeekOptions", "max_messages", max, MAX_BATCH as u64),
         ("PeekOptions", "max_messages", "default", DEFAULT_PEEKED.into()),
         (
-            "QueueRingSettings",
-            "slice_seconds",
+            "QueueTableSettings",
+            "rotation_seconds",
             min,
-            MIN_SLICE_SECONDS.into(),
+            MIN_ROTATION_SECONDS.into(),
         ),
         (
-            "QueueRingSettings",
-            "slice_seconds",
+            "QueueTableSettings",
+            "rotation_seconds",
             max,
-            MAX_SLICE_SECONDS.into(),
+            MAX_ROTATION_SECONDS.into(),
         ),
         (
-            "QueueRingSettings",
-            "margin_seconds",
+            "QueueTableSettings",
+            "grace_seconds",
             max,
-            MAX_MARGIN_SECONDS.into(),
+            MAX_GRACE_SECONDS.into(),
         ),
-        ("QueueRingSettings", "tables", min, MIN_TABLES.into()),
-        ("QueueRingSettings", "tables", max, tables),
-        ("QueueRingSettings", "units", max, tables - u64::from(MIN_TABLES)),
+        ("QueueTableSettings", "tables", min, MIN_TABLES.into()),
+        ("QueueTableSettings", "tables", max, tables),
+        ("QueueTableSettings", "units", max, tables - u64::from(MIN_TABLES)),
     ];
     for (schema, field, limit, number) in limits {
         let described = description::parameters_named(schema)[field][limit].as_u64();

@@ -29,14 +29,14 @@ impl fmt::Display for Metrics {
         }
         head(
             f,
-            "recto_http_refused_total",
+            "recto_http_rejected_total",
             "counter",
-            "Requests turned away before they were answered, by reason.",
+            "Requests that were rejected before they were handled, by reason.",
         )?;
         for (reason, count) in sorted(self.refusals.all()) {
             writeln!(
                 f,
-                "recto_http_refused_total{{reason=\"{reason}\"}} {}",
+                "recto_http_rejected_total{{reason=\"{reason}\"}} {}",
                 read(&count)
             )?;
         }
@@ -44,13 +44,13 @@ impl fmt::Display for Metrics {
             (
                 "recto_http_in_flight",
                 "gauge",
-                "Requests being answered, exports to their end.",
+                "Requests that the server is handling, exports until their end.",
                 &self.in_flight,
             ),
             (
                 "recto_http_streaming",
                 "gauge",
-                "Of those, answers that have begun and are made while they are sent: exports, work on the store.",
+                "Replies that the server is streaming: exports and work on the store.",
                 &self.streaming,
             ),
             (
@@ -74,7 +74,7 @@ impl fmt::Display for Metrics {
             (
                 "recto_unique_conflicts_total",
                 "counter",
-                "Changes that were refused as another record has the values of unique fields.",
+                "Changes that were rejected because another record has the values of unique fields.",
                 &self.unique_conflicts,
             ),
             (
@@ -92,19 +92,19 @@ impl fmt::Display for Metrics {
             (
                 "recto_scrub_finished_timestamp_seconds",
                 "gauge",
-                "When the scrub read the whole file last; 0 if it has not yet.",
+                "Time at which the scrub last completed a read of the file; 0 before the first.",
                 &self.scrub.finished_seconds,
             ),
             (
                 "recto_scrub_problems",
                 "gauge",
-                "Damage that the scrub found in its last whole round, or since.",
+                "Damaged places that the scrub found in its last complete read, or since.",
                 &self.scrub.problems,
             ),
             (
                 "recto_damaged_pages",
                 "gauge",
-                "Damaged pages of the embedded store that requests met.",
+                "Damaged pages of the embedded store's file that requests read.",
                 &self.scrub.met,
             ),
         ] {
@@ -123,8 +123,8 @@ pub(crate) struct RefusedText(pub(crate) usize);
 
 impl fmt::Display for RefusedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = "recto_collections_refused";
-        let help = "Collections that are refused because their tables are not what the schema says.";
+        let name = "recto_collections_unavailable";
+        let help = "Collections that are unavailable because their tables differ from the schema.";
         head(f, name, "gauge", help)?;
         writeln!(f, "{name} {}", self.0)
     }
@@ -151,18 +151,18 @@ pub(crate) struct PlacesText(pub(crate) [(&'static str, u64, u64); 4]);
 
 impl fmt::Display for PlacesText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = "recto_http_places_taken";
-        let help = "Requests being answered, by class: pages and records, streams, waits for work on the store, receives.";
+        let name = "recto_http_admitted";
+        let help = "Requests that the server is handling, by class: page (pages and records), stream, wait (work on the store) and receive.";
         head(f, name, "gauge", help)?;
         for (class, taken, _) in self.0 {
             writeln!(f, "{name}{{class=\"{class}\"}} {taken}")?;
         }
-        let name = "recto_http_places";
+        let name = "recto_http_admission_limit";
         head(
             f,
             name,
             "gauge",
-            "The most requests of each class that are answered at the same time.",
+            "Maximum number of requests of each class at the same time.",
         )?;
         for (class, _, limit) in self.0 {
             writeln!(f, "{name}{{class=\"{class}\"}} {limit}")?;
@@ -184,55 +184,55 @@ const OF_THIS_WRITER: [OfWriter; 9] = [
     (
         "recto_writer_registered",
         "gauge",
-        "Whether this process is registered as one that writes.",
+        "Whether this process is registered as a writer.",
         |writer| writer.is_registered.into(),
     ),
     (
         "recto_writer_lease",
         "gauge",
-        "Whether it renewed its registration in time, and may write.",
+        "Whether this process renewed its registration in time, and can write.",
         |writer| writer.has_lease.into(),
     ),
     (
-        "recto_writer_changes_under_way",
+        "recto_writer_changes_in_flight",
         "gauge",
-        "Its changes of records under way.",
+        "Changes of records that this process is making.",
         |writer| writer.under_way as u64,
     ),
     (
         "recto_writer_intents",
         "gauge",
-        "Its intents that are not settled.",
+        "Changes of this process that it has announced and not completed.",
         |writer| writer.intents,
     ),
     (
         "recto_writer_oldest_intent_seconds",
         "gauge",
-        "The age of the oldest of them; 0 if there is none.",
+        "Age of the oldest change that this process has announced and not completed; 0 without one.",
         |writer| writer.oldest_intent_seconds,
     ),
     (
-        "recto_writer_lost_total",
+        "recto_writer_registrations_lost_total",
         "counter",
-        "How often this process was found dead by others, and registered anew.",
+        "Number of times that other processes found this process dead, and it registered again.",
         |writer| writer.lost,
     ),
     (
         "recto_writer_found_dead_total",
         "counter",
-        "Processes that this one found dead.",
+        "Processes that this process found dead.",
         |writer| writer.found_dead,
     ),
     (
         "recto_writer_resolved_total",
         "counter",
-        "Records that this process resolved, of processes that died.",
+        "Records whose changes this process completed for processes that died.",
         |writer| writer.resolved,
     ),
     (
         "recto_writer_removed_stale_total",
         "counter",
-        "Entries of views, left over by changes, that pages of this process met and removed.",
+        "Stale entries of views that pages of this process found and removed.",
         |writer| writer.removed_stale,
     ),
 ];
@@ -240,34 +240,34 @@ const OF_THIS_WRITER: [OfWriter; 9] = [
 /// All of those who write, as this process saw them when it looked last.
 const OF_WRITERS: [OfWriter; 5] = [
     (
-        "recto_writers_sweeps_total",
+        "recto_writers_recovery_passes_total",
         "counter",
-        "How often this process looked after what others left that died.",
-        |writer| writer.sweeps,
+        "Number of times that this process looked for changes of processes that died.",
+        |writer| writer.recovery_passes,
     ),
     (
-        "recto_writers_living",
+        "recto_writers_live",
         "gauge",
         "Processes that write to the store.",
-        |writer| writer.swept.living as u64,
+        |writer| writer.last_pass.living as u64,
     ),
     (
-        "recto_writers_watched",
+        "recto_writers_suspected",
         "gauge",
-        "Processes of which is not known yet whether they live.",
-        |writer| writer.swept.watched as u64,
+        "Processes that may be dead.",
+        |writer| writer.last_pass.watched as u64,
     ),
     (
         "recto_writers_unresolved",
         "gauge",
-        "The dead whose changes are still to be resolved.",
-        |writer| writer.swept.unresolved as u64,
+        "Dead processes with changes that are not completed.",
+        |writer| writer.last_pass.unresolved as u64,
     ),
     (
         "recto_writers_waiting",
         "gauge",
-        "The dead whose changes are resolved, which is done once more after a day.",
-        |writer| writer.swept.waiting as u64,
+        "Dead processes whose changes are completed. Recto looks once more after a day.",
+        |writer| writer.last_pass.waiting as u64,
     ),
 ];
 
@@ -297,33 +297,33 @@ impl fmt::Display for BucketText {
         };
         for (name, kind, help, value) in [
             (
-                "recto_buckets_made_total",
+                "recto_buckets_created_total",
                 "counter",
-                "Buckets that cuts of this process made.",
+                "Buckets that splits of this process created.",
                 metrics.made,
             ),
             (
                 "recto_buckets_dropped_total",
                 "counter",
-                "Buckets that this process dropped, since what they held is not kept any more.",
+                "Buckets that this process dropped because their retention ended.",
                 metrics.dropped,
             ),
             (
                 "recto_buckets_moved_bytes_total",
                 "counter",
-                "Bytes of rows that this process moved from bucket to bucket, or copied.",
+                "Bytes of rows that this process moved or copied between buckets.",
                 metrics.moved_bytes,
             ),
             (
-                "recto_buckets_directory_reads_total",
+                "recto_buckets_range_map_reads_total",
                 "counter",
-                "Reads of directories of buckets, or of windows of them.",
+                "Reads of range maps of buckets, or of parts of them.",
                 metrics.directory_reads,
             ),
             (
                 "recto_buckets_too_large",
                 "gauge",
-                "Buckets that were over their target when this process looked at them last.",
+                "Buckets that were larger than their target when this process last read their size.",
                 metrics.too_large,
             ),
         ] {
@@ -347,7 +347,7 @@ impl fmt::Display for StoreText<'_> {
             (
                 "recto_store_node_up",
                 "gauge",
-                "Whether there is a connection to the node.",
+                "Whether the server has a connection to the node.",
                 |node| node.up.into(),
             ),
             (
@@ -365,7 +365,7 @@ impl fmt::Display for StoreText<'_> {
             (
                 "recto_store_node_timeouts_total",
                 "counter",
-                "Of those, that ran out of time.",
+                "Requests to the node that timed out.",
                 |node| node.timeouts,
             ),
         ];
@@ -389,12 +389,12 @@ impl fmt::Display for StoreText<'_> {
             ),
             (
                 "recto_store_narrowed_reads_total",
-                "Reads that crossed too many tombstones and were asked again for fewer rows.",
+                "Reads that passed over too many tombstones, and were repeated for fewer rows.",
                 metrics.narrowed_reads,
             ),
             (
                 "recto_store_tombstones_total",
-                "Tombstones that reads crossed, where told.",
+                "Tombstones that reads passed over, if Cassandra reported them.",
                 metrics.tombstones,
             ),
         ] {
@@ -407,7 +407,7 @@ impl fmt::Display for StoreText<'_> {
 
 fn requests(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let name = "recto_http_request_seconds";
-    let help = "Time from a request's headers to the beginning of its answer, by route.";
+    let help = "Time from the headers of a request to the beginning of its reply, by route.";
     head(f, name, "histogram", help)?;
     let mut all = metrics.requests.all();
     all.sort_by(|(one, _), (other, _)| {
@@ -439,7 +439,7 @@ fn pages(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (label, page) in &all {
         histogram(f, name, &shape(label), &page.seconds)?;
     }
-    let name = "recto_page_rows_per_row";
+    let name = "recto_page_rows_scanned_per_row";
     head(
         f,
         name,
@@ -460,12 +460,7 @@ fn pages(metrics: &Metrics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{name}{{{}}} {}", shape(label), read(&page.rows_returned))?;
     }
     let name = "recto_page_seeks_total";
-    head(
-        f,
-        name,
-        "counter",
-        "Reads of views that are intersected, each from a place on.",
-    )?;
+    head(f, name, "counter", "Seeks in views that are intersected.")?;
     for (label, page) in &all {
         writeln!(f, "{name}{{{}}} {}", shape(label), read(&page.seeks))?;
     }
@@ -536,7 +531,7 @@ mod tests {
         let reply = PageReply {
             shape: Some(PlanShape {
                 sources: Shape::Scan,
-                residual: false,
+                filter_scan: false,
             }),
             cost: PageCost {
                 rows_read: 21,
@@ -557,9 +552,9 @@ mod tests {
             "recto_page_seconds_sum{shape=\"scan\"} 0.5",
             "recto_page_rows_scanned_total{shape=\"scan\"} 21",
             "recto_page_seeks_total{shape=\"scan\"} 3",
-            "recto_page_rows_per_row_bucket{shape=\"scan\",le=\"100\"} 1",
+            "recto_page_rows_scanned_per_row_bucket{shape=\"scan\",le=\"100\"} 1",
             "recto_store_errors_total{kind=\"timeout\"} 1",
-            "recto_http_refused_total{reason=\"rate\"} 1",
+            "recto_http_rejected_total{reason=\"rate\"} 1",
             "recto_http_in_flight 0",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
@@ -577,20 +572,20 @@ mod tests {
         };
         let text = BucketText(Some(buckets)).to_string();
         assert!(
-            text.contains("recto_buckets_made_total 3\n") && text.contains("recto_buckets_too_large 1\n"),
+            text.contains("recto_buckets_created_total 3\n") && text.contains("recto_buckets_too_large 1\n"),
             "{text}"
         );
         assert_eq!(WriterText(None).to_string(), "");
         let mut metrics = WriterMetrics::default();
         metrics.intents = 3;
         metrics.oldest_intent_seconds = 7;
-        metrics.swept.unresolved = 1;
+        metrics.last_pass.unresolved = 1;
         let text = WriterText(Some(metrics)).to_string();
         for line in [
             "recto_writer_registered 0",
             "recto_writer_intents 3",
             "recto_writer_oldest_intent_seconds 7",
-            "# TYPE recto_writers_sweeps_total counter",
+            "# TYPE recto_writers_recovery_passes_total counter",
             "recto_writers_unresolved 1",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");

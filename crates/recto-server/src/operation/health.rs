@@ -49,7 +49,7 @@ impl Readiness {
     /// Returns the store's figures as text for `/metrics`: rejected collections, nodes, the clock, writers and buckets. Asks the
     /// store nothing.
     pub(crate) fn store_metrics(&self) -> String {
-        let refused = RefusedText(self.refused_collections());
+        let refused = RefusedText(self.unavailable_collections());
         let nodes = self.session.store_metrics();
         let writer = WriterText(self.session.writer_metrics());
         let buckets = BucketText(self.session.bucket_metrics());
@@ -58,8 +58,8 @@ impl Readiness {
     }
 
     /// How many collections are refused, because their tables are not what the schema says.
-    pub(crate) fn refused_collections(&self) -> usize {
-        self.session.refused_collections().len()
+    pub(crate) fn unavailable_collections(&self) -> usize {
+        self.session.unavailable_collections().len()
     }
 
     /// Returns the warning about the clock of this machine, if there is one.

@@ -18,10 +18,11 @@ use recto::design::{LOG_MESSAGE, filter_shape, sort_shape};
 use recto::schema::Schema;
 use recto::session::{
     Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    Choices, CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, MendProgress,
-    MendReport, MendRequest, PageCost, PageReply, PageRequest, PageText, Pages, Progress, Queues,
-    RecordChange, Records, RowSizes, ScanRequest, ScanStep, SchemaPlan, StoreDescription, StoreProgress,
-    Swept, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus, Written,
+    Choices, CursorKey, Explanation, GoesOn, JsonRecord, LoadProgress, LoadReport, LoadRequest, PageCost,
+    PageReply, PageRequest, PageText, Pages, Progress, Queues, RebalanceProgress, RebalanceReport,
+    RebalanceRequest, RecordChange, Records, RecoveryPass, RowSizes, ScanRequest, ScanStep, SchemaPlan,
+    StoreDescription, StoreProgress, Tools, VerifyReport, VerifyRequest, Versioned, ViewProgress, ViewStatus,
+    Written,
 };
 use recto::{Result, Session};
 use serde_json::{Map, json};
@@ -219,7 +220,7 @@ impl<S: Session> Observed<S> {
             client = %who.client,
             collection,
             shape = reply.shape.map(tracing::field::display),
-            arrangement = plan.map(|plan| tracing::field::display(&plan.arrangement)),
+            sort_order = plan.map(|plan| tracing::field::display(&plan.sort_order)),
             table = plan.map(|plan| plan.table.as_str()),
             sources = plan.map(|plan| plan.sources.len()),
             page_size = request.page_size.unwrap_or(0),
@@ -399,8 +400,12 @@ impl<S: Session> Tools for Observed<S> {
         self.tool(deed, |tools| tools.verify(request, progress)).await
     }
 
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>> {
-        self.seen(self.session.tools()?.sweep(goes_on, bears).await)
+    async fn recover(
+        &self,
+        goes_on: GoesOn<'_, RecoveryPass>,
+        bears: Bears<'_>,
+    ) -> Result<Option<RecoveryPass>> {
+        self.seen(self.session.tools()?.recover(goes_on, bears).await)
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
@@ -443,15 +448,17 @@ impl<S: Session> Tools for Observed<S> {
         self.seen(self.session.tools()?.buckets(collection, request).await)
     }
 
-    async fn mend_buckets(
+    async fn rebalance_buckets(
         &self,
         collection: &str,
-        request: &MendRequest,
-        progress: Progress<'_, MendProgress>,
-    ) -> Result<MendReport> {
-        let deed = self.begin_change("mend buckets");
-        self.tool(deed, |tools| tools.mend_buckets(collection, request, progress))
-            .await
+        request: &RebalanceRequest,
+        progress: Progress<'_, RebalanceProgress>,
+    ) -> Result<RebalanceReport> {
+        let deed = self.begin_change("rebalance buckets");
+        self.tool(deed, |tools| {
+            tools.rebalance_buckets(collection, request, progress)
+        })
+        .await
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use recto::queues::RingPhase;
-use recto::session::{QueueRing, QueueStatus};
+use recto::queues::TablePhase;
+use recto::session::{QueueStatus, QueueTables};
 use recto::{Environment, LocalSession};
 use tokio::sync::Mutex;
 
@@ -65,31 +65,26 @@ impl QueueFigures {
         if let Some((queues, count)) = self.session.queue_metrics(MAX_SHOWN_QUEUES).await? {
             text = QueuesText { queues, count }.to_string();
         }
-        if let Some(ring) = self.session.ring_metrics().await? {
-            text.push_str(&RingText(ring).to_string());
+        if let Some(tables) = self.session.table_metrics().await? {
+            text.push_str(&TablesText(tables).to_string());
         }
         Ok(text)
     }
 }
 
-/// The ring of tables as Prometheus reads it.
-struct RingText(QueueRing);
+/// The tables of message bodies as Prometheus metrics.
+struct TablesText(QueueTables);
 
-impl fmt::Display for RingText {
+impl fmt::Display for TablesText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = "recto_queue_ring_tables";
-        head(
-            f,
-            name,
-            "gauge",
-            "Tables in which bodies of messages lie, by how they stand.",
-        )?;
-        for phase in RingPhase::ALL.map(RingPhase::name) {
+        let name = "recto_queue_tables";
+        head(f, name, "gauge", "Tables of message bodies, by phase.")?;
+        for phase in TablePhase::ALL.map(TablePhase::name) {
             let count = self.0.tables.iter().filter(|table| table.phase == phase).count();
             writeln!(f, "{name}{{phase=\"{phase}\"}} {count}")?;
         }
-        let name = "recto_queue_ring_stands_still";
-        let help = "Whether something of that could not be done, as this server saw it last: `recto queue ring` says why.";
+        let name = "recto_queue_tables_blocked";
+        let help = "Whether something blocks the rotation of these tables: `recto queue tables` names it.";
         head(f, name, "gauge", help)?;
         writeln!(f, "{name} {}", u8::from(self.0.obstacle.is_some()))
     }
@@ -109,31 +104,31 @@ const OF_QUEUE: [OfQueue; 12] = [
     (
         "recto_queue_messages",
         "gauge",
-        "Messages that are not done with.",
+        "Messages that are not acknowledged.",
         |queue| queue.messages as f64,
     ),
     (
         "recto_queue_in_flight",
         "gauge",
-        "Of those, the ones that somebody has received.",
+        "Messages that were received, and are not acknowledged yet.",
         |queue| queue.in_flight as f64,
     ),
     (
         "recto_queue_delayed",
         "gauge",
-        "Of those, the ones that are not due yet.",
+        "Messages that cannot be received yet.",
         |queue| queue.delayed as f64,
     ),
     (
         "recto_queue_oldest_age_seconds",
         "gauge",
-        "Seconds since the oldest message is due; 0 if no message is due.",
+        "Seconds since the oldest message could be received; 0 if no message can.",
         |queue| queue.age_seconds.unwrap_or(0.0),
     ),
     (
         "recto_queue_receivers_waiting",
         "gauge",
-        "How many wait for a message at this server.",
+        "Receivers that wait for a message at this server.",
         |queue| queue.receivers_waiting as f64,
     ),
     (
@@ -145,7 +140,7 @@ const OF_QUEUE: [OfQueue; 12] = [
     (
         "recto_queue_received_total",
         "counter",
-        "Messages that this server handed out, one as often as it was.",
+        "Receives of messages through this server.",
         |queue| queue.totals.received as f64,
     ),
     (
@@ -155,21 +150,21 @@ const OF_QUEUE: [OfQueue; 12] = [
         |queue| queue.totals.acked as f64,
     ),
     (
-        "recto_queue_given_back_total",
+        "recto_queue_returned_total",
         "counter",
-        "Messages that were given back through this server.",
+        "Messages that were returned through this server.",
         |queue| queue.totals.given_back as f64,
     ),
     (
         "recto_queue_dead_lettered_total",
         "counter",
-        "Messages that this server moved to the dead letters.",
+        "Messages that this server moved to a dead-letter queue.",
         |queue| queue.totals.dead_lettered as f64,
     ),
     (
         "recto_queue_expired_total",
         "counter",
-        "Messages that were older than the queue keeps them, and that this server found to be so.",
+        "Messages that this server removed because their retention ended.",
         |queue| queue.totals.expired as f64,
     ),
     (
@@ -183,11 +178,11 @@ const OF_QUEUE: [OfQueue; 12] = [
 impl fmt::Display for QueuesText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let help =
-            format!("How many queues there are; figures are told of the first {MAX_SHOWN_QUEUES} by name.");
+            format!("Number of queues. Metrics of a queue exist for the first {MAX_SHOWN_QUEUES} by name.");
         head(f, "recto_queues", "gauge", &help)?;
         writeln!(f, "recto_queues {}", self.count)?;
         let name = "recto_queue_damaged";
-        let help = "Whether what is stored of the queue is damaged; the other figures are not known then.";
+        let help = "Whether stored data of the queue is damaged. Its other metrics are unknown then.";
         head(f, name, "gauge", help)?;
         for queue in &self.queues {
             let is_damaged = u8::from(queue.damage.is_some());
@@ -205,32 +200,32 @@ impl fmt::Display for QueuesText {
 
 #[cfg(test)]
 mod tests {
-    use recto::session::{QueueTotals, RingTable};
+    use recto::session::{QueueTable, QueueTotals};
 
     use super::*;
 
     #[test]
     fn tables_are_counted_by_phase() {
-        let table = |phase: &str| RingTable {
+        let table = |phase: &str| QueueTable {
             phase: phase.to_owned(),
-            ..RingTable::default()
+            ..QueueTable::default()
         };
-        let mut ring = QueueRing {
+        let mut tables = QueueTables {
             tables: vec![table("free"), table("open"), table("free")],
-            ..QueueRing::default()
+            ..QueueTables::default()
         };
-        let text = RingText(ring.clone()).to_string();
+        let text = TablesText(tables.clone()).to_string();
         for line in [
-            "recto_queue_ring_tables{phase=\"free\"} 2",
-            "recto_queue_ring_tables{phase=\"open\"} 1",
-            "recto_queue_ring_tables{phase=\"retired\"} 0",
-            "recto_queue_ring_stands_still 0",
+            "recto_queue_tables{phase=\"free\"} 2",
+            "recto_queue_tables{phase=\"open\"} 1",
+            "recto_queue_tables{phase=\"retired\"} 0",
+            "recto_queue_tables_blocked 0",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }
-        ring.obstacle = Some("a node is down".to_owned());
-        let text = RingText(ring).to_string();
-        assert!(text.ends_with("recto_queue_ring_stands_still 1\n"), "{text}");
+        tables.obstacle = Some("a node is down".to_owned());
+        let text = TablesText(tables).to_string();
+        assert!(text.ends_with("recto_queue_tables_blocked 1\n"), "{text}");
     }
 
     #[test]

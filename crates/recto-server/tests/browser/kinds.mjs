@@ -11,7 +11,7 @@ export const SEEDS = [
   "/collections/places?filter=country%20%3D%20%22CH%22&fields=name",
   `${UNITED}&order_by=dep_delay`,
   `${UNITED}&page_token=made-up`,
-  `${UNITED}&allow_residual=true`,
+  `${UNITED}&allow_filter_scan=true`,
   `${UNITED}%20AND%20dest%20%3D%20%22LAX%22`,
   "/collections/flights?filter=dest%20%3D%20%22LAX%22&order_by=time_hour",
   `${UNITED}&from=%5B%221999-01-01T00:00:00Z%22%5D`,
@@ -194,7 +194,7 @@ export const KINDS = {
     "Keep it",
     "Take it out",
   ],
-  "queue-ring": [
+  "queue-tables": [
     "← Back to the queues",
   ],
   "queue-send": [
@@ -209,7 +209,7 @@ export const KINDS = {
     "#queue",
     "First",
     "Next",
-    "The ring",
+    "Queue tables",
     "cell of Dead letters",
   ],
   "record": [

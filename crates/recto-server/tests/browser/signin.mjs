@@ -95,7 +95,7 @@ test("who sees some rows sees no others", { ...as(TOKEN_UNITED), complaints: /40
   await page.goto(`${base}${FLIGHTS}%22UA%22`);
   assert.equal(await rows(page), 50);
   await shoot(page, `${screenshots}/signed-in-united.png`);
-  for (const filter of ["%22AA%22", "%22AA%22&allow_residual=true", "%22AA%22&order_by=time_hour"]) {
+  for (const filter of ["%22AA%22", "%22AA%22&allow_filter_scan=true", "%22AA%22&order_by=time_hour"]) {
     await page.goto(base + FLIGHTS + filter);
     assert.equal(await rows(page), 0, filter);
   }

@@ -41,7 +41,7 @@ async fn buckets_by_time_have_no_target() {
     assert!(all.html.contains("by time, without a target"), "{}", all.main());
 }
 
-/// A view with a grain: no query can sort by the rounded field.
+/// A view with rounding: no query can sort by the rounded field.
 const VISITS: &str = r#"
 [collection.visits]
 fields = { id = "int", team = "text", seen = "timestamp" }
@@ -50,7 +50,7 @@ key = ["id"]
 [collection.visits.view.recent]
 partition = ["team"]
 order = ["-seen"]
-grain = { seen = "1 minute" }
+rounding = { seen = "1 minute" }
 bucket = { rows = 20 }
 "#;
 

@@ -23,7 +23,7 @@ async fn read_and_changed() {
     is_changed(&fixture, &client).await;
     says_who_changes_records(&client).await;
     has_queues(&client).await;
-    draws_the_ring(&fixture, &client).await;
+    draws_the_tables(&fixture, &client).await;
 }
 
 async fn has_queues(client: &Client) {
@@ -75,14 +75,14 @@ async fn is_browsed(client: &Client) {
 }
 
 /// The tables of bodies, with the one that is open.
-async fn draws_the_ring(fixture: &Fixture, client: &Client) {
+async fn draws_the_tables(fixture: &Fixture, client: &Client) {
     let queues = fixture.session.queues().unwrap();
     queues
         .create_queue("jobs", &QueueSettings::default())
         .await
         .unwrap();
     queues.begin_unit("jobs", "night").await.unwrap();
-    let page = client.get("/queue-ring").await;
+    let page = client.get("/queue-tables").await;
     let rows = page.rows();
     let of = |phase: &str| rows.iter().filter(|row| row[1] == phase).collect::<Vec<_>>();
     assert_eq!((of("open").len(), of("unit").len()), (1, 1), "{rows:?}");

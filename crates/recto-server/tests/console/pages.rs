@@ -115,8 +115,8 @@ async fn forms_change_the_filter_the_columns_and_the_place() {
     );
     let to = location(format!("{UNITED}&jump_field=time_hour&jump=2013-01-05%2012:00")).await;
     assert_eq!(client.get(&to).await.rows()[0][0], "2013-01-05 12:00:00");
-    let to = location(format!("{UNITED}&is.dest=LAX&residual.dest=true")).await;
-    assert!(to.ends_with("&allow_residual=true"), "{to}");
+    let to = location(format!("{UNITED}&is.dest=LAX&filter_scan.dest=true")).await;
+    assert!(to.ends_with("&allow_filter_scan=true"), "{to}");
     assert!(client.get(&to).await.rows().iter().all(|row| row[3] == "LAX"));
     // The order descends: a day is gone to at its end.
     let page = client.get(UNITED).await;
@@ -212,8 +212,8 @@ async fn a_query_that_is_not_served_names_what_serves_it() {
         .get(&format!("{UNITED}%20AND%20dest%20%3D%20%22LAX%22"))
         .await;
     assert_eq!(page.status, StatusCode::BAD_REQUEST);
-    let residual = client.follow(&page, "allow_residual=true").await;
-    assert!(residual.rows().iter().all(|row| row[3] == "LAX"));
+    let filter_scan = client.follow(&page, "allow_filter_scan=true").await;
+    assert!(filter_scan.rows().iter().all(|row| row[3] == "LAX"));
     let other = client
         .get("/collections/flights?filter=dest%20%3D%20%22LAX%22&order_by=time_hour")
         .await;

@@ -513,18 +513,18 @@ async fn a_work_unit_has_a_page_as_a_queue() {
 }
 
 #[tokio::test]
-async fn the_ring_is_a_page_for_who_reads_every_queue() {
+async fn queue_tables_are_a_page_for_readers_of_every_queue() {
     let fixture = Fixture::new().await;
     fill(&fixture).await;
     let client = fixture.client(Access::all());
     let board = client.get("/queues").await;
-    let ring = client.follow(&board, "href=\"/queue-ring\"").await;
+    let tables = client.follow(&board, "href=\"/queue-tables\"").await;
     assert!(
-        ring.html.contains("No ring is needed") && ring.html.contains("up to 4"),
+        tables.html.contains("No queue tables") && tables.html.contains("up to 4"),
         "{}",
-        ring.main()
+        tables.main()
     );
     let reader = fixture.client(granted(&[("queue.mails", &[Right::Read])]));
-    assert!(!reader.get("/queues").await.html.contains("/queue-ring"));
-    assert_eq!(reader.get("/queue-ring").await.status, StatusCode::FORBIDDEN);
+    assert!(!reader.get("/queues").await.html.contains("/queue-tables"));
+    assert_eq!(reader.get("/queue-tables").await.status, StatusCode::FORBIDDEN);
 }

@@ -196,8 +196,8 @@ impl Case {
 
     /// Conditions may be checked row by row.
     #[must_use]
-    pub fn allow_residual(mut self) -> Self {
-        self.question.allow_residual = true;
+    pub fn allow_filter_scan(mut self) -> Self {
+        self.question.allow_filter_scan = true;
         self
     }
 

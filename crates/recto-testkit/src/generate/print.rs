@@ -25,8 +25,8 @@ impl Case {
         if !self.question.sort.is_empty() {
             lines.push(format!(".sort({})", self.sort_text()));
         }
-        if self.question.allow_residual {
-            lines.push(".allow_residual()".to_owned());
+        if self.question.allow_filter_scan {
+            lines.push(".allow_filter_scan()".to_owned());
         }
         if self.built {
             lines.push(".built()".to_owned());

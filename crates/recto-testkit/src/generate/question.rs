@@ -1,4 +1,4 @@
-//! Random questions that an arrangement serves, and ones it serves with a residual.
+//! Random questions that a sort order serves, and ones it serves with a filter scan.
 
 use recto_model::schema::Collection;
 use recto_model::table::Direction;
@@ -21,9 +21,9 @@ const RANGES: [Comparison; 4] = [
     Comparison::GreaterOrEqual,
 ];
 
-/// A question that the arrangement of the data's collection serves, mostly one that has an answer: partition columns pinned or
+/// A question that the sort order of the data's collection serves, mostly one that has an answer: partition columns pinned or
 /// listed, some order columns likewise, perhaps a range, prefix or tuple range on the next, a sort
-/// it can give; one in five with a residual condition besides, which it then allows.
+/// it can give; one in five with a condition that rows are checked for besides, which it then allows.
 pub fn question(rng: &mut Rng, data: &Data) -> Question {
     let collection = data.oracle.collection();
     let mut draw = Draw {
@@ -58,7 +58,7 @@ pub fn question(rng: &mut Rng, data: &Data) -> Question {
     }
     draw.range(&order, pinned);
     if draw.rng.u8(0..5) == 0 {
-        draw.residual(&order, pinned);
+        draw.filter_scan(&order, pinned);
     }
     if draw.rng.u8(0..3) > 0 {
         draw.sort(&order, pinned);
@@ -85,7 +85,7 @@ pub fn from_values(rng: &mut Rng, data: &Data, sequence: &Sequence) -> Vec<Value
 }
 
 fn index(collection: &Collection, name: &str) -> usize {
-    collection.field(name).expect("an arrangement names fields").0
+    collection.field(name).expect("a sort order names fields").0
 }
 
 /// A value of a pool, or near one.
@@ -228,10 +228,10 @@ impl Draw<'_> {
         });
     }
 
-    /// A condition on a field that the arrangement does not serve: a stored one, or an order column
+    /// A condition on a field that the sort order does not serve: a stored one, or an order column
     /// beyond the first free one.
-    fn residual(&mut self, order: &[(usize, Direction)], pinned: usize) {
-        self.question.allow_residual = true;
+    fn filter_scan(&mut self, order: &[(usize, Direction)], pinned: usize) {
+        self.question.allow_filter_scan = true;
         let stored = ["v0", "v1"].map(|name| index(self.collection, name));
         let late = order.iter().skip(pinned + 1).map(|(field, _)| *field);
         let candidates: Vec<usize> = stored.into_iter().chain(late).collect();
@@ -244,7 +244,7 @@ impl Draw<'_> {
         }
     }
 
-    /// A sort: some of the free order columns in the arrangement's directions or all against them,
+    /// A sort: some of the free order columns in the sort order's directions or all against them,
     /// with listed and pinned columns anywhere in it, in any direction.
     fn sort(&mut self, order: &[(usize, Direction)], pinned: usize) {
         let count = self.rng.usize(0..=order.len() - pinned);

@@ -190,8 +190,8 @@ pub struct Question {
     pub conditions: Vec<Condition>,
     /// Fields to sort by; empty for the collection's own order.
     pub sort: Vec<(usize, Direction)>,
-    /// Whether a condition is among them that its arrangement cannot serve.
-    pub allow_residual: bool,
+    /// Whether a condition is among them that its sort order cannot serve.
+    pub allow_filter_scan: bool,
 }
 
 impl Question {

@@ -95,7 +95,7 @@ fn pinned(p: i32) -> Condition {
 }
 
 #[test]
-fn a_question_without_a_sort_is_answered_in_the_arrangements_order() {
+fn a_question_without_a_sort_is_answered_in_the_sort_orders_order() {
     let question = Question {
         conditions: vec![pinned(0)],
         ..Question::default()
@@ -113,7 +113,7 @@ fn a_sort_that_stops_early_is_completed_and_turned_round_with_it() {
     let question = Question {
         conditions: vec![both],
         sort,
-        allow_residual: false,
+        allow_filter_scan: false,
     };
     let sequence = letters().ask(&question);
     assert_eq!(

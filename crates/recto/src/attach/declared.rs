@@ -1,7 +1,7 @@
 //! What a table is as a collection: its columns as fields, its key, and the tables beside it as views.
 
 use recto_cassandra::{ColumnThere, TableThere};
-use recto_model::schema::{AttachedTable, BASE_ARRANGEMENT, PRIMARY_VIEW, check_name};
+use recto_model::schema::{AttachedTable, BASE_SORT_ORDER, PRIMARY_VIEW, check_name};
 use recto_model::table::ColumnKind;
 use recto_model::{Direction, Type};
 
@@ -93,9 +93,9 @@ impl<'a> Declaring<'a> {
         if let Err(error) = check_name(&view.name) {
             return Some(error.to_string());
         }
-        if [PRIMARY_VIEW, BASE_ARRANGEMENT].contains(&view.name.as_str()) {
+        if [PRIMARY_VIEW, BASE_SORT_ORDER].contains(&view.name.as_str()) {
             return Some(format!(
-                "{} is what the table's own arrangement is called",
+                "{} is what the table's own sort order is called",
                 view.name
             ));
         }
@@ -358,7 +358,7 @@ mod tests {
         let cases = [
             ("no_id", without("id"), "lacks column id"),
             ("By_level", by_level(), "lower-case"),
-            ("primary", by_level(), "own arrangement"),
+            ("primary", by_level(), "own sort order"),
             ("other_type", with(column("tags", UP, "int")), "column tags int"),
             (
                 "more",

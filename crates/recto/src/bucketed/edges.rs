@@ -4,17 +4,17 @@ use recto_model::schema::{Collection, Derivation, Field, Holds};
 use recto_model::table::Direction;
 use recto_model::{Cells, cell, json};
 use recto_plan::query::{Constraint, Query};
-use recto_plan::{Arrangement, bind};
+use recto_plan::{SortOrder, bind};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// What an arrangement is by.
+/// What a sort order is by.
 pub(super) struct Edges<'a> {
     pub(super) definition: &'a Collection,
-    pub(super) arrangement: &'a Arrangement,
+    pub(super) sort_order: &'a SortOrder,
 }
 
 impl Edges<'_> {
@@ -26,13 +26,13 @@ impl Edges<'_> {
         let conditions = bind::conditions(self.definition, filter)?;
         let query = Query::new(self.definition, &conditions, &[])?;
         let (mut cells, mut missing) = (Cells::new(), Vec::new());
-        for column in 0..self.arrangement.partition_len() {
-            let field = self.arrangement.field_of(column);
+        for column in 0..self.sort_order.partition_len() {
+            let field = self.sort_order.field_of(column);
             match field.and_then(|field| query.constraint(field)) {
                 Some(Constraint::In(values)) if values.len() == 1 => {
                     cells.push(values.first().map(Vec::as_slice));
                 }
-                _ => missing.push(self.arrangement.name_of(column).to_owned()),
+                _ => missing.push(self.sort_order.name_of(column).to_owned()),
             }
         }
         if missing.is_empty() {
@@ -45,14 +45,14 @@ impl Edges<'_> {
         Err(Error::new(ErrorKind::InvalidQuery, message)
             .with_part(Part::Filter)
             .with_hint(format!("pin it with =: {} = …", missing.join(" = … AND ")))
-            .with_unpinned(missing))
+            .with_missing_partition_fields(missing))
     }
 
     /// The fields of a partition.
     pub(super) fn partition(&self, partition: &Cells) -> Result<JsonRecord> {
         let columns = partition.iter().enumerate();
         let fields = columns.map(|(column, cell)| {
-            let name = self.arrangement.name_of(column).to_owned();
+            let name = self.sort_order.name_of(column).to_owned();
             Ok((name, self.json(column, cell)?))
         });
         fields.collect()
@@ -60,11 +60,11 @@ impl Edges<'_> {
 
     /// By what rows are ordered; `-` is descending.
     pub(super) fn order(&self) -> Vec<String> {
-        let columns = self.arrangement.partition_len()..self.arrangement.table.key_len();
-        let fields = columns.filter(|column| self.arrangement.sorted_by(*column).is_some());
+        let columns = self.sort_order.partition_len()..self.sort_order.table.key_len();
+        let fields = columns.filter(|column| self.sort_order.sorted_by(*column).is_some());
         let named = fields.map(|column| {
-            let name = self.arrangement.shown_sort_of(column);
-            match self.arrangement.direction(column) {
+            let name = self.sort_order.shown_sort_of(column);
+            match self.sort_order.direction(column) {
                 Direction::Ascending => name.into_owned(),
                 Direction::Descending => format!("-{name}"),
             }
@@ -76,10 +76,10 @@ impl Edges<'_> {
     pub(super) fn edge(&self, edge: &Cells) -> Result<Vec<Json>> {
         let (mut values, mut is_null) = (Vec::new(), false);
         for (index, cell) in edge.iter().enumerate() {
-            let column = self.arrangement.partition_len() + index;
-            match self.arrangement.holds[column] {
+            let column = self.sort_order.partition_len() + index;
+            match self.sort_order.holds[column] {
                 Holds::Derived(_, Derivation::IsNull) => {
-                    is_null = cell == self.arrangement.derived(column, None).as_deref();
+                    is_null = cell == self.sort_order.derived(column, None).as_deref();
                 }
                 // Its text follows.
                 Holds::Derived(_, Derivation::SortKey(_)) => {}
@@ -92,7 +92,7 @@ impl Edges<'_> {
     }
 
     fn json(&self, column: usize, cell: Option<&[u8]>) -> Result<Json> {
-        let ty = self.arrangement.type_of(column);
+        let ty = self.sort_order.type_of(column);
         let Some(cell) = cell else {
             return Ok(Json::Null);
         };
@@ -132,14 +132,14 @@ impl Edges<'_> {
             return Err(wrong(message));
         }
         let (mut cells, mut values) = (Cells::new(), values.iter());
-        for column in self.arrangement.partition_len()..self.arrangement.table.key_len() {
-            match self.arrangement.holds[column] {
+        for column in self.sort_order.partition_len()..self.sort_order.table.key_len() {
+            match self.sort_order.holds[column] {
                 Holds::Derived(_, Derivation::IsNull) => {
                     let Some(next) = values.as_slice().first() else {
                         break;
                     };
                     let is_null = next.get() == "null";
-                    let cell = self.arrangement.derived(column, (!is_null).then_some(&[]));
+                    let cell = self.sort_order.derived(column, (!is_null).then_some(&[]));
                     cells.push(cell.as_deref());
                 }
                 Holds::Hidden => break,
@@ -150,7 +150,7 @@ impl Edges<'_> {
                     let Some(bytes) = self.cell(field, value)? else {
                         break;
                     };
-                    let derived = self.arrangement.derived(column, Some(&bytes));
+                    let derived = self.sort_order.derived(column, Some(&bytes));
                     cells.push(derived.as_deref());
                 }
                 Holds::Derived(field, _) | Holds::Field(field) => {
@@ -158,7 +158,7 @@ impl Edges<'_> {
                     let Some(bytes) = self.cell(field, value)? else {
                         break;
                     };
-                    let derived = self.arrangement.derived(column, Some(&bytes));
+                    let derived = self.sort_order.derived(column, Some(&bytes));
                     cells.push(Some(derived.as_deref().unwrap_or(&bytes)));
                 }
             }

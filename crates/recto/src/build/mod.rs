@@ -337,17 +337,17 @@ pub(crate) async fn statuses(shared: &Shared) -> Result<Vec<ViewStatus>> {
 }
 
 fn status(collection: &Collection, kept: &KeptView, filled: Option<u64>) -> ViewStatus {
-    let arrangement = kept.arranged(collection);
+    let sort_order = kept.arranged(collection);
     let fields = collection
         .fields
         .iter()
-        .filter(|field| arrangement.has(&field.name));
+        .filter(|field| sort_order.has(&field.name));
     ViewStatus {
         collection: collection.name.clone(),
         view: kept.view.name.clone(),
-        arrangement: arrangement.to_string(),
-        partition: arrangement.partition.to_vec(),
-        order: arrangement.order.iter().map(ToString::to_string).collect(),
+        sort_order: sort_order.to_string(),
+        partition: sort_order.partition.to_vec(),
+        order: sort_order.order.iter().map(ToString::to_string).collect(),
         collate: kept
             .view
             .collate

@@ -60,26 +60,26 @@ impl Intent {
         let mut plan = SchemaPlan {
             generation: recorded.generation,
             kept: kept(&schema, asked, found),
-            refused: unsupported(&schema).iter().map(ToString::to_string).collect(),
+            rejected: unsupported(&schema).iter().map(ToString::to_string).collect(),
             ..SchemaPlan::default()
         };
         let mut queues = None;
         for change in before(recorded, found).difference(&schema) {
             plan.changes.push(found.tell(&change));
             if !is_of_attached(&change, &recorded.schema, &schema) {
-                plan.refused.extend(refusal(&change));
+                plan.rejected.extend(refusal(&change));
             }
             if is_of_queues(&change) {
                 queues = Some(change_of(asked));
             }
         }
-        plan.refused
+        plan.rejected
             .extend(found.queues.as_ref().and_then(|queues| queues.refusal(asked)));
-        plan.refused.extend(too_many(&schema));
+        plan.rejected.extend(too_many(&schema));
         // It is kept where queues are.
         schema.queues = StoreQueues::default();
         let named = asked.collections.iter();
-        plan.refused
+        plan.rejected
             .extend(named.filter_map(|one| found.other.get(&one.name).cloned()));
         let mut dropped = Vec::new();
         for name in &options.remove {
@@ -98,7 +98,7 @@ impl Intent {
                 plan.changes
                     .push(format!("table {name}, which no schema names: dropped; {rows}"));
             } else if !removes_part(name, &recorded.schema, asked) {
-                plan.refused.push(not_removed(name, recorded, asked));
+                plan.rejected.push(not_removed(name, recorded, asked));
             }
         }
         let gone = recorded.views.tables.iter();
@@ -164,7 +164,7 @@ impl Intent {
     pub(crate) fn added(&self, recorded: &Recorded, found: &FoundTables) -> Vec<Added> {
         let collections = self.schema.collections.iter();
         let collections = collections.filter(|one| {
-            self.plan.refused.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
+            self.plan.rejected.is_empty() && one.attached.is_none() && !found.gone.contains(&one.name)
         });
         let added = collections.filter_map(|declared| {
             let views = self.views.of(&declared.name);
@@ -190,7 +190,7 @@ impl Intent {
             let refused = misfits
                 .iter()
                 .map(|one| format!("{one}; change these records, or allow misfits (--allow-misfits)"));
-            self.plan.refused.extend(refused);
+            self.plan.rejected.extend(refused);
         }
         self.plan.misfits = misfits;
     }
@@ -569,8 +569,8 @@ pub(crate) async fn drop_tables(
 
 /// The error of a schema that cannot be applied; none: it can.
 pub(crate) fn refusal_of(plan: &SchemaPlan, asked: &Schema) -> Option<Error> {
-    let first = plan.refused.first()?;
-    let message = match plan.refused.len() - 1 {
+    let first = plan.rejected.first()?;
+    let message = match plan.rejected.len() - 1 {
         0 => first.to_owned(),
         more => format!("{first} (and {more} more)"),
     };

@@ -308,7 +308,7 @@ impl<'a> Catalog<'a> {
         entry.as_ref().map(read_keys).transpose()
     }
 
-    /// Adds a new cursor key, which seals from now on, and keeps `earlier` of those before it.
+    /// Adds a new cursor key, which encrypts from now on, and keeps `earlier` of those before it.
     /// Whoever rotates at the same time rotates before or after.
     pub(crate) async fn rotate_cursor_keys(&self, earlier: usize) -> Result<KeyRing> {
         for _ in 0..MAX_ROTATIONS {

@@ -10,9 +10,9 @@ use recto_protocol::queues::{StoreChange, StoreOptions};
 use super::Catalog;
 use crate::error::Result;
 use crate::options::write_options;
-use crate::session::{RingSettings, ring_change, ring_settings};
+use crate::session::{QueueTableSettings, table_change, table_settings};
 
-/// The only option that matters where bodies lie in no ring of tables.
+/// The only option that matters where bodies are not in queue tables.
 const UNITS: &str = "units";
 
 /// What holds for the queues of a store, and which tables they would be given.
@@ -48,7 +48,7 @@ impl FoundQueues {
 
     /// As a schema would say it.
     pub(super) fn said(&self) -> StoreQueues {
-        ring_settings(&self.options).to_schema()
+        table_settings(&self.options).to_schema()
     }
 
     /// Why a store cannot be like that, with where it stands.
@@ -64,7 +64,7 @@ impl FoundQueues {
         if self.has_ring || option == UNITS {
             return change.to_string();
         }
-        format!("{change}; it is kept, and does nothing in this store, which needs no ring of tables")
+        format!("{change}; it is kept, and does nothing in this store, which needs no queue tables")
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<Store
 
 /// What a schema is to change.
 pub(super) fn change_of(asked: &Schema) -> StoreChange {
-    ring_change(&RingSettings::of_schema(&asked.queues))
+    table_change(&QueueTableSettings::of_schema(&asked.queues))
 }
 
 /// Whether a change is one of what holds for queues.

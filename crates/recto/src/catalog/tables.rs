@@ -17,7 +17,7 @@ use super::views::KeptUnique;
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reach::{Away, Reach};
-use crate::session::{ApplyOptions, RefusedCollection};
+use crate::session::{ApplyOptions, UnavailableCollection};
 
 /// What the names of Recto's own tables begin with; no collection's does.
 const OWN_PREFIX: &str = "recto_";
@@ -93,8 +93,8 @@ impl Problem {
     }
 
     /// What it says of a collection.
-    pub(crate) fn refused(&self, collection: &str) -> RefusedCollection {
-        RefusedCollection {
+    pub(crate) fn refused(&self, collection: &str) -> UnavailableCollection {
+        UnavailableCollection {
             collection: collection.to_owned(),
             message: self.message.clone(),
             hint: self.hint.clone().into_owned(),
@@ -346,7 +346,7 @@ impl FoundTables {
 
 /// The tables that a collection that is attached is read from.
 fn tables_there(collection: &Collection) -> Vec<Table> {
-    let tables = collection.arrangements().into_iter();
+    let tables = collection.sort_orders().into_iter();
     let tables = tables.filter_map(|one| Some(one.table(&one.table_name(0)).ok()?.0));
     tables.collect()
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use recto_model::collation::IS_BUILT_IN;
-use recto_model::schema::{Arrangement, Bucket, BucketStrategy, Collection, Position, Schema, View, Width};
+use recto_model::schema::{Bucket, BucketStrategy, Collection, Position, Schema, SortOrder, View, Width};
 use recto_protocol::buckets::sizing::{MAX_TARGET_BYTES, MIN_TARGET_BYTES};
 
 /// Something declared that is part of the language and that this release cannot do yet. `plan` and
@@ -60,8 +60,8 @@ fn has_no_such_size(bucket: Option<&Bucket>) -> bool {
     )
 }
 
-/// For how long what an arrangement has is kept, and by which field; none: for good.
-fn kept(arranged: &Arrangement<'_>) -> Option<(Width, String)> {
+/// For how long what a sort order has is kept, and by which field; none: for good.
+fn kept(arranged: &SortOrder<'_>) -> Option<(Width, String)> {
     let keep = arranged.bucket()?.keep?;
     Some((keep, arranged.order.first()?.field.clone()))
 }

@@ -1,7 +1,7 @@
 //! The tables of views and of unique constraints as the catalog has them: which there are, and what is to become of each.
 
 use recto_model::collation::{COLLATION_NUMBER, IS_BUILT_IN};
-use recto_model::schema::{Arrangement, Collection, Schema, View};
+use recto_model::schema::{Collection, Schema, SortOrder, View};
 use recto_model::table::TableError;
 use recto_model::{Table, Type};
 use recto_protocol::views::{ClaimsTable, ViewNumber, ViewState};
@@ -70,7 +70,7 @@ impl Default for KeptViews {
 
 impl KeptView {
     /// The view as its table has it.
-    pub(crate) fn arranged<'a>(&'a self, collection: &'a Collection) -> Arrangement<'a> {
+    pub(crate) fn arranged<'a>(&'a self, collection: &'a Collection) -> SortOrder<'a> {
         let arranged = collection.arranged(&self.view);
         arranged.allow_empty_partition(self.allows_empty)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use recto_model::{Cells, RowSet};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 use recto_store::{PointRead, Snapshot};
 
 use super::Collection;
@@ -30,13 +30,13 @@ impl<T> Collection<T> {
     pub async fn get_versioned(&self, key: impl Key) -> Result<Option<Versioned<T>>> {
         let core = self.now()?;
         let cells = key_cells(&core, &key)?;
-        let Some((rows, arrangement)) = point_read(&core, &cells).await? else {
+        let Some((rows, sort_order)) = point_read(&core, &cells).await? else {
             return Ok(None);
         };
         let versioned = |row| {
             Ok(Versioned {
-                record: (self.decode)(&core, &arrangement, row)?,
-                version: version_of(&arrangement, row),
+                record: (self.decode)(&core, &sort_order, row)?,
+                version: version_of(&sort_order, row),
             })
         };
         rows.iter().next().map(versioned).transpose()
@@ -47,18 +47,18 @@ impl<T> Collection<T> {
 pub(crate) async fn point_read(
     core: &CollectionCore,
     key: &Cells,
-) -> Result<Option<(RowSet, Arc<Arrangement>)>> {
-    let arrangement = core.base();
+) -> Result<Option<(RowSet, Arc<SortOrder>)>> {
+    let sort_order = core.base();
     let (partition, clustering) = (mutation::partition(core, key), mutation::clustering(core, key));
     let limits = core.shared.store.limits();
-    if limits.check_partition(&arrangement.table, &partition).is_err()
-        || limits.check_clustering(&arrangement.table, &clustering).is_err()
+    if limits.check_partition(&sort_order.table, &partition).is_err()
+        || limits.check_clustering(&sort_order.table, &clustering).is_err()
     {
         // No record has a key that cannot be stored.
         return Ok(None);
     }
     let read = PointRead {
-        table: Arc::clone(&arrangement.table),
+        table: Arc::clone(&sort_order.table),
         partition,
         clustering,
     };
@@ -67,10 +67,10 @@ pub(crate) async fn point_read(
     let Some(row) = found.rows.iter().next() else {
         return Ok(None);
     };
-    if let Some(presence) = Presence::of(arrangement)
+    if let Some(presence) = Presence::of(sort_order)
         && !presence.has(row, core.shared.environment.now_micros())?
     {
         return Ok(None);
     }
-    Ok(Some((found.rows, Arc::clone(arrangement))))
+    Ok(Some((found.rows, Arc::clone(sort_order))))
 }

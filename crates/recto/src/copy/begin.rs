@@ -76,7 +76,7 @@ impl Begun {
             }
         }
         let plan = target.plan(&begun.schema).await?;
-        match plan.refused.first() {
+        match plan.rejected.first() {
             None => Ok(begun),
             Some(first) => Err(Error::new(
                 ErrorKind::SchemaMismatch,

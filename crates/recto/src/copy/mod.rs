@@ -31,7 +31,7 @@ use crate::covered::{Covered, MAX_PIECES, Piece};
 use crate::error::{Error, Result};
 use crate::pace::Pace;
 use crate::recto::Recto;
-use crate::session::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, Progress, Swept};
+use crate::session::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, Progress, RecoveryPass};
 use begin::Begun;
 use record::Records;
 use write::Target;
@@ -133,7 +133,7 @@ async fn copy(
         all.push(copying.covered);
     }
     if is_resumed {
-        sweep(target, progress).await.map_err(stopped)?;
+        recover(target, progress).await.map_err(stopped)?;
     }
     for copied in &mut collections {
         let cores = (source.core(&copied.name)?, target.core(&copied.name)?);
@@ -154,15 +154,15 @@ async fn copy(
 }
 
 /// Waits until what a process that was cut off had half done there is wholly done. That it is dead is known after half a minute.
-async fn sweep(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result<()> {
-    let told = |swept: &Swept| {
+async fn recover(target: &Recto, progress: Progress<'_, CopyProgress>) -> Result<()> {
+    let told = |pass: &RecoveryPass| {
         progress(CopyProgress {
-            step: "sweeping".to_owned(),
+            step: "recovering".to_owned(),
             ..CopyProgress::default()
         });
-        !swept.is_done()
+        !pass.is_done()
     };
-    target.sweep(told).await.map(drop)
+    target.recover(told).await.map(drop)
 }
 
 /// The error of a copy that stops; what is copied stays.

@@ -1,7 +1,7 @@
 //! How far a load is, kept in the store it loads into.
 //!
 //! Table `recto_loads` has a row per load. A load is known by the file's whole content, the
-//! collections with their arrangements, and the options that change what is stored: an edited file
+//! collections with their sort orders, and the options that change what is stored: an edited file
 //! is another load, a renamed one is not. The row holds the file's and collections' names for
 //! people, and the state as JSON with a version. Oldest loads are not removed: a row is small.
 
@@ -432,13 +432,13 @@ fn load_id(
         add(name.as_bytes());
         add(value.as_bytes());
     }
-    let mut arrangements: Vec<String> = collections
+    let mut sort_orders: Vec<String> = collections
         .iter()
         .map(|collection| collection.definition.base().canonical())
         .collect();
-    arrangements.sort_unstable();
-    for arrangement in arrangements {
-        add(arrangement.as_bytes());
+    sort_orders.sort_unstable();
+    for sort_order in sort_orders {
+        add(sort_order.as_bytes());
     }
     hasher.finalize().to_hex().to_string()
 }

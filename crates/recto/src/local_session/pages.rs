@@ -27,9 +27,9 @@ impl Pages for LocalSession {
         // A field that is not asked for may have a value that cannot be read.
         let page = query.decoded_by(|_, _, _| Ok(())).await;
         let page = page.map_err(|error| told(error, request))?;
-        let (core, arrangement, fields) = (page.core(), page.arrangement(), &request.fields);
+        let (core, sort_order, fields) = (page.core(), page.sort_order(), &request.fields);
         let records = page.rows().iter().map(|row| {
-            let record = DynamicRecord::read_fields(core, arrangement, row, fields);
+            let record = DynamicRecord::read_fields(core, sort_order, row, fields);
             record.map(|record| record.to_json_of(fields))
         });
         Ok(PageReply {
@@ -131,8 +131,8 @@ impl LocalSession {
             let filters = self.filters(&definition.name);
             query = query.restricted(filters.unwrap_or_default());
         }
-        if request.allow_residual {
-            query = query.allow_residual();
+        if request.allow_filter_scan {
+            query = query.allow_filter_scan();
         }
         if request.both_edges {
             query = query.both_edges();
@@ -192,7 +192,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
         next_page_token: text(page.next_cursor()),
         previous_page_token: text(page.previous_cursor()),
         stop: page.stop().map(|stop| stop.name().to_owned()),
-        row_tokens: request.row_tokens.then(|| {
+        row_page_tokens: request.row_page_tokens.then(|| {
             (0..page.len())
                 .map(|index| page.cursor(index).into_string())
                 .collect()

@@ -12,10 +12,10 @@ use crate::queues::{
     position_text, receipt_from_text, receipt_text,
 };
 use crate::session::{
-    MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
-    ReceiveRequest, ReceivedMessage, RingSettings, RingTable, SentMessage, Settling, check_range,
-    check_receive, most_messages, new_message, queue_change, queue_options, queue_settings, queue_totals,
-    ring_change, ring_settings,
+    MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTable,
+    QueueTableSettings, QueueTables, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling,
+    check_range, check_receive, most_messages, new_message, queue_change, queue_options, queue_settings,
+    queue_totals, table_change, table_settings,
 };
 
 use super::tools::LocalTools;
@@ -165,20 +165,20 @@ impl Queues for LocalTools {
         self.statuses(&units).await
     }
 
-    async fn ring(&self) -> Result<QueueRing> {
-        let ring = self.recto.queues_as_they_are().await?.ring().await?;
-        Ok(self.ring_words(ring))
+    async fn tables(&self) -> Result<QueueTables> {
+        let tables = self.recto.queues_as_they_are().await?.tables().await?;
+        Ok(self.table_words(tables))
     }
 
-    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
+    async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables> {
         let queues = self.recto.queues().await?;
-        queues.configure(ring_change(settings)).await?;
-        Ok(self.ring_words(queues.ring().await?))
+        queues.configure(table_change(settings)).await?;
+        Ok(self.table_words(queues.tables().await?))
     }
 
-    async fn ring_settings(&self) -> Result<Option<RingSettings>> {
+    async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
         let options = self.recto.stored_queue_options().await?;
-        Ok(options.as_ref().map(ring_settings))
+        Ok(options.as_ref().map(table_settings))
     }
 
     async fn confirm_clock(&self) -> Result<String> {
@@ -221,9 +221,9 @@ impl LocalTools {
         Ok((first, all.len()))
     }
 
-    pub(super) fn ring_words(&self, ring: crate::queues::Ring) -> QueueRing {
+    pub(super) fn table_words(&self, tables: crate::queues::QueueTables) -> QueueTables {
         let now = self.recto.now_micros();
-        let table = |table: crate::queues::RingTable| RingTable {
+        let table = |table: crate::queues::QueueTable| QueueTable {
             number: table.number,
             name: table.name,
             phase: table.phase.name().to_owned(),
@@ -234,11 +234,11 @@ impl LocalTools {
             bytes: table.bytes,
             exact: table.is_exact,
         };
-        QueueRing {
-            needed: ring.is_needed,
-            options: ring_settings(&ring.options),
-            tables: ring.tables.into_iter().map(table).collect(),
-            obstacle: ring.obstacle,
+        QueueTables {
+            needed: tables.is_needed,
+            options: table_settings(&tables.options),
+            tables: tables.tables.into_iter().map(table).collect(),
+            obstacle: tables.obstacle,
         }
     }
 

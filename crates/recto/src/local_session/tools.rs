@@ -11,9 +11,9 @@ use crate::open;
 use crate::recto::Recto;
 use crate::session::{
     Applied, ApplyOptions, Backup, Bears, BucketList, BucketPartitions, BucketsRequest, CheckOutcome,
-    CursorKey, GoesOn, LoadProgress, LoadReport, LoadRequest, MendProgress, MendReport, MendRequest,
-    Progress, RowSizes, SchemaPlan, StoreProgress, Swept, Tools, VerifyReport, VerifyRequest, ViewProgress,
-    ViewStatus,
+    CursorKey, GoesOn, LoadProgress, LoadReport, LoadRequest, Progress, RebalanceProgress, RebalanceReport,
+    RebalanceRequest, RecoveryPass, RowSizes, SchemaPlan, StoreProgress, Tools, VerifyReport, VerifyRequest,
+    ViewProgress, ViewStatus,
 };
 
 /// The tools of an open store. Only a session that is not restricted shows them.
@@ -49,12 +49,16 @@ impl Tools for LocalTools {
         self.recto.verify(request, progress).await
     }
 
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>> {
+    async fn recover(
+        &self,
+        goes_on: GoesOn<'_, RecoveryPass>,
+        bears: Bears<'_>,
+    ) -> Result<Option<RecoveryPass>> {
         if self.recto.store().limits().transactions {
             return Ok(None);
         }
-        let swept = self.recto.sweep_bearing(|swept| goes_on(*swept), bears).await;
-        swept.map(Some)
+        let pass = self.recto.recover_bearing(|pass| goes_on(*pass), bears).await;
+        pass.map(Some)
     }
 
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport> {
@@ -99,13 +103,13 @@ impl Tools for LocalTools {
         bucketed::buckets(&*self.recto.core(collection)?, request).await
     }
 
-    async fn mend_buckets(
+    async fn rebalance_buckets(
         &self,
         collection: &str,
-        request: &MendRequest,
-        progress: Progress<'_, MendProgress>,
-    ) -> Result<MendReport> {
-        bucketed::mend(&*self.recto.core(collection)?, request, progress).await
+        request: &RebalanceRequest,
+        progress: Progress<'_, RebalanceProgress>,
+    ) -> Result<RebalanceReport> {
+        bucketed::rebalance(&*self.recto.core(collection)?, request, progress).await
     }
 
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome> {

@@ -31,8 +31,8 @@ const MAX_BUCKETS_TOLD: usize = 1_024;
 /// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
 /// use recto::Stop;
 ///
-/// // No arrangement serves `kind`: rows are looked at one by one, 20 of them at most.
-/// let alarms = events.query().filter(r#"day = "mon" AND kind = "alarm""#).allow_residual().scan_budget(20);
+/// // No view serves `kind`: rows are looked at one by one, 20 of them at most.
+/// let alarms = events.query().filter(r#"day = "mon" AND kind = "alarm""#).allow_filter_scan().scan_budget(20);
 /// let page = alarms.clone().await?;
 /// assert_eq!(page.stop(), Some(Stop::Scanned));
 /// // Nothing is lost: the next page goes on.

@@ -82,10 +82,10 @@ impl Estimator<'_> {
         };
         // Records that do not fit the view are counted nowhere.
         // Entries are counted that a page may find to be stale.
-        let least = u64::from(self.plan.arrangement.is_verified && total.rows > 0);
+        let least = u64::from(self.plan.sort_order.is_verified && total.rows > 0);
         Ok(Estimate {
             total_size: total.rows.max(rows as u64),
-            total_size_error: total.rows_error().max(least) + self.plan.arrangement.lacks.too_large,
+            total_size_error: total.rows_error().max(least) + self.plan.sort_order.lacks.too_large,
             offset: before.rows.min(total.rows.saturating_sub(rows as u64)),
             offset_error: before.rows_error().max(least.min(before.rows)),
         })
@@ -153,10 +153,10 @@ impl Estimator<'_> {
             )
             .with_hint("declare a view that serves all conditions by itself"));
         }
-        let arrangement = &self.plan.arrangement;
+        let sort_order = &self.plan.sort_order;
         // A plan that reads nothing needs no count.
-        if arrangement.table.options().buckets.is_none() && self.plan.shape != Shape::Empty {
-            let title = arrangement.title();
+        if sort_order.table.options().buckets.is_none() && self.plan.shape != Shape::Empty {
+            let title = sort_order.title();
             return Err(Error::new(
                 ErrorKind::InvalidQuery,
                 format!("the rows of {title} are not counted, because it has no buckets"),
@@ -165,7 +165,7 @@ impl Estimator<'_> {
                 "declare `bucket = {{ target = \"10MB\" }}` for {title} in the schema, or leave the estimate out"
             )));
         }
-        if self.plan.residual.is_empty() {
+        if self.plan.filter_scan.is_empty() {
             return Ok(());
         }
         Err(Error::new(

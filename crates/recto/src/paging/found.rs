@@ -2,10 +2,10 @@
 
 use recto_model::{RowRef, RowSet};
 
-/// Rows of an arrangement.
+/// Rows of a sort order.
 #[derive(Debug)]
 pub(crate) struct FoundRows {
-    /// As they stand in the arrangement, which says where they are in the order.
+    /// As they stand in the sort order, which says where they are in the order.
     pub(crate) rows: RowSet,
     /// Where they were joined with base rows, those, in the same order: what the records are. Boxed: most pages have none, and hold many of these while they are read.
     pub(crate) bases: Option<Box<RowSet>>,

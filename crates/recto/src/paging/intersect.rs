@@ -162,7 +162,7 @@ pub(super) fn begin(reader: &Reader<'_>, want: u32) -> Vec<Walk> {
 }
 
 fn no_rows(reader: &Reader<'_>, source: usize) -> RowSet {
-    RowSet::new(reader.plan.views[source].arrangement.table.columns().len())
+    RowSet::new(reader.plan.views[source].sort_order.table.columns().len())
 }
 
 /// How many rows of each view are read at first, if so many records are wanted and so many rows may be looked at.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use recto_model::schema::Collection;
 use recto_model::{Cells, RowRef, RowSet};
-use recto_plan::{Arrangement, Query};
+use recto_plan::{Query, SortOrder};
 use recto_protocol::views::{BaseRead, Verdict};
 use recto_store::{ConsistencyLevel, PartitionWrite, PointRead, ReadOptions, RowsRead, Snapshot};
 
@@ -40,7 +40,7 @@ pub(crate) trait Judge: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Joining {
     definition: Arc<Collection>,
-    base: Arc<Arrangement>,
+    base: Arc<SortOrder>,
     presence: Option<Presence>,
     /// For each key column of the base table, the view's column of the same field.
     key: Vec<usize>,
@@ -51,8 +51,8 @@ pub(crate) struct Joining {
 impl Joining {
     pub(crate) fn new(
         definition: Arc<Collection>,
-        base: Arc<Arrangement>,
-        view: &Arrangement,
+        base: Arc<SortOrder>,
+        view: &SortOrder,
         judge: Option<Arc<dyn Judge>>,
     ) -> Self {
         let key_columns = base.fields().take(base.table.key_len());

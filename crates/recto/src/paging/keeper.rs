@@ -11,7 +11,7 @@ use recto_plan::Position;
 use super::budget::{Meter, Stop};
 use super::found::FoundRows;
 use super::joined::Joining;
-use super::reader::{RESIDUAL_CHUNK_ROWS, Reader, Run, out_of_time};
+use super::reader::{FILTER_SCAN_CHUNK_ROWS, Reader, Run, out_of_time};
 use crate::error::Result;
 
 /// Keeps the rows of a run and watches its budget.
@@ -85,7 +85,7 @@ impl<'a> Keeper<'a> {
         if !self.reader.plan.rejects_many() && !self.has_rejected() {
             return missing.min(left);
         }
-        missing.max(RESIDUAL_CHUNK_ROWS).min(left)
+        missing.max(FILTER_SCAN_CHUNK_ROWS).min(left)
     }
 
     /// Whether a condition rejected a row by now: those that it looks at come one after the other, as a rule, so that there are more.
@@ -93,7 +93,7 @@ impl<'a> Keeper<'a> {
         let waiting = self.waiting.as_ref();
         let rejected = self.looked_at > self.rows.len() as u64;
         let rejected = rejected || waiting.is_some_and(|waiting| waiting.rejected_at.is_some());
-        rejected && !self.reader.plan.residual.is_empty()
+        rejected && !self.reader.plan.filter_scan.is_empty()
     }
 
     /// Looks at a row in the order of travel. Why reading pauses, if it does.
@@ -205,7 +205,7 @@ impl<'a> Keeper<'a> {
             kept => (missing * joined).div_ceil(kept),
         };
         if let Some(waiting) = &mut self.waiting {
-            waiting.enough = missing.max(enough.min(RESIDUAL_CHUNK_ROWS));
+            waiting.enough = missing.max(enough.min(FILTER_SCAN_CHUNK_ROWS));
         }
         Ok(Joined::All)
     }
@@ -217,7 +217,7 @@ impl<'a> Keeper<'a> {
         };
         let (joining, plan) = (waiting.joining, self.reader.plan);
         // One view's conditions are judged by its entry, those of the others that it is intersected with by the base row.
-        let is_served = plan.residual.is_empty() && plan.views.is_empty();
+        let is_served = plan.filter_scan.is_empty() && plan.views.is_empty();
         let satisfies = is_served || joining.satisfies(base, &plan.query);
         satisfies && (!joining.may_repeat() || waiting.records.insert(joining.key(row)))
     }

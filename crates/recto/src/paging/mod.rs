@@ -23,4 +23,4 @@ pub use estimate::Estimate;
 pub(crate) use intersect::{MIN_REMOTE_CHUNK_ROWS, first_chunks};
 pub(crate) use joined::{Joining, Judge};
 pub(crate) use page::{PageSpec, Place, RawPage, Share, fetch, is_remote};
-pub(crate) use reader::RESIDUAL_CHUNK_ROWS;
+pub(crate) use reader::FILTER_SCAN_CHUNK_ROWS;

@@ -95,7 +95,7 @@ pub(crate) async fn fetch(
     spec: &PageSpec,
 ) -> Result<(RawPage, Vec<PartitionWrite>)> {
     let snapshot = store.snapshot()?;
-    let presence = Presence::of(&plan.arrangement);
+    let presence = Presence::of(&plan.sort_order);
     let truth = Truth {
         now_micros: match (presence, joining) {
             (None, None) => 0,
@@ -107,7 +107,7 @@ pub(crate) async fn fetch(
     let fetcher = Fetcher {
         plan,
         snapshot: &snapshot,
-        remote: is_remote(&**store, &plan.arrangement.table),
+        remote: is_remote(&**store, &plan.sort_order.table),
         truth: &truth,
         spec,
     };

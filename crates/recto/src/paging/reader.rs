@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::present::Presence;
 
 /// The fewest rows read at once where conditions are checked row by row.
-pub(crate) const RESIDUAL_CHUNK_ROWS: u32 = 256;
+pub(crate) const FILTER_SCAN_CHUNK_ROWS: u32 = 256;
 
 /// What was read in one direction.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Reader<'_> {
 
     /// Whether rows that are read may be none of the page's.
     pub(super) fn rejects(&self) -> bool {
-        !self.plan.residual.is_empty() || self.truth.rejects()
+        !self.plan.filter_scan.is_empty() || self.truth.rejects()
     }
 
     /// Whether a row that was read is one of the page's, as far as it says itself.
@@ -89,7 +89,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn width(&self) -> usize {
-        self.plan.arrangement.table.columns().len()
+        self.plan.sort_order.table.columns().len()
     }
 
     pub(super) fn no_rows(&self) -> FoundRows {

@@ -97,7 +97,7 @@ impl Estimator<'_> {
             .buffered(MAX_SOURCES_AT_ONCE)
             .try_collect()
             .await?;
-        let mut keys = RowSet::new(self.plan.arrangement.table.key_len());
+        let mut keys = RowSet::new(self.plan.sort_order.table.key_len());
         let mut rows = Vec::new();
         for (key, count) in middles.into_iter().flatten() {
             keys.push_row(key.as_row());
@@ -132,7 +132,7 @@ impl Estimator<'_> {
 
     /// The rows that are left, of those that are so few that they are read.
     async fn sorted(&self, left: &Left) -> Result<Vec<Position>> {
-        let mut rows = RowSet::new(self.plan.arrangement.table.columns().len());
+        let mut rows = RowSet::new(self.plan.sort_order.table.columns().len());
         for source in 0..self.plan.sources.len() {
             let Some(slice) = self
                 .plan

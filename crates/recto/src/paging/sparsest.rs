@@ -6,8 +6,8 @@
 
 use recto_model::{RowRef, RowSet};
 use recto_plan::Position;
+use recto_plan::filter_scan::ScanCondition;
 use recto_plan::plan::{Intersected, MAX_INTERSECTED, Plan};
-use recto_plan::residual::Residual;
 
 use super::budget::{Meter, Stop};
 use super::intersect::{FIRST_CHUNK_ROWS, MAX_CHUNK_ROWS, MIN_REMOTE_CHUNK_ROWS, Walk, begin, fill, towards};
@@ -194,7 +194,7 @@ impl Way<'_> {
         let view = &self.reader.plan.views[source];
         let walk = &mut self.walks[source];
         while let Some((_, row)) = walk.head() {
-            let matches = |one: &Residual| one.matches(&view.arrangement, row);
+            let matches = |one: &ScanCondition| one.matches(&view.sort_order, row);
             let is_in_all = view.accepts(row) && view.unserved.iter().all(matches);
             let missing = keeper.missing();
             let pause = match is_in_all {

@@ -33,7 +33,7 @@
 //! ```
 //!
 //! On Cassandra bodies lie in tables that slices of time take in turn, and that are emptied whole: nothing is deleted row by row.
-//! [`Queues::ring`] says how they stand.
+//! [`Queues::tables`] says how they stand.
 //!
 //! A *work unit* is a part of a queue's work that ends at once, whatever is left of it: an import, a night's run. It is a queue
 //! like its queue, and called `QUEUE/UNIT`.
@@ -60,7 +60,7 @@
 mod error;
 mod queue;
 mod receive;
-mod ring;
+mod tables;
 mod typed;
 mod words;
 mod worker;
@@ -73,9 +73,9 @@ pub use recto_jobs::{
     Position, Sent, Settled, Stats, Totals,
 };
 pub use recto_protocol::queues::limits::{
-    MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_IN_FLIGHT, MAX_MARGIN_SECONDS, MAX_OPTION_TABLES,
-    MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_SHARDS, MAX_SLICE_SECONDS, MAX_VISIBILITY_SECONDS,
-    MIN_RETENTION_SECONDS, MIN_SLICE_SECONDS, MIN_TABLES,
+    MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_GRACE_SECONDS, MAX_IN_FLIGHT, MAX_OPTION_TABLES,
+    MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_ROTATION_SECONDS, MAX_SHARDS, MAX_VISIBILITY_SECONDS,
+    MIN_RETENTION_SECONDS, MIN_ROTATION_SECONDS, MIN_TABLES,
 };
 pub use recto_protocol::queues::options::{DeadLetters, Deduplication};
 pub use recto_protocol::queues::{
@@ -87,7 +87,7 @@ use crate::shared::Shared;
 
 pub use queue::{Queue, Redriven};
 pub use receive::Receive;
-pub use ring::{Ring, RingPhase, RingTable};
+pub use tables::{QueueTable, QueueTables, TablePhase};
 pub use typed::TypedQueue;
 pub use words::{message_id_text, position_from_text, position_text, receipt_from_text, receipt_text};
 pub use worker::{DEFAULT_CONCURRENCY, Failure, MAX_CONCURRENCY, Source, WorkEvent, Worked, Worker};
@@ -196,12 +196,12 @@ impl Queues {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn ring(&self) -> Result<Ring> {
+    pub async fn tables(&self) -> Result<QueueTables> {
         Ok(self.engine.ring().await?.into())
     }
 
     /// The same, with no segments and no messages counted: no row of a queue is read.
-    pub(crate) async fn ring_at_a_glance(&self) -> Result<Ring> {
+    pub(crate) async fn tables_at_a_glance(&self) -> Result<QueueTables> {
         Ok(self.engine.ring_at_a_glance().await?.into())
     }
 
@@ -214,7 +214,7 @@ impl Queues {
     }
 
     /// Changes what all queues of the store go by: how often slices end, and the like. A [`StoreChange`] changes what it names,
-    /// whatever another changes at the same time; [`StoreOptions`] are put as a whole. Where bodies need no ring, only how many
+    /// whatever another changes at the same time; [`StoreOptions`] are put as a whole. Where bodies need no queue tables, only how many
     /// work units there may be matters.
     ///
     /// # Errors

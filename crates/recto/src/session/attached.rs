@@ -61,9 +61,9 @@ impl AttachReport {
         let collection = &self.collection;
         let fields = collection.fields.iter();
         let fields = fields.map(|field| json!({ "name": field.name, "type": field.ty.to_string() }));
-        let arrangements = collection.arrangements();
-        let arrangements = arrangements.iter().map(
-            |one| json!({ "name": one.name(), "table": one.table_name(0), "arrangement": one.to_string() }),
+        let sort_orders = collection.sort_orders();
+        let sort_orders = sort_orders.iter().map(
+            |one| json!({ "name": one.name(), "table": one.table_name(0), "sort_order": one.to_string() }),
         );
         let left_out = self.left_out.iter();
         let left_out = left_out.map(|one| json!({ "what": one.what, "why": one.why }));
@@ -74,7 +74,7 @@ impl AttachReport {
             "generation": self.generation,
             "changes": self.changes,
             "fields": fields.collect::<Vec<_>>(),
-            "arrangements": arrangements.collect::<Vec<_>>(),
+            "sort_orders": sort_orders.collect::<Vec<_>>(),
             "left_out": left_out.collect::<Vec<_>>(),
         })
     }

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 pub struct VerifiedBuckets {
     /// The collection.
     pub collection: String,
-    /// The view; `primary`: the collection's own arrangement.
+    /// The view; `primary`: the collection's own sort order.
     pub view: String,
     /// Rows as they lie there, those included that are being moved.
     pub rows: u64,
@@ -19,12 +19,12 @@ pub struct VerifiedBuckets {
     /// How much is wrong, by kinds: `damaged_directory`, `lost_directory`, `unregistered_bucket`, `unmarked_root`, `half_done`, `stray`, `double`,
     /// `below_floor`, `missing_sample`, `wrong_sample`, `orphan_sample`. What is not wrong at all is not named.
     pub found: BTreeMap<String, u64>,
-    /// Buckets that are larger than they should be, which is not wrong: `recto buckets --mend` cuts what can be cut.
+    /// Buckets that are larger than they should be, which is not wrong: `recto buckets --rebalance` splits those that can be split.
     #[serde(default)]
     pub too_large: u64,
-    /// How much of what is wrong was mended.
-    #[serde(default)]
-    pub mended: u64,
+    /// Number of faults that were repaired.
+    #[serde(default, alias = "mended")]
+    pub repaired: u64,
     /// The first of it.
     pub examples: Vec<BucketFault>,
 }
@@ -46,7 +46,7 @@ pub struct BucketFault {
     /// What there is to say beside that.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// Whether it was mended; if it was to be and was not, why. Empty: it was only looked at.
+    /// `repaired`, or the reason why it was not repaired. Empty without a repair.
     #[serde(default)]
     pub outcome: String,
 }
@@ -59,6 +59,6 @@ impl VerifiedBuckets {
 
     /// How much is wrong still.
     pub fn left(&self) -> u64 {
-        self.wrong().saturating_sub(self.mended)
+        self.wrong().saturating_sub(self.repaired)
     }
 }

@@ -20,17 +20,17 @@ const MAX_BUCKETS_SHOWN: usize = 8;
 /// How a query would be (or was) answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// How it is found. In JSON it is text: `empty`, `scan`, `concat`, `merge` or `intersect`, with `+ residual` where
+    /// How it is found. In JSON it is text: `empty`, `scan`, `concat`, `merge` or `intersect`, with `+ filter` where
     /// rows are checked one by one.
     #[serde(with = "text")]
     pub shape: PlanShape,
-    /// The view that is read, by its name; `primary` is the collection's own arrangement. Of several that are intersected the one
+    /// The view that is read, by its name; `primary` is the collection's own sort order. Of several that are intersected the one
     /// whose rows are shown.
     #[serde(default)]
     pub view: String,
     /// How it is arranged. In JSON it is text: `(carrier), -time_hour, flight`.
     #[serde(with = "text")]
-    pub arrangement: ArrangedBy,
+    pub sort_order: ArrangedBy,
     /// The table.
     pub table: String,
     /// The views whose common records are shown, each a source; absent if one is read alone.
@@ -48,7 +48,7 @@ pub struct Explanation {
     pub sources: Vec<ExplainedSource>,
     /// Conditions checked row by row. In JSON each is filter text.
     #[serde(with = "texts")]
-    pub residual: Vec<FilterText>,
+    pub filter_scan: Vec<FilterText>,
     /// What is read of the base table for each row of a view; absent if nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rows: Option<ExplainedBaseRows>,
@@ -63,8 +63,8 @@ pub struct Explanation {
     /// filter hides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<ActualCost>,
-    /// The other arrangements, and why they were not taken.
-    pub rejected: Vec<RejectedArrangement>,
+    /// The other sort orders, and why they were not taken.
+    pub rejected: Vec<RejectedSortOrder>,
 }
 
 /// Which way slices are read: with the table's clustering order or against it.
@@ -84,7 +84,7 @@ pub struct ExplainedView {
     pub view: String,
     /// How it is arranged. In JSON it is text: `(carrier), -time_hour, flight`.
     #[serde(with = "text")]
-    pub arrangement: ArrangedBy,
+    pub sort_order: ArrangedBy,
     /// Its table.
     pub table: String,
     /// Which way slices of it are read.
@@ -97,7 +97,7 @@ impl fmt::Display for ExplainedView {
         write!(
             f,
             "{} {}, {} read {} its clustering order",
-            self.view, self.arrangement, self.table, self.direction
+            self.view, self.sort_order, self.table, self.direction
         )
     }
 }
@@ -183,11 +183,11 @@ pub struct ActualCost {
     pub rows_returned: u64,
 }
 
-/// An arrangement that was not taken.
+/// A sort order that was not taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RejectedArrangement {
+pub struct RejectedSortOrder {
     /// What it is called.
-    pub arrangement: String,
+    pub sort_order: String,
     /// Why not.
     pub reason: String,
 }
@@ -204,7 +204,7 @@ impl Explanation {
         let order = ("order", self.order_text());
         let facts = if self.intersected.is_empty() {
             vec![
-                ("arrangement", self.arrangement.to_string()),
+                ("sort order", self.sort_order.to_string()),
                 order,
                 ("table", table),
             ]
@@ -213,7 +213,7 @@ impl Explanation {
             let views = views.map(|view| ("intersected", view.to_string()));
             views.chain([order]).collect()
         };
-        let conditions = self.residual.iter();
+        let conditions = self.filter_scan.iter();
         let conditions = conditions.map(|condition| ("row by row", condition.to_string()));
         let base_rows = self.base_rows.iter().map(|base| ("base rows", base.to_string()));
         let collations: Vec<String> = self
@@ -261,7 +261,7 @@ impl fmt::Display for Explanation {
             write!(f, "\n{name}: {text}")?;
         }
         for rejected in &self.rejected {
-            write!(f, "\nnot taken: {}: {}", rejected.arrangement, rejected.reason)?;
+            write!(f, "\nnot taken: {}: {}", rejected.sort_order, rejected.reason)?;
         }
         Ok(())
     }
@@ -406,10 +406,10 @@ mod tests {
         Explanation {
             shape: PlanShape {
                 sources: Shape::Scan,
-                residual: true,
+                filter_scan: true,
             },
             view: "primary".into(),
-            arrangement: "(day), -at, id".parse().unwrap(),
+            sort_order: "(day), -at, id".parse().unwrap(),
             table: "events".into(),
             intersected: Vec::new(),
             order: vec![
@@ -425,7 +425,7 @@ mod tests {
                 requests: vec!["a key range".into()],
                 buckets: vec![3, 1],
             }],
-            residual: vec!["kind = \"alarm\"".parse().unwrap()],
+            filter_scan: vec!["kind = \"alarm\"".parse().unwrap()],
             base_rows: Some(ExplainedBaseRows {
                 verified: false,
                 looked_up: vec!["note".into()],
@@ -447,8 +447,8 @@ mod tests {
                 },
                 rows_returned: 50,
             }),
-            rejected: vec![RejectedArrangement {
-                arrangement: "view other".into(),
+            rejected: vec![RejectedSortOrder {
+                sort_order: "view other".into(),
                 reason: "it does not order by at".into(),
             }],
         }
@@ -458,10 +458,10 @@ mod tests {
     fn json_is_read_back() {
         let explained = explained();
         let json = serde_json::to_value(&explained).unwrap();
-        assert_eq!(json["shape"], "scan + residual");
-        assert_eq!(json["arrangement"], "(day), -at, id");
+        assert_eq!(json["shape"], "scan + filter");
+        assert_eq!(json["sort_order"], "(day), -at, id");
         assert_eq!(json["direction"], "with");
-        assert_eq!(json["residual"], serde_json::json!(["kind = \"alarm\""]));
+        assert_eq!(json["filter_scan"], serde_json::json!(["kind = \"alarm\""]));
         assert_eq!(json["base_rows"]["looked_up"], serde_json::json!(["note"]));
         assert_eq!(json["order"], "at desc, id asc");
         assert_eq!(json["actual"]["rows_read"], 51);
@@ -478,9 +478,9 @@ mod tests {
             &format!("kind = \"{}\"", "long".repeat(4_096)),
         ] {
             let mut explained = explained();
-            explained.residual = vec![text.parse().unwrap()];
+            explained.filter_scan = vec![text.parse().unwrap()];
             let json = serde_json::to_value(&explained).unwrap();
-            assert_eq!(json["residual"][0], text);
+            assert_eq!(json["filter_scan"][0], text);
             assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
         }
     }
@@ -489,7 +489,7 @@ mod tests {
     fn views_that_are_intersected_are_told_each() {
         let view = |name: &str| ExplainedView {
             view: name.into(),
-            arrangement: "(day), -at, id".parse().unwrap(),
+            sort_order: "(day), -at, id".parse().unwrap(),
             table: format!("events_{name}_1"),
             direction: TableOrder::Against,
         };
@@ -517,7 +517,7 @@ mod tests {
     fn what_is_no_explanation_is_refused() {
         for (name, value) in [
             ("shape", "scan + luck"),
-            ("arrangement", "day"),
+            ("sort order", "day"),
             ("direction", "across"),
             ("order", "at sideways"),
         ] {
@@ -541,7 +541,7 @@ mod tests {
 
     #[test]
     fn people_read_a_line_a_fact() {
-        let expected = "scan + residual\narrangement: (day), -at, id\norder: at desc, id asc\n\
+        let expected = "scan + filter\nsort order: (day), -at, id\norder: at desc, id asc\n\
             table: events, read with its clustering order\nlacks: 2 records that do not fit (2 too large)\n\
             row by row: kind = \"alarm\"\n\
             base rows: note looked up there: 1 read more for each row\n\

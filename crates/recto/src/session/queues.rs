@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_api::queues::{
-    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueRing,
-    QueueSettings, QueueStatus, QueueTotals, ReceiveRequest, ReceivedMessage, RingSettings, SentMessage,
+    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
+    QueueStatus, QueueTableSettings, QueueTables, QueueTotals, ReceiveRequest, ReceivedMessage, SentMessage,
 };
 use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage, Totals};
 use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
@@ -87,20 +87,20 @@ fn dead_letters(settings: &DeadLetterSettings) -> Result<DeadLetters> {
 }
 
 /// Returns all options of a store as settings.
-pub fn ring_settings(options: &StoreOptions) -> RingSettings {
-    RingSettings {
-        slice_seconds: Some(options.slice_seconds),
-        margin_seconds: Some(options.margin_seconds),
+pub fn table_settings(options: &StoreOptions) -> QueueTableSettings {
+    QueueTableSettings {
+        rotation_seconds: Some(options.rotation_seconds),
+        grace_seconds: Some(options.grace_seconds),
         tables: Some(options.tables.into()),
         units: Some(options.units.into()),
     }
 }
 
 /// Returns the change of a store's options that settings ask for.
-pub(crate) fn ring_change(settings: &RingSettings) -> StoreChange {
+pub(crate) fn table_change(settings: &QueueTableSettings) -> StoreChange {
     StoreChange {
-        slice_seconds: settings.slice_seconds,
-        margin_seconds: settings.margin_seconds,
+        rotation_seconds: settings.rotation_seconds,
+        grace_seconds: settings.grace_seconds,
         tables: settings.tables,
         units: settings.units,
     }
@@ -312,11 +312,11 @@ pub trait Queues: Send + Sync {
     /// The work units of a queue that have begun, by name.
     async fn units(&self, queue: &str) -> Result<Vec<QueueStatus>>;
     /// How the tables of bodies stand.
-    async fn ring(&self) -> Result<QueueRing>;
+    async fn tables(&self) -> Result<QueueTables>;
     /// Changes what all queues go by.
-    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing>;
+    async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables>;
     /// What all queues go by, if anybody has said so, or made a queue; nothing is made for that.
-    async fn ring_settings(&self) -> Result<Option<RingSettings>>;
+    async fn table_settings(&self) -> Result<Option<QueueTableSettings>>;
     /// Confirms that the clock of this machine is right, so that queues of an embedded store expire messages by it. Returns the
     /// time that the clock shows, as RFC 3339.
     async fn confirm_clock(&self) -> Result<String> {

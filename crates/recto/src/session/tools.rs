@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use recto_api::buckets::{
-    BucketList, BucketPartitions, BucketsRequest, MendProgress, MendReport, MendRequest,
+    BucketList, BucketPartitions, BucketsRequest, RebalanceProgress, RebalanceReport, RebalanceRequest,
 };
 use recto_api::csv::CsvOptions;
 use recto_api::store::CursorKey;
@@ -30,7 +30,7 @@ pub struct SchemaPlan {
     #[serde(default)]
     pub kept: Vec<String>,
     /// What cannot be done, with the reason; `apply` refuses while there is any.
-    pub refused: Vec<String>,
+    pub rejected: Vec<String>,
     /// Records that do not fit views and unique constraints that would be added, one element for each of these.
     #[serde(default)]
     pub misfits: Vec<Misfits>,
@@ -330,7 +330,7 @@ pub struct ScrubStep {
 /// Where a store has transactions nobody leaves anything, and all of it is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Swept {
+pub struct RecoveryPass {
     /// Processes that live.
     pub living: usize,
     /// Processes of which is not known yet whether they live: that takes half a minute.
@@ -347,7 +347,7 @@ pub struct Swept {
     pub resolved: usize,
 }
 
-impl Swept {
+impl RecoveryPass {
     /// Whether there is nothing to be done for now, and nobody to be watched.
     pub fn is_done(&self) -> bool {
         self.watched == 0 && self.unresolved == 0
@@ -377,7 +377,11 @@ pub trait Tools: Send + Sync {
     /// Looks after what processes left that died while they changed records, every few seconds, and tells what it saw and did,
     /// until it is told that this is enough; the last look, or none where nothing is ever left. What a look could not do is
     /// done by the next one, if that is borne.
-    async fn sweep(&self, goes_on: GoesOn<'_, Swept>, bears: Bears<'_>) -> Result<Option<Swept>>;
+    async fn recover(
+        &self,
+        goes_on: GoesOn<'_, RecoveryPass>,
+        bears: Bears<'_>,
+    ) -> Result<Option<RecoveryPass>>;
     /// Loads a file.
     async fn load(&self, request: &LoadRequest, progress: Progress<'_, LoadProgress>) -> Result<LoadReport>;
     /// Copies an open embedded store to a new folder. Through a server that is a name, in a folder of
@@ -387,23 +391,23 @@ pub trait Tools: Send + Sync {
     async fn compact(&self, progress: Progress<'_, StoreProgress>) -> Result<(u64, u64)>;
     /// The keys that cursors are sealed with, as the store holds them; never the keys themselves.
     async fn cursor_keys(&self) -> Result<Vec<CursorKey>>;
-    /// Adds a cursor key, which seals from now on, and keeps `earlier` of those before it; returns all.
+    /// Adds a cursor key, which encrypts from now on, and keeps `earlier` of those before it; returns all.
     async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>>;
-    /// How large the rows of a collection are, in its own arrangement: of the first million that the store gives.
+    /// How large the rows of a collection are, in its own sort order: of the first million that the store gives.
     async fn row_sizes(&self, collection: &str) -> Result<RowSizes>;
-    /// The partitions of an arrangement that is kept in buckets; the filter is left empty.
+    /// The partitions of a sort order that is kept in buckets; the filter is left empty.
     async fn bucket_partitions(&self, collection: &str, request: &BucketsRequest)
     -> Result<BucketPartitions>;
     /// The buckets of the partition that the filter names.
     async fn buckets(&self, collection: &str, request: &BucketsRequest) -> Result<BucketList>;
     /// Does by hand what is done in the background where partitions are kept in buckets: cuts those that are too large, goes on with
     /// cuts that were left half done, and clears what they left.
-    async fn mend_buckets(
+    async fn rebalance_buckets(
         &self,
         collection: &str,
-        request: &MendRequest,
-        progress: Progress<'_, MendProgress>,
-    ) -> Result<MendReport>;
+        request: &RebalanceRequest,
+        progress: Progress<'_, RebalanceProgress>,
+    ) -> Result<RebalanceReport>;
     /// Checks every row of an embedded store.
     async fn check(&self, progress: Progress<'_, StoreProgress>) -> Result<CheckOutcome>;
 }

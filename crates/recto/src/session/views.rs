@@ -15,7 +15,7 @@ pub struct ViewStatus {
     /// Its name.
     pub view: String,
     /// How it arranges records: `(carrier), -time_hour, flight`.
-    pub arrangement: String,
+    pub sort_order: String,
     /// The fields that pick a partition of it.
     pub partition: Vec<String>,
     /// The order inside a partition, down to one record; `-` is descending.
@@ -46,7 +46,7 @@ impl ViewStatus {
         serde_json::json!({
             "collection": self.collection,
             "view": self.view,
-            "arrangement": self.arrangement,
+            "sort_order": self.sort_order,
             "partition": self.partition,
             "order": self.order,
             "collate": self.collate,
@@ -69,7 +69,7 @@ pub struct ViewProgress {
     /// The view; several that are filled or compared at once with commas between.
     pub view: String,
     /// What is done: `waiting`, `filling`, `verifying`, `dropping`; `checking_buckets` of a view or, as `primary`, of a collection's own
-    /// arrangement.
+    /// sort order.
     pub step: String,
     /// Rows done in this step.
     pub rows: u64,
@@ -103,7 +103,7 @@ impl ViewProgress {
 pub struct VerifyRequest {
     /// The collections; none for all.
     pub collections: Vec<String>,
-    /// Whether what is wrong is mended.
+    /// Whether what is wrong is repaired.
     pub repair: bool,
     /// The most memory for what is compared, in bytes, of all views together; `None`: the default. With less the tables are
     /// read more often.
@@ -148,9 +148,9 @@ pub struct VerifiedView {
     pub orphan: u64,
     /// Entries that are not as their record.
     pub differing: u64,
-    /// How many of these were mended.
-    #[serde(default)]
-    pub mended: u64,
+    /// Number of these that were repaired.
+    #[serde(default, alias = "mended")]
+    pub repaired: u64,
     /// Records that do not fit the view, and have no entry in it.
     #[serde(default)]
     pub misfits: MisfitCounts,
@@ -168,8 +168,8 @@ pub struct Drift {
     pub kind: String,
     /// The key of the record.
     pub key: String,
-    /// Whether it was mended; if it was to be and was not, why. Of what was only looked at, why it could not be mended, where
-    /// that can be told. For a misfit, its cause.
+    /// `repaired`, or the reason why it was not repaired. Without a repair, the reason why it cannot be repaired, if that is
+    /// known. For a misfit, its cause.
     #[serde(default)]
     pub outcome: String,
 }
@@ -214,7 +214,7 @@ impl VerifiedView {
 
     /// How much is wrong with it still.
     pub fn left(&self) -> u64 {
-        self.wrong().saturating_sub(self.mended)
+        self.wrong().saturating_sub(self.repaired)
     }
 
     pub(crate) fn to_json(&self) -> serde_json::Value {
@@ -229,7 +229,7 @@ impl VerifiedView {
             "missing": self.missing,
             "orphan": self.orphan,
             "differing": self.differing,
-            "mended": self.mended,
+            "repaired": self.repaired,
             "misfits": self.misfits,
             "misfits_recorded": self.misfits_recorded,
             "examples": examples,

@@ -1,7 +1,7 @@
 //! Buckets are looked at, before views are compared: a row that nobody finds in its bucket would be missed there.
 
 use recto_pieces::{Fault, FaultKind, FaultOutcome};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 
 use super::Verification;
 use super::place::Compared;
@@ -14,10 +14,10 @@ use crate::shared::Shared;
 
 /// Rows read at a time.
 const STEP_ROWS: u32 = 1_000;
-/// The most examples of what is wrong with the buckets of an arrangement.
+/// The most examples of what is wrong with the buckets of a sort order.
 const MAX_EXAMPLES: usize = 20;
 
-/// How far the look at one arrangement's buckets is.
+/// How far the look at one sort order's buckets is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Looked {
     /// Where it goes on; none: at the beginning.
@@ -27,17 +27,17 @@ pub(super) struct Looked {
     pub(super) found: VerifiedBuckets,
 }
 
-/// The arrangements of a collection that are kept in buckets, none of which was looked at yet.
+/// The sort orders of a collection that are kept in buckets, none of which was looked at yet.
 pub(super) fn untouched(core: &CollectionCore) -> Vec<Looked> {
     let is_known = core.shared.buckets.is_some();
-    let in_buckets = core.arrangements.iter();
+    let in_buckets = core.sort_orders.iter();
     let in_buckets = in_buckets.filter(|one| is_known && one.table.options().buckets.is_some());
-    let untouched = in_buckets.map(|arrangement| Looked {
+    let untouched = in_buckets.map(|sort_order| Looked {
         position: None,
         is_over: false,
         found: VerifiedBuckets {
             collection: core.definition.name.clone(),
-            view: arrangement.name.clone(),
+            view: sort_order.name.clone(),
             ..VerifiedBuckets::default()
         },
     });
@@ -63,25 +63,25 @@ pub(super) async fn look<'c>(
     for index in 0..compared.buckets.len() {
         let looked = compared.buckets[index].clone();
         let of = core_of(&looked.found.collection).and_then(|core| {
-            let arrangement = core
-                .arrangements
+            let sort_order = core
+                .sort_orders
                 .iter()
                 .find(|one| one.name == looked.found.view)?;
-            Some((core, arrangement))
+            Some((core, sort_order))
         });
-        let Some((core, arrangement)) = of.filter(|_| !looked.is_over) else {
+        let Some((core, sort_order)) = of.filter(|_| !looked.is_over) else {
             continue;
         };
         let mut found = looked.found;
         let mut check = store
-            .check_buckets(&arrangement.table, how.mends, looked.position.as_deref())
+            .check_buckets(&sort_order.table, how.mends, looked.position.as_deref())
             .await?;
         loop {
             let step = check.step(pace.step_rows(STEP_ROWS)).await?;
             found.rows += step.rows;
             found.buckets += step.buckets;
             for fault in &step.faults {
-                note(&mut found, fault, core, arrangement);
+                note(&mut found, fault, core, sort_order);
             }
             if step.position.is_some() || step.is_over {
                 compared.buckets[index] = Looked {
@@ -109,16 +109,15 @@ pub(super) async fn look<'c>(
     Ok(())
 }
 
-fn note(found: &mut VerifiedBuckets, fault: &Fault, core: &CollectionCore, arrangement: &Arrangement) {
+fn note(found: &mut VerifiedBuckets, fault: &Fault, core: &CollectionCore, sort_order: &SortOrder) {
     if fault.kind == FaultKind::TooLarge {
         found.too_large += 1;
         return;
     }
     *found.found.entry(fault.kind.word().to_owned()).or_default() += 1;
-    found.mended += u64::from(fault.outcome == FaultOutcome::Mended);
+    found.repaired += u64::from(fault.outcome == FaultOutcome::Mended);
     if found.examples.len() < MAX_EXAMPLES {
-        let (partition, key) =
-            bucketed::place(core, arrangement, &fault.partition, fault.clustering.as_ref());
+        let (partition, key) = bucketed::place(core, sort_order, &fault.partition, fault.clustering.as_ref());
         found.examples.push(BucketFault {
             kind: fault.kind.word().to_owned(),
             partition,
@@ -127,7 +126,7 @@ fn note(found: &mut VerifiedBuckets, fault: &Fault, core: &CollectionCore, arran
             detail: fault.detail.clone(),
             outcome: match &fault.outcome {
                 FaultOutcome::Left => String::new(),
-                FaultOutcome::Mended => "mended".to_owned(),
+                FaultOutcome::Mended => "repaired".to_owned(),
                 FaultOutcome::Stays(why) => why.clone(),
             },
         });

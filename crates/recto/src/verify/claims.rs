@@ -39,8 +39,8 @@ const MAX_EXAMPLES: usize = 20;
 /// The most examples of records whose values cannot be kept, which leaves room for others.
 const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 
-/// What is said of what was mended.
-const MENDED: &str = "mended";
+/// What is said of what was repaired.
+const REPAIRED: &str = "repaired";
 
 /// The comparison of a collection's claims.
 pub(super) struct Claims<'a> {
@@ -235,7 +235,7 @@ impl<'a> Claims<'a> {
     /// Repairs a pair that is wrong, if that was asked for, and returns it with the outcome.
     async fn settle(&self, side: Side, pair: Pair) -> Result<(Pair, String)> {
         let outcome = if self.how.mends {
-            self.mend(side, &pair).await?
+            self.repair(side, &pair).await?
         } else {
             String::new()
         };
@@ -321,7 +321,7 @@ impl<'a> Claims<'a> {
             Side::Claims => ("orphan", &mut found.orphan),
         };
         *count += 1;
-        found.mended += u64::from(outcome == MENDED);
+        found.repaired += u64::from(outcome == REPAIRED);
         if found.examples.len() < MAX_EXAMPLES {
             found.examples.push(Drift {
                 kind: kind.to_owned(),
@@ -332,15 +332,15 @@ impl<'a> Claims<'a> {
     }
 
     /// Repairs what is wrong, and returns the outcome.
-    async fn mend(&self, side: Side, pair: &Pair) -> Result<String> {
+    async fn repair(&self, side: Side, pair: &Pair) -> Result<String> {
         let numbers = [pair.claim.view];
-        let mend = || match side {
+        let repair = || match side {
             Side::Records => claim_as_it_is(self.core, &pair.record, &numbers).boxed(),
             Side::Claims => release_unheld(self.core, &pair.record, &pair.claim, pair.token).boxed(),
         };
-        let mended = patiently(&self.core.shared.environment, mend).await;
-        match mended {
-            Ok(()) => Ok(MENDED.to_owned()),
+        let repaired = patiently(&self.core.shared.environment, repair).await;
+        match repaired {
+            Ok(()) => Ok(REPAIRED.to_owned()),
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Timeout) => {
                 Ok(error.to_string())
             }

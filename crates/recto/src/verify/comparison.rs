@@ -325,14 +325,14 @@ fn note(found: &mut VerifiedView, wrong: &Wrong, beside: &Beside) {
         Difference::Differing => &mut found.differing,
     };
     *count += 1;
-    found.mended += u64::from(wrong.outcome == Outcome::Mended);
+    found.repaired += u64::from(wrong.outcome == Outcome::Repaired);
     if found.examples.len() < MAX_EXAMPLES {
         found.examples.push(Drift {
             kind: word(wrong.kind).to_owned(),
             key: beside.key_text(&wrong.record),
             outcome: match wrong.outcome {
                 Outcome::Left => String::new(),
-                Outcome::Mended => "mended".to_owned(),
+                Outcome::Repaired => "repaired".to_owned(),
                 Outcome::Stays(why) => why.to_owned(),
             },
         });

@@ -2,7 +2,7 @@
 //!
 //! Base table and view are read whole, in the store's own order, and compared by fingerprints of entries, in as many passes
 //! as the memory needs. What seems wrong is read again, the record after the entry, since both are written meanwhile. What is
-//! wrong then is told, and mended if that is asked for.
+//! wrong then is told, and repaired if that is asked for.
 //!
 //! Views are compared side by side, each pass by pass. What was compared in whole passes need not be compared again by whoever
 //! goes on with a comparison that was stopped.
@@ -52,7 +52,7 @@ const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 /// How views are compared with their records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Verification {
-    /// Whether what is wrong is mended.
+    /// Whether what is wrong is repaired.
     pub(crate) mends: bool,
     pub(crate) memory_bytes: u64,
     pub(crate) rows_per_second: Option<u32>,

@@ -71,7 +71,7 @@ async fn remove(beside: &Beside, orphans: Vec<Wrong>) -> Result<HashMap<KeyCells
     let gone = sent.into_iter().zip(left).filter(|(_, left)| left.is_none());
     let by_key = gone.filter_map(|(orphan, _)| {
         let key = entry_key(&orphan)?.clone();
-        let outcome = Outcome::Mended;
+        let outcome = Outcome::Repaired;
         Some((key, Wrong { outcome, ..orphan }))
     });
     Ok(by_key.collect())

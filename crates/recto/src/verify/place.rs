@@ -12,7 +12,7 @@ use crate::session::{VerifiedBuckets, VerifiedView};
 use crate::shared::Shared;
 
 /// The version of what is sealed. Version 1 told nothing of buckets, version 2 nothing of misfits.
-const PLACE_VERSION: u64 = 3;
+const PLACE_VERSION: u64 = 4;
 
 /// How far the comparison of one view is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn places_of_before_are_read() {
-        let golden = include_str!("golden/place-v3.json").trim();
+        let golden = include_str!("golden/place-v4.json").trim();
         let compared = Compared::read(golden.as_bytes()).expect("it is of this release");
         assert_eq!(compared.views[1].next, Some(1 << 127));
         assert_eq!(compared.views[0].found.examples.len(), 1);
@@ -239,11 +239,19 @@ mod tests {
         );
         let json: Json = serde_json::from_str(golden).expect("it is JSON");
         assert_eq!(compared.to_json(true), json);
-        let newer = golden.replace("\"version\":3", "\"version\":4");
+        let newer = golden.replace("\"version\":4", "\"version\":5");
         assert_eq!(Compared::read(newer.as_bytes()), None);
+        // `repaired` was `mended`, which outcomes of before still say.
+        let before = include_bytes!("golden/place-v3.json");
+        let mut mended = Compared::read(before).expect("it is read");
+        mended.views[0].found.examples[0].outcome = "repaired".into();
+        mended.buckets[0].found.examples[0].outcome = "repaired".into();
+        assert_eq!(mended, compared);
         // Nothing was known of misfits.
         let without_misfits = Compared::read(include_bytes!("golden/place-v2.json")).expect("it is read");
         let mut known = Compared::read(golden.as_bytes()).expect("it is of this release");
+        known.views[0].found.examples[0].outcome = "mended".into();
+        known.buckets[0].found.examples[0].outcome = "mended".into();
         for view in &mut known.views {
             (view.found.misfits, view.found.misfits_recorded) = Default::default();
         }

@@ -1,4 +1,4 @@
-//! What seems wrong with a view: looked at once more, and mended.
+//! What seems wrong with a view: looked at once more, and repaired.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const PARALLEL_REPAIRS: usize = 64;
 const CHUNK: usize = 512;
 /// Chunks that are looked at side by side.
 const PARALLEL_CHUNKS: usize = 2;
-/// How often something is mended anew, because rows came to lie in other buckets meanwhile.
+/// How often something is repaired anew, because rows came to lie in other buckets meanwhile.
 const MAX_MENDINGS: u32 = 16;
 /// Pause before each of two looks at the suspects of a remote store: a write that is under way may still put them right. It
 /// is one pause for all suspects.
@@ -72,8 +72,8 @@ pub(super) struct Wrong {
 pub(super) enum Outcome {
     /// Nothing was to be done.
     Left,
-    Mended,
-    /// It cannot be mended.
+    Repaired,
+    /// It cannot be repaired.
     Stays(&'static str),
 }
 
@@ -247,7 +247,7 @@ async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<
         let found = patiently(environment, || look(&beside, &suspect)).await?;
         let Some(mut wrong) = found else {
             return Ok(met.map(|wrong| Wrong {
-                outcome: Outcome::Mended,
+                outcome: Outcome::Repaired,
                 ..wrong
             }));
         };
@@ -255,7 +255,7 @@ async fn settle(beside: Beside, suspect: Suspect, mends: bool) -> Result<Option<
             wrong.outcome = foreseen(&beside, &wrong);
             return Ok(Some(wrong));
         }
-        if let Some(outcome) = patiently(environment, || mend(&beside, &wrong)).await? {
+        if let Some(outcome) = patiently(environment, || repair_at_once(&beside, &wrong)).await? {
             wrong.outcome = outcome;
             return Ok(Some(wrong));
         }
@@ -359,7 +359,7 @@ fn foreseen(beside: &Beside, wrong: &Wrong) -> Outcome {
 }
 
 /// Mends what is wrong, and looks whether it is right then; none if rows came to lie elsewhere since it was looked at.
-async fn mend(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
+async fn repair_at_once(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>> {
     if beside.has_versions() && beside.is_remote() {
         mend_by_version(beside, wrong).await
     } else {
@@ -400,7 +400,7 @@ async fn mend_by_version(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcom
         return Ok(None);
     }
     let first = is_right(beside, wrong, OF_THE_FUTURE).await?;
-    if first == Outcome::Mended || stamp > latest {
+    if first == Outcome::Repaired || stamp > latest {
         return Ok(Some(first));
     }
     // What is there, or was deleted there, is newer than the record.
@@ -440,7 +440,7 @@ async fn mend_by_stamp(beside: &Beside, wrong: &Wrong) -> Result<Option<Outcome>
         return Ok(None);
     }
     let first = is_right(beside, wrong, OF_THE_FUTURE).await?;
-    if first == Outcome::Mended {
+    if first == Outcome::Repaired {
         return Ok(Some(first));
     }
     // What is there, or was deleted there, is newer than what is told of the record.
@@ -475,7 +475,7 @@ async fn is_right(beside: &Beside, wrong: &Wrong, otherwise: &'static str) -> Re
         left = look_at_entry(beside, &there.seen.key.key).await?;
     }
     Ok(match left {
-        None => Outcome::Mended,
+        None => Outcome::Repaired,
         Some(_) => Outcome::Stays(otherwise),
     })
 }

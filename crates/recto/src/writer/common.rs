@@ -17,7 +17,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::held::Holding;
 use crate::options::write_options;
-use crate::session::Swept;
+use crate::session::RecoveryPass;
 use crate::settle::{Attempt, Policy, settle};
 use crate::viewed::Viewed;
 
@@ -53,20 +53,20 @@ pub(super) struct Counts {
     pub(super) resolved: AtomicU64,
     pub(super) found_dead: AtomicU64,
     pub(super) lost: AtomicU64,
-    pub(super) sweeps: AtomicU64,
-    swept: Mutex<Swept>,
+    pub(super) recovery_passes: AtomicU64,
+    last_pass: Mutex<RecoveryPass>,
 }
 
 impl Counts {
     /// It was looked after what the dead left.
-    pub(super) fn count_sweep(&self, swept: Swept) {
-        self.sweeps.fetch_add(1, Ordering::Relaxed);
-        *self.swept.lock().unwrap_or_else(PoisonError::into_inner) = swept;
+    pub(super) fn count_pass(&self, pass: RecoveryPass) {
+        self.recovery_passes.fetch_add(1, Ordering::Relaxed);
+        *self.last_pass.lock().unwrap_or_else(PoisonError::into_inner) = pass;
     }
 
     /// What was seen and done then, the last time.
-    pub(super) fn swept(&self) -> Swept {
-        *self.swept.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn last_pass(&self) -> RecoveryPass {
+        *self.last_pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `requests` | rows and entries as mutations |
 //! | `claims` | what taking and releasing unique values asks of it |
 //! | `plain` | plain writes, which are waited for |
-//! | `sweep` | who is dead, and what they left |
+//! | `recovery` | who is dead, and what they left |
 //! | `stale` | entries that pages met and that are to go |
 //! | `signal` | waiting until something holds |
 //! | `tables` | `recto_writers` and `recto_intents` |
@@ -22,10 +22,10 @@ mod drive;
 mod plain;
 mod process;
 mod record;
+mod recovery;
 mod requests;
 mod signal;
 mod stale;
-mod sweep;
 mod tables;
 
 use std::sync::atomic::Ordering;
@@ -46,11 +46,11 @@ use self::common::{Common, Deadline, MAX_UNDER_WAY};
 use self::drive::{Drive, End, Unreleased, Waiting};
 use self::process::Process;
 use self::record::{Record, UnderWay};
+use self::recovery::{RECOVERY_PAUSE, Recovery};
 use self::stale::StaleEntries;
-use self::sweep::{SWEEP_PAUSE, Sweeper};
 use crate::error::{Error, ErrorKind, Result};
 use crate::held::Holding;
-use crate::session::Swept;
+use crate::session::RecoveryPass;
 
 pub(crate) use self::drive::Outcome;
 pub(crate) use self::plain::PlainWriting;
@@ -91,9 +91,9 @@ pub struct WriterMetrics {
     /// How often it was found dead itself, and registered anew.
     pub lost: u64,
     /// How often it looked after what the dead left.
-    pub sweeps: u64,
+    pub recovery_passes: u64,
     /// What it saw and did when it looked last.
-    pub swept: Swept,
+    pub last_pass: RecoveryPass,
 }
 
 /// What the tasks of changes share, which go on when nobody waits for them.
@@ -251,42 +251,45 @@ impl Writer {
     ///
     /// # Errors
     /// The store cannot be read or written, and that is not borne; what is done is done.
-    pub(crate) async fn sweep(
+    pub(crate) async fn recover(
         &self,
-        mut told: impl FnMut(&Swept) -> bool,
+        mut told: impl FnMut(&RecoveryPass) -> bool,
         mut bears: impl FnMut(Error) -> Result<()>,
-    ) -> Result<Swept> {
+    ) -> Result<RecoveryPass> {
         if self.0.common.store.limits().transactions {
-            return Ok(Swept::default());
+            return Ok(RecoveryPass::default());
         }
-        let mut sweeper = None;
+        let mut recovery = None;
         loop {
-            let (swept, failure) = match self.look_after_the_dead(&mut sweeper).await {
-                Ok((swept, failure)) => (Some(swept), failure),
+            let (pass, failure) = match self.look_after_the_dead(&mut recovery).await {
+                Ok((pass, failure)) => (Some(pass), failure),
                 Err(error) => (None, Some(error)),
             };
-            let is_enough = swept.filter(|swept| !told(swept));
+            let is_enough = pass.filter(|pass| !told(pass));
             failure.map_or(Ok(()), &mut bears)?;
-            if let Some(swept) = is_enough {
-                return Ok(swept);
+            if let Some(pass) = is_enough {
+                return Ok(pass);
             }
-            tokio::time::sleep(SWEEP_PAUSE).await;
+            tokio::time::sleep(RECOVERY_PAUSE).await;
         }
     }
 
     /// Looks once, on behalf of the registration that there is now: the one of the look before may be lost.
-    async fn look_after_the_dead(&self, sweeper: &mut Option<Sweeper>) -> Result<(Swept, Option<Error>)> {
+    async fn look_after_the_dead(
+        &self,
+        recovery: &mut Option<Recovery>,
+    ) -> Result<(RecoveryPass, Option<Error>)> {
         let common = &self.0.common;
         if common.has_ended() {
             return Err(closed());
         }
         let process = self.0.joined().await?;
-        let sweeper = sweeper.get_or_insert_with(|| Sweeper::new(common, &process));
-        sweeper.act_for(process);
-        sweeper.sweep(Duration::ZERO).await
+        let recovery = recovery.get_or_insert_with(|| Recovery::new(common, &process));
+        recovery.act_for(process);
+        recovery.recover(Duration::ZERO).await
     }
 
-    /// Registers this process, which then sweeps until it is closed, if there is anything that the dead may leave.
+    /// Registers this process, which then recovers until it is closed, if there is anything that the dead may leave.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -316,8 +319,8 @@ impl Writer {
             removed_stale: common.stale.removed(),
             found_dead: common.counts.found_dead.load(Ordering::Relaxed),
             lost: common.counts.lost.load(Ordering::Relaxed),
-            sweeps: common.counts.sweeps.load(Ordering::Relaxed),
-            swept: common.counts.swept(),
+            recovery_passes: common.counts.recovery_passes.load(Ordering::Relaxed),
+            last_pass: common.counts.last_pass(),
         }
     }
 
@@ -453,8 +456,8 @@ impl Joining {
         let process = Arc::new(Process::register(&self.common).await?);
         let (common, renewed) = (Arc::clone(&self.common), Arc::clone(&process));
         tokio::spawn(async move { renewed.run(&common).await });
-        let sweeper = Sweeper::new(&self.common, &process);
-        tokio::spawn(sweeper.run());
+        let recovery = Recovery::new(&self.common, &process);
+        tokio::spawn(recovery.run());
         *self.process.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&process));
         Ok(process)
     }

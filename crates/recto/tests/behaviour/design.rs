@@ -132,7 +132,7 @@ async fn assert_served(schema: &str, design: &Design) {
             explained.sources.len(),
         );
         assert_eq!(found, said, "{query:?}");
-        assert!(explained.residual.is_empty(), "{explained:?}");
+        assert!(explained.filter_scan.is_empty(), "{explained:?}");
         session.page("tasks", &request).await.unwrap();
     }
 }

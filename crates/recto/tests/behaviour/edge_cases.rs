@@ -146,7 +146,9 @@ async fn going_on_from_an_empty_page_before_the_first_row_gives_that_row() {
 async fn a_page_whose_time_is_over_is_given_though_both_edges_were_asked_for() {
     let environment = stepping(1_000_000);
     let (_, query) = events(&open_with(OpenOptions::new().environment(environment)).await, 600).await;
-    let query = query.matching(field("note").equal_to("absent")).allow_residual();
+    let query = query
+        .matching(field("note").equal_to("absent"))
+        .allow_filter_scan();
     let token = query.clone().scan_budget(1).await.unwrap().next_cursor().unwrap();
     let timed = query
         .page_token(token)
@@ -163,7 +165,9 @@ async fn a_page_whose_time_is_over_is_given_though_both_edges_were_asked_for() {
 async fn a_page_around_a_row_is_given_though_one_side_took_all_the_time() {
     let environment = stepping(1_000_000);
     let (_, query) = events(&open_with(OpenOptions::new().environment(environment)).await, 600).await;
-    let query = query.matching(field("note").equal_to("tenth")).allow_residual();
+    let query = query
+        .matching(field("note").equal_to("tenth"))
+        .allow_filter_scan();
     let cursor = query.clone().page_size(1).await.unwrap().cursor(0);
     let page = query
         .page_size(200)
@@ -335,7 +339,7 @@ async fn the_collection_that_serves_is_named() {
 }
 
 #[tokio::test]
-async fn a_view_that_serves_only_with_residual_conditions_is_named_as_such() {
+async fn a_view_that_serves_only_with_filter_scan_conditions_is_named_as_such() {
     let events = open().await.dynamic("events").unwrap();
     for (filter, sort) in [
         (r#"stream = "a" AND note > "x""#, "id"),
@@ -346,7 +350,7 @@ async fn a_view_that_serves_only_with_residual_conditions_is_named_as_such() {
         assert_eq!(error.kind(), ErrorKind::NoPlan, "{filter} / {sort}");
         let hint = error.hint().unwrap();
         assert!(
-            hint.contains("allow_residual") && hint.contains("[collection"),
+            hint.contains("allow_filter_scan") && hint.contains("[collection"),
             "{filter} / {sort}: {hint}"
         );
     }
@@ -356,7 +360,7 @@ async fn a_view_that_serves_only_with_residual_conditions_is_named_as_such() {
         .await
         .unwrap_err();
     assert!(
-        !error.hint().unwrap().contains("allow_residual"),
+        !error.hint().unwrap().contains("allow_filter_scan"),
         "{:?}",
         error.hint()
     );

@@ -82,7 +82,7 @@ async fn a_page_whose_time_runs_out_keeps_what_it_has_and_loses_nothing() {
     let query = events
         .query()
         .filter("stream = 1 AND kind = 7")
-        .allow_residual()
+        .allow_filter_scan()
         .page_size(20);
     let expected = query.clone().await.unwrap();
     assert_eq!((expected.len(), expected.stop()), (20, None));
@@ -148,7 +148,7 @@ async fn a_long_page_lets_others_have_their_turn() {
     let none = events
         .query()
         .filter("stream = 1 AND kind = 100")
-        .allow_residual();
+        .allow_filter_scan();
     let page = none.await.unwrap();
     assert_eq!(page.cost().rows_read, u64::from(ROWS.unsigned_abs()));
     assert!(page.is_empty());

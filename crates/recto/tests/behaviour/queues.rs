@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::common::{Fresh, Kind};
 use recto::queues::{
-    DeadLetters, ERROR_ATTRIBUTE, NewMessage, Queue, QueueName, QueueOptions, Receive, RingPhase, Sent,
-    Settled,
+    DeadLetters, ERROR_ATTRIBUTE, NewMessage, Queue, QueueName, QueueOptions, Receive, Sent, Settled,
+    TablePhase,
 };
 use recto::session::{
-    DeadLetterSettings, OutgoingMessage, QueueSettings, REDRIVE_TIME, ReceiveRequest, RingSettings,
-    RingTable, Settling, body_bytes, ring_settings,
+    DeadLetterSettings, OutgoingMessage, QueueSettings, QueueTable, QueueTableSettings, REDRIVE_TIME,
+    ReceiveRequest, Settling, body_bytes, table_settings,
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress, schema::Schema};
 
@@ -369,14 +369,14 @@ async fn a_work_unit_is_a_queue_that_ends(kind: Kind) {
     ] {
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused:?}");
     }
-    let ring = queues.ring().await.unwrap();
+    let ring = queues.tables().await.unwrap();
     assert_eq!(ring.is_needed, kind == Kind::Cassandra);
-    let own = ring.tables.iter().find(|table| table.phase == RingPhase::Unit);
+    let own = ring.tables.iter().find(|table| table.phase == TablePhase::Unit);
     let said = own.map(|table| (table.unit.as_deref(), table.bytes, table.is_exact));
     assert_eq!(said, ring.is_needed.then_some((Some("jobs/night"), 1, true)));
     jobs.send(NewMessage::new(vec![b'x'; 1_000])).await.unwrap();
-    let ring = queues.ring().await.unwrap();
-    let open = ring.tables.iter().find(|table| table.phase == RingPhase::Open);
+    let ring = queues.tables().await.unwrap();
+    let open = ring.tables.iter().find(|table| table.phase == TablePhase::Open);
     assert_eq!(open.map(|table| table.bytes), ring.is_needed.then_some(1_000));
 
     jobs.end_unit("night").await.unwrap();
@@ -425,10 +425,10 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
     let store = Fresh::new(kind);
     let session = session(&store).await;
     let queues = session.queues().unwrap();
-    let ring = queues.ring().await.unwrap();
-    let whole = RingSettings {
-        slice_seconds: Some(21_600),
-        margin_seconds: Some(300),
+    let ring = queues.tables().await.unwrap();
+    let whole = QueueTableSettings {
+        rotation_seconds: Some(21_600),
+        grace_seconds: Some(300),
         tables: Some(4),
         units: Some(4),
     };
@@ -439,50 +439,50 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
     // Nobody has made a queue: who looks makes no tables.
     assert_eq!(ring.tables, []);
 
-    let units = |units| RingSettings {
+    let units = |units| QueueTableSettings {
         units: Some(units),
-        ..RingSettings::default()
+        ..QueueTableSettings::default()
     };
-    let changed = queues.change_ring(&units(2)).await.unwrap();
-    let is_open = |table: &&RingTable| table.phase == "open";
+    let changed = queues.change_tables(&units(2)).await.unwrap();
+    let is_open = |table: &&QueueTable| table.phase == "open";
     let open: Vec<_> = changed.tables.iter().filter(is_open).collect();
     assert_eq!(open.len(), usize::from(changed.needed), "{open:?}");
     assert!(
         open.iter()
             .all(|table| table.age_seconds.is_some_and(|age| age < 60.0))
     );
-    let expected = RingSettings {
+    let expected = QueueTableSettings {
         units: Some(2),
         ..whole.clone()
     };
     assert_eq!(
-        (&changed.options, &queues.ring().await.unwrap().options),
+        (&changed.options, &queues.tables().await.unwrap().options),
         (&expected, &expected)
     );
     // Who changes something else at the same moment puts nothing back.
-    let longer = RingSettings {
-        margin_seconds: Some(400),
-        ..RingSettings::default()
+    let longer = QueueTableSettings {
+        grace_seconds: Some(400),
+        ..QueueTableSettings::default()
     };
     let fewer = units(1);
-    let (margin, few) = tokio::join!(queues.change_ring(&longer), queues.change_ring(&fewer));
+    let (margin, few) = tokio::join!(queues.change_tables(&longer), queues.change_tables(&fewer));
     assert!(margin.is_ok() && few.is_ok());
-    let expected = RingSettings {
+    let expected = QueueTableSettings {
         units: Some(1),
-        margin_seconds: Some(400),
+        grace_seconds: Some(400),
         ..whole
     };
-    assert_eq!(queues.ring().await.unwrap().options, expected);
-    let short = RingSettings {
-        slice_seconds: Some(9),
-        ..RingSettings::default()
+    assert_eq!(queues.tables().await.unwrap().options, expected);
+    let short = QueueTableSettings {
+        rotation_seconds: Some(9),
+        ..QueueTableSettings::default()
     };
     for (wrong, field) in [
-        (short, "slice_seconds"),
+        (short, "rotation_seconds"),
         (units(300), "units"),
         (units(45), "units"),
     ] {
-        let error = queues.change_ring(&wrong).await.unwrap_err();
+        let error = queues.change_tables(&wrong).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.field()),
             (ErrorKind::InvalidArgument, Some(field))
@@ -527,16 +527,16 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
             .all(|table| !is_of_queues(table))
     );
 
-    let said = schema("[queues]\nslice_seconds = 60\nunits = 7");
+    let said = schema("[queues]\nrotation_seconds = 60\nunits = 7");
     let plan = recto.plan(&said).await.unwrap();
     let kept = match kind {
-        Kind::Embedded => "; it is kept, and does nothing in this store, which needs no ring of tables",
+        Kind::Embedded => "; it is kept, and does nothing in this store, which needs no queue tables",
         Kind::Cassandra => "",
     };
     assert_eq!(
         plan.changes,
         [
-            format!("queues: slice_seconds from 21600 to 60{kept}"),
+            format!("queues: rotation_seconds from 21600 to 60{kept}"),
             "queues: units from 4 to 7".to_owned()
         ]
     );
@@ -558,15 +558,15 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
     );
 
     // Twice is once, and who says nothing changes nothing.
-    for again in [&said, &schema(""), &schema("[queues]\nmargin_seconds = 300")] {
+    for again in [&said, &schema(""), &schema("[queues]\ngrace_seconds = 300")] {
         assert!(recto.plan(again).await.unwrap().changes.is_empty());
         assert!(recto.apply(again).await.unwrap().changes.is_empty());
     }
     let options = recto.queues().await.unwrap().options().await.unwrap();
     assert_eq!(
         (
-            options.slice_seconds,
-            options.margin_seconds,
+            options.rotation_seconds,
+            options.grace_seconds,
             options.tables,
             options.units
         ),
@@ -577,9 +577,9 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
 
     // Others read what holds without opening queues.
     let session = session(&store).await;
-    let settings = session.queues().unwrap().ring_settings().await.unwrap();
-    assert_eq!(settings, Some(ring_settings(&options)));
-    let wrong = schema("[queues]\ntables = 42\nslice_seconds = 60");
+    let settings = session.queues().unwrap().table_settings().await.unwrap();
+    assert_eq!(settings, Some(table_settings(&options)));
+    let wrong = schema("[queues]\ntables = 42\nrotation_seconds = 60");
     let plan = session
         .tools()
         .unwrap()
@@ -587,13 +587,13 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
         .await
         .unwrap();
     assert_eq!(
-        plan.refused,
+        plan.rejected,
         [
             "queues: `units` is 7, and must be from 0 to 6 (choose a number in that range, or leave the option out)"
         ]
     );
     for (text, place, field) in [
-        ("slice_seconds = 9", "2:17", "slice_seconds"),
+        ("rotation_seconds = 9", "2:20", "rotation_seconds"),
         ("units = 300", "2:9", "units"),
     ] {
         let wrong = schema(&format!("[queues]\n{text}"));
@@ -617,7 +617,7 @@ fn is_of_queues(table: &recto_model::Table) -> bool {
 async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     const STEP: Duration = Duration::from_millis(25);
     let store = Fresh::new(kind);
-    let said = schema("[queues]\nslice_seconds = 60");
+    let said = schema("[queues]\nrotation_seconds = 60");
     let mut time = Duration::ZERO;
     loop {
         let recto = store.open().await;
@@ -633,7 +633,7 @@ async fn a_schema_that_was_applied_in_part_is_applied_again(kind: Kind) {
     assert!(recto.plan(&said).await.unwrap().changes.is_empty());
     assert_eq!(recto.generation(), 1);
     let options = recto.queues().await.unwrap().options().await.unwrap();
-    assert_eq!(options.slice_seconds, 60);
+    assert_eq!(options.rotation_seconds, 60);
 }
 
 /// Requests to nodes since a store was opened: what is prepared for them comes beside, once for each shape.

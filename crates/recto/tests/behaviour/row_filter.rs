@@ -56,8 +56,8 @@ fn asking(filter: &str) -> PageRequest {
     PageRequest {
         filter: filter.to_owned(),
         page_size: Some(3),
-        row_tokens: true,
-        allow_residual: true,
+        row_page_tokens: true,
+        allow_filter_scan: true,
         ..PageRequest::default()
     }
 }
@@ -132,7 +132,7 @@ async fn no_cursor_of_other_rows_opens() {
     let all = session().await;
     let acme = restricted(&all, "tenant = \"acme\"");
     let foreign = all.page("notes", &asking("tenant = \"other\"")).await.unwrap();
-    let tokens = foreign.row_tokens.unwrap();
+    let tokens = foreign.row_page_tokens.unwrap();
     for filter in ["", "tenant = \"acme\"", "tenant = \"other\""] {
         for token in tokens.iter().chain([&foreign.next_page_token]) {
             let next = PageRequest {
@@ -292,20 +292,20 @@ async fn what_hidden_rows_cost_is_not_told() {
 async fn what_can_be_asked_is_told_of_the_rows_that_are_seen() {
     let all = session().await;
     let choices = all.choices("notes", &asking("")).await.unwrap();
-    assert_eq!(choices.unpinned, ["tenant"]);
+    assert_eq!(choices.missing_partition_fields, ["tenant"]);
     let field = |choices: &Choices, name: &str| {
         let found = choices.fields.iter().find(|field| field.name == name);
         found.unwrap().clone()
     };
     let pinned = restricted(&all, "tenant = \"acme\"");
     let choices = pinned.choices("notes", &asking("")).await.unwrap();
-    assert!(choices.unpinned.is_empty());
+    assert!(choices.missing_partition_fields.is_empty());
     assert!(field(&choices, "at").range && field(&choices, "at").sort == SortChoice::Served);
     assert_eq!(field(&choices, "tenant").sort, SortChoice::Pointless);
     // No view serves the row filter itself: nothing is served beside it, as every page would be refused.
     let outside = restricted(&all, "author = \"ada\"");
     let strict = PageRequest {
-        allow_residual: false,
+        allow_filter_scan: false,
         ..asking("tenant = \"acme\"")
     };
     let choices = outside.choices("notes", &strict).await.unwrap();
@@ -370,7 +370,7 @@ async fn a_query_that_no_view_serves_for_the_filter_says_so() {
         error.to_string().contains("seen here depends on author"),
         "{error}"
     );
-    assert!(error.hint().unwrap().contains("allow_residual"), "{error:?}");
+    assert!(error.hint().unwrap().contains("allow_filter_scan"), "{error:?}");
     assert!(!error.to_string().contains("ada"), "{error}");
     // Where it would not help, it is not recommended.
     let error = ada.page("notes", &PageRequest::default()).await.unwrap_err();

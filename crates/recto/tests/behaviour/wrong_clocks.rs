@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use recto::queues::{NewMessage, Queue, QueueOptions, Receive};
-use recto::session::{MendRequest, PageRequest, Pages, Session};
+use recto::session::{PageRequest, Pages, RebalanceRequest, Session};
 use recto::store::{ClockState, ClockStatus};
 use recto::{DynamicRecord, Environment, ErrorKind, LocalSession, OpenOptions, Recto};
 use serde_json::json;
@@ -112,8 +112,11 @@ fn drops_no_records_of_others() {
         let ahead = open_ahead(&store, 365 * DAY_MICROS).await;
         let session = LocalSession::new(ahead);
         let tools = session.tools().unwrap();
-        let request = MendRequest::default();
-        tools.mend_buckets("readings", &request, &|_| {}).await.unwrap();
+        let request = RebalanceRequest::default();
+        tools
+            .rebalance_buckets("readings", &request, &|_| {})
+            .await
+            .unwrap();
         let page = LocalSession::new(right.clone());
         let page = page.page("readings", &PageRequest::default()).await.unwrap();
         assert_eq!(page.records.len(), 5);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use recto::{Environment, Recto, Swept};
+use recto::{Environment, RecoveryPass, Recto};
 use recto_model::environment::Source;
 
 /// Longer than a living process may do nothing.
@@ -40,15 +40,15 @@ impl Clocks {
     }
 }
 
-/// Sweeps after processes that are gone, as if half a minute went by in which they did nothing.
-pub(crate) async fn sweep_at_once(recto: &Recto, clocks: &Clocks) -> Swept {
-    let told = |swept: &Swept| {
-        if swept.watched > 0 {
+/// Recovers after processes that are gone, as if half a minute went by in which they did nothing.
+pub(crate) async fn recover_at_once(recto: &Recto, clocks: &Clocks) -> RecoveryPass {
+    let told = |pass: &RecoveryPass| {
+        if pass.watched > 0 {
             clocks.jump(DEAD_AFTER);
         }
-        !swept.is_done()
+        !pass.is_done()
     };
-    recto.sweep(told).await.unwrap()
+    recto.recover(told).await.unwrap()
 }
 
 /// A wall clock that stands where it is put, in milliseconds since 1970; the others are the machine's.

@@ -9,7 +9,7 @@ use recto::schema::Nulls;
 use recto::session::VerifyRequest;
 use recto::store::ReadOptions;
 use recto_model::{Table, Type, Value, cell, json};
-use recto_plan::Arrangement;
+use recto_plan::SortOrder;
 use serde_json::Value as Json;
 
 /// Asserts that each view of a collection has exactly the entries of the records that there are. Returns how many
@@ -22,7 +22,7 @@ pub(crate) async fn assert_views_are_exact(recto: &Recto, collection: &str) -> u
     for view in &definition.views {
         let table = &table_of(recto, collection, &view.name).await;
         let arranged = definition.arranged(view);
-        let view_table = Arrangement::new(&arranged, table.name()).unwrap();
+        let view_table = SortOrder::new(&arranged, table.name()).unwrap();
         let by = |record: &recto::DynamicRecord| {
             let has = |name: &String| record.get(name).is_some();
             let mut order = view.order.iter();

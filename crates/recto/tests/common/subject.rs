@@ -39,11 +39,11 @@ pub(crate) struct Subject {
     pub(crate) collection: Collection<DynamicRecord>,
     pub(crate) definition: Arc<schema::Collection>,
     pub(crate) oracle: Oracle,
-    /// The view that is asked, in place of the collection's own arrangement.
+    /// The view that is asked, in place of the collection's own sort order.
     pub(crate) view: Option<View>,
 }
 
-/// A view that has the arrangement of the subject's definition. The store's collection is another one, of the same
+/// A view that has the sort order of the subject's definition. The store's collection is another one, of the same
 /// fields and two more: it is by a key of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
@@ -70,7 +70,7 @@ impl Subject {
         }
     }
 
-    /// What is declared in a store for the definition of an oracle that a view `name` of it has the arrangement of, and
+    /// What is declared in a store for the definition of an oracle that a view `name` of it has the sort order of, and
     /// the view; and one more, for collations of fields that the view is not by, which nobody asks.
     pub(crate) fn declared(oracle: &Oracle, name: &str, kind: Kind) -> String {
         let (definition, collations) = (oracle.collection(), oracle.collations());
@@ -265,8 +265,8 @@ impl Subject {
         } else {
             query.filter(filter)
         };
-        if question.allow_residual {
-            query.allow_residual()
+        if question.allow_filter_scan {
+            query.allow_filter_scan()
         } else {
             query
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use recto::session::{BucketsRequest, MendRequest, Session};
+use recto::session::{BucketsRequest, RebalanceRequest, Session};
 use recto::{CassandraAddress, DynamicRecord, LocalSession, OpenOptions, Recto, StoreAddress, Value};
 use recto_testkit::generate::{self, Rng};
 use recto_testkit::rig::{Cluster, Scratch};
@@ -308,15 +308,15 @@ async fn settled(recto: &Recto, store: &str) -> (f64, u64, u64) {
     );
     let session = LocalSession::new(recto.clone());
     for view in ["", "by_route", "by_tailnum", "newest"] {
-        let request = MendRequest {
+        let request = RebalanceRequest {
             view: view.to_owned(),
-            ..MendRequest::default()
+            ..RebalanceRequest::default()
         };
-        let mended = session
+        let repaired = session
             .tools()
             .unwrap()
-            .mend_buckets("flights", &request, &|_| {});
-        assert_eq!(mended.await.unwrap().too_large, 0, "{view}");
+            .rebalance_buckets("flights", &request, &|_| {});
+        assert_eq!(repaired.await.unwrap().too_large, 0, "{view}");
     }
     buckets(recto).await
 }

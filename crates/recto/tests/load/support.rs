@@ -21,7 +21,7 @@ use recto_model::Cells;
 use recto_model::environment::Source;
 use tokio::time::Instant;
 
-/// Two collections over the same fields, in other arrangements.
+/// Two collections over the same fields, in other sort orders.
 pub(crate) const SCHEMA: &str = r#"
 [collection.readings]
 fields = { sensor = "text", at = "timestamp", value = "double", count = "int", tags = "list<text>", note = "text" }

@@ -307,7 +307,7 @@ async fn timelines(shop: &Shop) {
     let budget = timeline
         .query()
         .filter("user_id = 1 AND content = \"post 3\"")
-        .allow_residual();
+        .allow_filter_scan();
     let cut = budget.scan_budget(10).first(1).await.unwrap();
     assert!(cut.is_empty() && cut.stop().is_some() && cut.next_cursor().is_some());
     let refused = timeline
@@ -520,7 +520,7 @@ async fn tables_change(shop: &Shop) {
     );
     shop.send("ALTER TABLE shop.timeline DROP content").await;
     let begun = Instant::now();
-    while store.refused_collections().is_empty() {
+    while store.unavailable_collections().is_empty() {
         assert!(begun.elapsed() < KNOWN);
         tokio::time::sleep(Duration::from_millis(100)).await;
         store.refresh().await.unwrap();
@@ -535,18 +535,18 @@ async fn tables_change(shop: &Shop) {
     let store = shop.open().await;
     // It is found when the store is opened. On a busy machine, other tables may be found only a little later.
     let begun = Instant::now();
-    while store.refused_collections().len() > 1 {
-        assert!(begun.elapsed() < KNOWN, "{:?}", store.refused_collections());
+    while store.unavailable_collections().len() > 1 {
+        assert!(begun.elapsed() < KNOWN, "{:?}", store.unavailable_collections());
         tokio::time::sleep(Duration::from_millis(100)).await;
         store.refresh().await.unwrap();
     }
-    assert_eq!(store.refused_collections().len(), 1);
+    assert_eq!(store.unavailable_collections().len(), 1);
     let report = store.attach(&shop.request("shop.timeline")).await.unwrap();
     assert!(report.collection.field("place").is_some() && report.collection.field("content").is_none());
     assert_eq!(report.changes.len(), 2, "{:?}", report.changes);
     let timeline = store.dynamic("timeline").unwrap();
     assert_eq!(rows_of(&timeline.query().filter("user_id = 1")).await, 3);
-    assert!(store.refused_collections().is_empty());
+    assert!(store.unavailable_collections().is_empty());
     store.close().await.unwrap();
 }
 
@@ -624,7 +624,7 @@ async fn own_is_served(shop: &Shop, store: &Recto, id: i32) {
             .iter()
             .any(|view| view.collection == "held")
     );
-    assert_eq!(store.refused_collections().len(), 3);
+    assert_eq!(store.unavailable_collections().len(), 3);
     let schema = recto::schema::Schema::parse(NOTES).unwrap();
     assert!(store.apply(&schema).await.unwrap().changes.is_empty());
 }
@@ -674,7 +674,7 @@ async fn the_cluster_is_away(shop: &Shop) {
         .apply(&recto::schema::Schema::parse(NOTES).unwrap())
         .await
         .unwrap();
-    assert!(store.refused_collections().is_empty());
+    assert!(store.unavailable_collections().is_empty());
     // One that nobody looks after: what its reads fail with says where that was.
     let memory = Arc::new(MemoryStore::new(Environment::system()));
     let unwatched = Recto::with_store(memory, Shop::options()).await.unwrap();
@@ -684,14 +684,14 @@ async fn the_cluster_is_away(shop: &Shop) {
     assert!(error.message().contains(&shop.address), "{error}");
     unwatched.close().await.unwrap();
     let begun = Instant::now();
-    while store.refused_collections().is_empty() {
+    while store.unavailable_collections().is_empty() {
         assert!(begun.elapsed() < KNOWN);
         tokio::time::sleep(Duration::from_millis(100)).await;
         store.refresh().await.unwrap();
     }
     own_is_served(shop, &store, 1).await;
     store.close().await.unwrap();
-    while moved.refused_collections().is_empty() {
+    while moved.unavailable_collections().is_empty() {
         assert!(begun.elapsed() < KNOWN);
         tokio::time::sleep(Duration::from_millis(100)).await;
         moved.refresh().await.unwrap();
@@ -708,7 +708,7 @@ async fn the_cluster_is_away(shop: &Shop) {
         assert!(begun.elapsed() < MADE, "{error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(store.refused_collections().is_empty());
+    assert!(store.unavailable_collections().is_empty());
     store.close().await.unwrap();
     while let Err(error) = of_timeline(&moved).await {
         assert!(begun.elapsed() < MADE, "{error}");
@@ -724,7 +724,7 @@ async fn forgotten(shop: &Shop) {
     options.remove = ["timeline", "held", "hits"].map(str::to_owned).to_vec();
     let none = recto::schema::Schema::default();
     let plan = store.plan_with(&none, &options).await.unwrap();
-    assert!(plan.refused.is_empty() && plan.statements.is_empty(), "{plan:?}");
+    assert!(plan.rejected.is_empty() && plan.statements.is_empty(), "{plan:?}");
     assert!(
         plan.changes.iter().all(|line| line.contains("stays as it is")),
         "{plan:?}"

@@ -1,4 +1,4 @@
-//! Collections of the same rows in three arrangements.
+//! Collections of the same rows in three sort orders.
 
 use recto::types::Timestamp;
 use recto::{Record, Recto};

@@ -33,15 +33,15 @@ pub(crate) struct Shape {
     pub(crate) name: &'static str,
     /// What `explain` calls its plan.
     pub(crate) plan: &'static str,
-    collection: Arrangement,
+    collection: SortOrder,
     filter: &'static str,
     order_by: &'static str,
-    residual: bool,
+    filter_scan: bool,
     /// Values for [`Place::From`]: those of the row at [`DEPTH_ROWS`].
     from: &'static str,
 }
 
-enum Arrangement {
+enum SortOrder {
     Readings,
     Events,
     Tasks,
@@ -55,7 +55,7 @@ const KINDS: &str = r#"tenant = "t0" AND (kind = "k10" OR kind = "k11" OR kind =
 const fn shape(
     name: &'static str,
     plan: &'static str,
-    collection: Arrangement,
+    collection: SortOrder,
     filter: &'static str,
     order_by: &'static str,
 ) -> Shape {
@@ -65,7 +65,7 @@ const fn shape(
         collection,
         filter,
         order_by,
-        residual: false,
+        filter_scan: false,
         from: "",
     }
 }
@@ -77,7 +77,7 @@ pub(crate) const SHAPES: [Shape; 12] = [
         ..shape(
             "single slice",
             "scan",
-            Arrangement::Readings,
+            SortOrder::Readings,
             r#"tenant = "t0""#,
             "",
         )
@@ -85,78 +85,78 @@ pub(crate) const SHAPES: [Shape; 12] = [
     shape(
         "reverse",
         "scan",
-        Arrangement::Readings,
+        SortOrder::Readings,
         r#"tenant = "t0""#,
         "at desc, id desc",
     ),
     shape(
         "mixed directions",
         "scan",
-        Arrangement::Events,
+        SortOrder::Events,
         r#"tenant = "t0""#,
         "",
     ),
     shape(
         "mixed directions, reverse",
         "scan",
-        Arrangement::Events,
+        SortOrder::Events,
         r#"tenant = "t0""#,
         "at, id desc",
     ),
     shape(
         "range",
         "scan",
-        Arrangement::Readings,
+        SortOrder::Readings,
         r#"tenant = "t0" AND at >= "2023-11-14T23:13:20Z" AND at < "2023-11-15T10:00:00Z""#,
         "",
     ),
     shape(
         "tuple range",
         "scan",
-        Arrangement::Readings,
+        SortOrder::Readings,
         r#"tenant = "t0" AND (at, id) > ("2023-11-14T23:13:20Z", 180)"#,
         "",
     ),
     shape(
         "tuple range, mixed directions",
         "concat",
-        Arrangement::Events,
+        SortOrder::Events,
         r#"tenant = "t0" AND (at, id) < ("2023-11-15T10:00:00Z", 2001)"#,
         "",
     ),
     shape(
         "prefix",
         "scan",
-        Arrangement::Tasks,
+        SortOrder::Tasks,
         r#"tenant = "t0" AND startsWith(kind, "k1")"#,
         "",
     ),
     shape(
-        "residual",
-        "scan + residual",
-        Arrangement::Readings,
+        "filter_scan",
+        "scan + filter",
+        SortOrder::Readings,
         r#"tenant = "t0" AND amount < 750"#,
         "",
     )
-    .with_residual(),
+    .with_filter_scan(),
     shape(
         "merge of partitions",
         "merge",
-        Arrangement::Events,
+        SortOrder::Events,
         TENANTS,
         "at desc",
     ),
     shape(
         "merge of values of an order column",
         "merge",
-        Arrangement::Tasks,
+        SortOrder::Tasks,
         KINDS,
         "at",
     ),
     shape(
         "concat of partitions",
         "concat",
-        Arrangement::Events,
+        SortOrder::Events,
         TENANTS,
         "tenant desc, at desc",
     ),
@@ -166,15 +166,15 @@ pub(crate) const SHAPES: [Shape; 12] = [
 macro_rules! with_query {
     ($shape:expr, $recto:expr, $query:ident => $body:expr) => {
         match $shape.collection {
-            Arrangement::Readings => {
+            SortOrder::Readings => {
                 let $query = $shape.query::<Reading>($recto);
                 $body
             }
-            Arrangement::Events => {
+            SortOrder::Events => {
                 let $query = $shape.query::<Event>($recto);
                 $body
             }
-            Arrangement::Tasks => {
+            SortOrder::Tasks => {
                 let $query = $shape.query::<Task>($recto);
                 $body
             }
@@ -189,8 +189,8 @@ pub(crate) struct Outcome {
 }
 
 impl Shape {
-    const fn with_residual(mut self) -> Self {
-        self.residual = true;
+    const fn with_filter_scan(mut self) -> Self {
+        self.filter_scan = true;
         self
     }
 
@@ -202,8 +202,8 @@ impl Shape {
             .filter(self.filter)
             .order_by(self.order_by)
             .timeout(std::time::Duration::from_secs(60));
-        if self.residual {
-            query.allow_residual()
+        if self.filter_scan {
+            query.allow_filter_scan()
         } else {
             query
         }
@@ -238,14 +238,14 @@ impl Shape {
     /// What `explain` calls the plan.
     pub(crate) async fn planned(&self, session: &dyn Session) -> String {
         let collection = match self.collection {
-            Arrangement::Readings => "readings",
-            Arrangement::Events => "events",
-            Arrangement::Tasks => "tasks",
+            SortOrder::Readings => "readings",
+            SortOrder::Events => "events",
+            SortOrder::Tasks => "tasks",
         };
         let request = PageRequest {
             filter: self.filter.to_owned(),
             order_by: self.order_by.to_owned(),
-            allow_residual: self.residual,
+            allow_filter_scan: self.filter_scan,
             ..PageRequest::default()
         };
         let explained = session.explain(collection, &request, false).await.unwrap();

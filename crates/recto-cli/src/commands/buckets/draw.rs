@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use recto::session::{
     BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, JsonRecord,
-    MendReport,
+    RebalanceReport,
 };
 use serde_json::Value as Json;
 
@@ -126,9 +126,9 @@ pub(super) fn buckets(listed: &BucketList, console: &mut Console) -> Result<()> 
     more(&listed.next_page_token, "to go on", console)
 }
 
-/// Says what was mended.
-pub(super) fn mended(
-    report: &MendReport,
+/// Reports what was split.
+pub(super) fn rebalanced(
+    report: &RebalanceReport,
     clears: bool,
     elapsed: Duration,
     console: &mut Console,
@@ -136,21 +136,20 @@ pub(super) fn mended(
     let done = console.paint(Tone::Good, "✓");
     let looked = counted(report.partitions, "partition", "partitions");
     let there = counted(report.buckets, "bucket", "buckets");
-    let made = match report.made {
-        0 => "nothing was to be cut".to_owned(),
-        made => format!("{} made by cuts", counted(made, "bucket was", "buckets were")),
+    let made = match report.created {
+        0 => "no bucket was too large".to_owned(),
+        made => format!(
+            "{} created by splits",
+            counted(made, "bucket was", "buckets were")
+        ),
     };
     console.line(format_args!(
         "{done} {looked}, {there}; {made}, in {}",
         duration(elapsed)
     ))?;
     let mut others = Vec::new();
-    if report.went_on > 0 {
-        let cuts = counted(
-            report.went_on,
-            "cut that was under way is",
-            "cuts that were under way are",
-        );
+    if report.completed > 0 {
+        let cuts = counted(report.completed, "interrupted split is", "interrupted splits are");
         others.push((Tone::Plain, format!("{cuts} done")));
     }
     if report.cleared > 0 {
@@ -185,7 +184,7 @@ pub(super) fn mended(
     Ok(())
 }
 
-/// What an arrangement is called: a collection's own has its name.
+/// What a sort order is called: a collection's own has its name.
 fn name(collection: &str, view: &str) -> String {
     if collection == view {
         collection.to_owned()
@@ -498,25 +497,25 @@ mod tests {
     }
 
     #[test]
-    fn what_was_mended_is_said() {
-        let report = MendReport {
+    fn reports_what_was_rebalanced() {
+        let report = RebalanceReport {
             partitions: 2,
             buckets: 12,
-            made: 10,
-            went_on: 1,
+            created: 10,
+            completed: 1,
             too_large: 1,
             cleared: 0,
             to_clear: 9,
         };
         let time = Duration::from_millis(31_200);
-        let mut all = drawn(None, |console| mended(&report, false, time, console));
-        let cleared = MendReport {
+        let mut all = drawn(None, |console| rebalanced(&report, false, time, console));
+        let cleared = RebalanceReport {
             cleared: 9,
             partitions: 1,
             buckets: 12,
-            ..MendReport::default()
+            ..RebalanceReport::default()
         };
-        all += &drawn(None, |console| mended(&cleared, true, time, console));
+        all += &drawn(None, |console| rebalanced(&cleared, true, time, console));
         insta::assert_snapshot!(all);
     }
 }

@@ -1,4 +1,4 @@
-//! `recto buckets`: the buckets that partitions are kept in, and mending them.
+//! `recto buckets`: lists the buckets of partitions, and splits those that are too large.
 
 mod bar;
 mod draw;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use recto::Session;
 use recto::schema::Schema;
-use recto::session::{BucketsRequest, MendProgress, MendRequest};
+use recto::session::{BucketsRequest, RebalanceProgress, RebalanceRequest};
 use serde_json::{Value as Json, json};
 
 use super::upkeep::OutputArgs;
@@ -25,22 +25,22 @@ Examples:
   recto buckets events --filter 'stream = \"a\"'           the buckets of one of them
   recto buckets posts.by_author --filter 'author = 7' --json
   recto buckets events --filter 'stream = \"a\"' --at '[\"2026-11-24T09:00:00Z\"]'
-  recto buckets events --mend
+  recto buckets events --rebalance
 
 A partition that can outgrow what its store bears is kept in buckets: `bucket = { target = \"10MB\" }` in the schema. No \
 query sees them. Bars go up to how much each holds; the line is the target, and `!` marks what is over it. An embedded store \
 counts; on Cassandra nobody does, and what is said may be off by what stands behind ±, in 95 of 100 cases.
 
-Whoever has the store open cuts what is too large. --mend does it now, goes on with cuts that were left half done, and says what it \
-did. On Cassandra a cut takes half a minute, and what it left goes an hour later: --clear waits for that.";
+A process that has the store open splits buckets that are too large. --rebalance splits them now, and completes splits that were \
+interrupted. On Cassandra a split takes half a minute, and its leftovers are cleared an hour later: --clear waits for that.";
 
 /// Arguments of `recto buckets`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BucketsArgs {
-    /// The collection, and the view, if it is not about the collection's own arrangement
+    /// The collection, and the view, if it is not about the collection's own sort order
     #[arg(value_name = "COLLECTION[.VIEW]")]
-    arrangement: String,
+    sort_order: String,
     /// The partition: a value for each of its fields
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     filter: String,
@@ -49,7 +49,7 @@ pub(crate) struct BucketsArgs {
         long,
         value_name = "NUMBER",
         allow_negative_numbers = true,
-        conflicts_with = "mend"
+        conflicts_with = "rebalance"
     )]
     page_size: Option<i64>,
     /// Those that a token of an earlier list leads to
@@ -58,17 +58,17 @@ pub(crate) struct BucketsArgs {
         value_name = "TOKEN",
         default_value = "",
         hide_default_value = true,
-        conflicts_with = "mend"
+        conflicts_with = "rebalance"
     )]
     page_token: String,
     #[arg(help = "Those around these order values, a JSON array: '[\"2026-11-24T09:00:00Z\"]'")]
-    #[arg(long, value_name = "VALUES", requires = "filter", conflicts_with_all = ["mend", "page_token"])]
+    #[arg(long, value_name = "VALUES", requires = "filter", conflicts_with_all = ["rebalance", "page_token"])]
     at: Option<String>,
-    /// Cut what is too large, now; of all partitions if no filter names one
+    /// Split buckets that are too large now, in all partitions unless --filter names one
     #[arg(long)]
-    mend: bool,
-    /// Wait for an hour, and clear what cuts left
-    #[arg(long, requires = "mend")]
+    rebalance: bool,
+    /// Wait up to an hour, and clear what splits left
+    #[arg(long, requires = "rebalance")]
     clear: bool,
     #[command(flatten)]
     output: OutputArgs,
@@ -79,7 +79,7 @@ pub(crate) struct BucketsArgs {
 impl BucketsArgs {
     /// Opens the store that they name.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Session>> {
-        if self.mend {
+        if self.rebalance {
             self.store.open().await
         } else {
             self.store.open_to_read().await
@@ -87,10 +87,10 @@ impl BucketsArgs {
     }
 }
 
-/// What is listed or mended.
+/// The sort order whose buckets the arguments name.
 struct Asked<'a> {
     collection: &'a str,
-    /// Empty for the collection's own arrangement.
+    /// Empty for the collection's own sort order.
     view: &'a str,
     is_whole: bool,
 }
@@ -99,15 +99,12 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// There is no such collection. (Which views there are the session knows.)
     fn new(args: &'a BucketsArgs, schema: &Schema) -> Result<Self> {
-        let (name, view) = args
-            .arrangement
-            .split_once('.')
-            .unwrap_or((&args.arrangement, ""));
+        let (name, view) = args.sort_order.split_once('.').unwrap_or((&args.sort_order, ""));
         let definition = collection_of(schema, name)?;
-        let arrangements = definition.arrangements();
+        let sort_orders = definition.sort_orders();
         let of = match view {
-            "" => arrangements.first(),
-            view => arrangements.iter().find(|one| one.name() == view),
+            "" => sort_orders.first(),
+            view => sort_orders.iter().find(|one| one.name() == view),
         };
         Ok(Self {
             collection: name,
@@ -118,7 +115,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Lists partitions, or the buckets of one, or mends them.
+/// Lists partitions or the buckets of one partition, or splits buckets.
 pub(crate) async fn run(
     args: &BucketsArgs,
     session: Arc<dyn Session>,
@@ -126,8 +123,8 @@ pub(crate) async fn run(
 ) -> Result<Exit> {
     let schema = session.schema().await?;
     let asked = Asked::new(args, &schema)?;
-    if args.mend {
-        return mend(args, &asked, session, console).await;
+    if args.rebalance {
+        return rebalance(args, &asked, session, console).await;
     }
     let request = BucketsRequest {
         view: asked.view.to_owned(),
@@ -165,13 +162,13 @@ fn shown(
     Ok(Exit::Done)
 }
 
-async fn mend(
+async fn rebalance(
     args: &BucketsArgs,
     asked: &Asked<'_>,
     session: Arc<dyn Session>,
     console: &mut Console,
 ) -> Result<Exit> {
-    let request = MendRequest {
+    let request = RebalanceRequest {
         view: asked.view.to_owned(),
         filter: args.filter.clone(),
         clear: args.clear,
@@ -179,8 +176,11 @@ async fn mend(
     let meter = Arc::new(Meter::start(console, args.output.quiet));
     let (shown, collection) = (Arc::clone(&meter), asked.collection.to_owned());
     let outcome = unless_stopped(async move {
-        let told = |at: MendProgress| shown.mending(&at);
-        session.tools()?.mend_buckets(&collection, &request, &told).await
+        let told = |at: RebalanceProgress| shown.rebalance(&at);
+        session
+            .tools()?
+            .rebalance_buckets(&collection, &request, &told)
+            .await
     })
     .await;
     let elapsed = meter.elapsed();
@@ -188,13 +188,13 @@ async fn mend(
     let report = match outcome {
         Some(Ok(report)) => report.map_err(|error| failure(args, error))?,
         Some(Err(error)) => {
-            let message = format!("mending broke off: {error}");
+            let message = format!("the work stopped: {error}");
             return Err(Failure::new(Exit::Failed, message).with_hint("this is a defect of recto"));
         }
         None => {
             let stopped = console.err_paint(Tone::Warning, "stopped;");
             console.note(format_args!(
-                "{stopped} what was mended stays so, and a cut that was begun is gone on with by whoever comes there next"
+                "{stopped} splits that are done stay; another process completes a split that was begun"
             ))?;
             return Ok(Exit::Interrupted);
         }
@@ -202,7 +202,7 @@ async fn mend(
     if args.output.json {
         print_json(console, &json!(report))?;
     } else {
-        draw::mended(&report, args.clear, elapsed, console)?;
+        draw::rebalanced(&report, args.clear, elapsed, console)?;
     }
     Ok(Exit::Done)
 }

@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::text::{bytes, counted, grouped, printable};
 
 /// What the words of the alternatives ask of who asks.
-const THEN: &str = "  row by row: with allow_residual; merge over a field: if the filter lists its values, as an OR of equalities";
+const THEN: &str = "  row by row: with allow_filter_scan; merge over a field: if the filter lists its values, as an OR of equalities";
 
 /// What is shown of a design.
 pub(super) struct Report<'a> {
@@ -171,7 +171,7 @@ fn views(views: &[ProposedView]) -> Columns {
     let column = |cell: fn(&ProposedView) -> String| views.iter().map(cell).collect();
     vec![
         ("view", false, column(|view| view.name.clone())),
-        ("by", false, column(|view| view.arrangement.clone())),
+        ("by", false, column(|view| view.sort_order.clone())),
         ("serves", false, column(|view| view.serves.join(", "))),
     ]
 }

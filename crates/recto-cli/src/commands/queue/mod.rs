@@ -7,11 +7,11 @@ mod lines;
 mod peek;
 mod program;
 mod receive;
-mod ring;
 mod send;
 mod settings;
 mod settle;
 mod status;
+mod tables;
 mod unit;
 mod watch;
 mod work;
@@ -87,8 +87,8 @@ pub(crate) enum QueueCommand {
     Delete(empty::DeleteArgs),
     /// Parts of a queue's work that end at once: begun, listed, ended
     Unit(unit::UnitArgs),
-    /// Shows the tables in which bodies lie on Cassandra, and changes how they take turns
-    Ring(ring::RingArgs),
+    /// Show the tables of message bodies on Cassandra, and change the options of all queues
+    Tables(tables::TablesArgs),
     /// Confirm the clock by which an embedded store expires messages
     ConfirmClock(clock::ConfirmClockArgs),
     /// Shows every second how much is in queues, and what becomes of it
@@ -130,7 +130,7 @@ impl QueueArgs {
             | QueueCommand::Peek(_)
             | QueueCommand::Watch(_) => true,
             QueueCommand::Unit(args) => args.only_looks(),
-            QueueCommand::Ring(args) => args.only_looks(),
+            QueueCommand::Tables(args) => args.only_looks(),
             _ => false,
         }
     }
@@ -152,7 +152,7 @@ impl QueueArgs {
             QueueCommand::Redrive(args) => &args.store,
             QueueCommand::Delete(args) => &args.store,
             QueueCommand::Unit(args) => args.store(),
-            QueueCommand::Ring(args) => &args.store,
+            QueueCommand::Tables(args) => &args.store,
             QueueCommand::ConfirmClock(args) => &args.store,
             QueueCommand::Watch(args) => &args.store,
             QueueCommand::Work(args) => &args.store,
@@ -195,7 +195,7 @@ pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &m
         QueueCommand::Redrive(args) => empty::redrive(args, queues, console).await,
         QueueCommand::Delete(args) => empty::delete(args, queues, console).await,
         QueueCommand::Unit(args) => unit::run(args, queues, console).await,
-        QueueCommand::Ring(args) => ring::run(args, queues, console).await,
+        QueueCommand::Tables(args) => tables::run(args, queues, console).await,
         QueueCommand::ConfirmClock(_) => clock::confirm(queues, console).await,
         QueueCommand::Watch(args) => watch::run(args, queues, console).await,
         QueueCommand::Work(args) => work::run(args, Arc::clone(&session), console).await,

@@ -5,13 +5,13 @@ use std::time::Duration;
 use clap::Args;
 use crossterm::cursor::MoveToPreviousLine;
 use crossterm::terminal::{Clear, ClearType};
-use recto::session::{QueueRing, QueueStatus, QueueTotals, Queues};
+use recto::session::{QueueStatus, QueueTables, QueueTotals, Queues};
 use recto::{Environment, Error, ErrorKind};
 use serde_json::{Value as Json, json};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::ring;
 use super::status::amounts;
+use super::tables;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::stop::Stop;
@@ -30,8 +30,8 @@ Examples:
   recto queue watch mails --count 10
   recto queue watch --json                           a line of JSON a second
 
-Goes on until Ctrl-C. Below the queues stands the ring of tables in which bodies lie, where the store has one and all queues may \
-be looked at. Rates are of the process that has the store: an embedded one that is looked at stands still, so watch the server \
+Goes on until Ctrl-C. Below the queues are the tables of message bodies, if the store has them and the token may read \
+all queues. Rates are of the process that has the store: an embedded one that is looked at stands still, so watch the server \
 that has it. A server that does not answer is asked again.";
 
 /// Arguments of `recto queue watch`.
@@ -56,8 +56,8 @@ struct Look {
     /// Since it began.
     passed: Duration,
     all: Vec<QueueStatus>,
-    /// Where bodies lie, if the store has a ring and it may be looked at.
-    ring: Option<QueueRing>,
+    /// The tables of message bodies, if the store has them and they may be read.
+    tables: Option<QueueTables>,
 }
 
 /// What happens to a queue's messages, per second.
@@ -107,19 +107,19 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
     let clock = Environment::system();
     let begun = clock.monotonic_nanos();
     let (mut before, mut drawn, mut looks) = (None, 0, 0);
-    let mut has_ring = true;
+    let mut has_tables = true;
     while args.count.is_none_or(|count| looks < count) {
         let found = tokio::select! {
             biased;
             () = stop.requested() => break,
             found = async {
                 ticks.tick().await;
-                look(args, queues, has_ring).await
+                look(args, queues, has_tables).await
             } => found,
         };
         looks += 1;
         let passed = Duration::from_nanos(clock.monotonic_nanos().saturating_sub(begun));
-        let (all, ring) = match found {
+        let (all, tables) = match found {
             Ok(found) => found,
             Err(error) if looks > 1 && passes(&error) => {
                 Failure::from(error).show(console);
@@ -128,8 +128,8 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
             }
             Err(error) => return Err(error.into()),
         };
-        has_ring = ring.is_some();
-        let now = Look { passed, all, ring };
+        has_tables = tables.is_some();
+        let now = Look { passed, all, tables };
         let rates = rates(before.as_ref(), &now);
         if args.json {
             console.line(line(&now, &rates))?;
@@ -142,21 +142,21 @@ pub(crate) async fn run(args: &WatchArgs, queues: &dyn Queues, console: &mut Con
     Ok(Exit::Done)
 }
 
-/// The queues, and the ring if the store has one as far as is known.
+/// Reads the queues, and the tables if the store is known to have them.
 async fn look(
     args: &WatchArgs,
     queues: &dyn Queues,
-    has_ring: bool,
-) -> recto::Result<(Vec<QueueStatus>, Option<QueueRing>)> {
+    has_tables: bool,
+) -> recto::Result<(Vec<QueueStatus>, Option<QueueTables>)> {
     let all = match &args.name {
         Some(name) => vec![queues.queue(name).await?],
         None => queues.queues().await?,
     };
-    if !has_ring {
+    if !has_tables {
         return Ok((all, None));
     }
-    match queues.ring().await {
-        Ok(ring) => Ok((all, Some(ring).filter(|ring| ring.needed))),
+    match queues.tables().await {
+        Ok(tables) => Ok((all, Some(tables).filter(|tables| tables.needed))),
         // It is of all queues, and so is who may look at it.
         Err(error) if error.kind() == ErrorKind::Forbidden => Ok((all, None)),
         Err(error) => Err(error),
@@ -189,12 +189,12 @@ fn line(now: &Look, rates: &[Option<Rates>]) -> Json {
         queue
     };
     let queues: Vec<Json> = now.all.iter().zip(rates).map(queue).collect();
-    json!({ "seconds": now.passed.as_secs_f64().round(), "queues": queues, "ring": now.ring })
+    json!({ "seconds": now.passed.as_secs_f64().round(), "queues": queues, "tables": now.tables })
 }
 
 /// Draws tables, over those before on a terminal; how many lines they have.
 fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) -> Result<u16> {
-    let below = now.ring.as_ref().map(|ring| ring_lines(ring, console));
+    let below = now.tables.as_ref().map(|tables| table_lines(tables, console));
     let below = below.unwrap_or_default();
     let most = console.height().map_or(usize::MAX, |height| {
         height.saturating_sub(OTHER_LINES + below.len()).max(1)
@@ -238,10 +238,10 @@ fn draw(drawn: u16, now: &Look, rates: &[Option<Rates>], console: &mut Console) 
     Ok(u16::try_from(lines.len()).unwrap_or(u16::MAX))
 }
 
-/// The ring, in half of a terminal's height at most.
-fn ring_lines(ring: &QueueRing, console: &Console) -> Vec<String> {
-    let progress = ring::progress(ring, console);
-    let mut lines = ring::tables(ring, console);
+/// Returns the tables, in at most half of the terminal's height.
+fn table_lines(tables: &QueueTables, console: &Console) -> Vec<String> {
+    let progress = tables::progress(tables, console);
+    let mut lines = tables::lines(tables, console);
     let most = console
         .height()
         .map_or(usize::MAX, |height| (height / 2).saturating_sub(progress.len()));

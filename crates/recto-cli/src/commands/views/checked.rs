@@ -7,7 +7,7 @@ use crate::console::{Console, Tone};
 use crate::failure::Result;
 use crate::text::{counted, grouped, printable, rows};
 
-/// Tells it of one arrangement.
+/// Tells it of one sort order.
 pub(super) fn draw(found: &VerifiedBuckets, repairs: bool, console: &mut Console) -> Result<()> {
     let name = printable(&format!("{}.{}", found.collection, found.view));
     let looked = format!(
@@ -17,7 +17,7 @@ pub(super) fn draw(found: &VerifiedBuckets, repairs: bool, console: &mut Console
     );
     let too_large = (found.too_large > 0).then(|| {
         format!(
-            "{} larger than the target (`recto buckets --mend` splits those with more than one row)",
+            "{} larger than the target (`recto buckets --rebalance` splits those with more than one row)",
             grouped(found.too_large)
         )
     });
@@ -31,7 +31,7 @@ pub(super) fn draw(found: &VerifiedBuckets, repairs: bool, console: &mut Console
     let parts = parts.map(|(kind, count)| format!("{} {}", grouped(*count), printable(&words(kind))));
     let mut parts: Vec<String> = parts.collect();
     if repairs {
-        parts.push(format!("{} mended", grouped(found.mended)));
+        parts.push(format!("{} repaired", grouped(found.repaired)));
     }
     parts.extend(too_large);
     let bad = console.paint(Tone::Bad, "✗");

@@ -40,7 +40,7 @@ fn stored() -> tempfile::TempDir {
     .done();
     recto(
         path,
-        &["buckets", "events", "--mend", "--quiet", "--store", "served"],
+        &["buckets", "events", "--rebalance", "--quiet", "--store", "served"],
     )
     .done();
     folder
@@ -66,7 +66,7 @@ fn buckets_are_listed_and_mended_alike() {
             "--json",
         ],
         &["buckets", "events", "--filter", "stream = \"b\"", "--json"],
-        &["buckets", "events", "--mend", "--json", "--quiet"],
+        &["buckets", "events", "--rebalance", "--json", "--quiet"],
     ];
     let of = |store: &str| -> Vec<String> {
         let run = |line: &&[&str]| recto(path, &[line, &["--store", store][..]].concat()).done();
@@ -85,9 +85,9 @@ fn buckets_are_listed_and_mended_alike() {
     let around: Json = serde_json::from_str(&local[3]).unwrap();
     assert_eq!(around["buckets"].as_array().unwrap().len(), 3);
     assert_eq!(around["places"][0], 1);
-    let mended: Json = serde_json::from_str(&local[5]).unwrap();
+    let repaired: Json = serde_json::from_str(&local[5]).unwrap();
     assert_eq!(
-        (mended["partitions"].clone(), mended["too_large"].clone()),
+        (repaired["partitions"].clone(), repaired["too_large"].clone()),
         (2.into(), 0.into())
     );
     for (line, said) in [
@@ -107,20 +107,29 @@ fn buckets_are_listed_and_mended_alike() {
     assert_eq!(through, local);
     let refused = recto(
         path,
-        &["buckets", "events", "--mend", "--clear", "--store", &server.url],
+        &[
+            "buckets",
+            "events",
+            "--rebalance",
+            "--clear",
+            "--store",
+            &server.url,
+        ],
     );
     assert!(
         refused.err.contains("a server clears by itself"),
         "{}",
         refused.err
     );
-    let unpinned = recto(
+    let missing_partition_fields = recto(
         path,
         &["buckets", "events", "--filter", "at = 1", "--store", &server.url],
     );
     assert!(
-        unpinned.err.contains("it does not say what stream is"),
+        missing_partition_fields
+            .err
+            .contains("it does not say what stream is"),
         "{}",
-        unpinned.err
+        missing_partition_fields.err
     );
 }

@@ -142,8 +142,8 @@ fn reads_print_the_same() {
     let place = Place::new(300);
     let lines = [
         united("page", &[]),
-        united("page", &["--page-size", "3", "--row-tokens"]),
-        united("page", &["--page-size", "3", "--json", "--row-tokens"]),
+        united("page", &["--page-size", "3", "--row-page-tokens"]),
+        united("page", &["--page-size", "3", "--json", "--row-page-tokens"]),
         united("page", &["--last", "--page-size", "7", "--json", "--both-edges"]),
         united(
             "page",
@@ -168,7 +168,7 @@ fn reads_print_the_same() {
             "flights",
             "--filter",
             "carrier = \"UA\" AND note = \"no + & %20 é\"",
-            "--allow-residual",
+            "--allow-filter-scan",
         ],
         vec!["page", "flights", "--filter", "carrier = \"none\""],
         united("explain", &["--page-size", "3"]),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use recto::session::{
-    DeadLetterSettings, OutgoingMessage, QueueSettings, QueueStatus, Queues, REDRIVE_TIME, ReceiveRequest,
-    RingSettings, Settling,
+    DeadLetterSettings, OutgoingMessage, QueueSettings, QueueStatus, QueueTableSettings, Queues,
+    REDRIVE_TIME, ReceiveRequest, Settling,
 };
 use recto::{Error, OpenOptions, Session, StoreAddress};
 use recto_client::HttpSession;
@@ -198,13 +198,13 @@ async fn unite(queues: &dyn Queues, told: &mut Told) {
     );
     told.result("ended", queues.end_unit("jobs", "night").await);
     told.result("ended", queues.end_unit("jobs", "night").await);
-    told.result("ring", queues.ring().await);
-    let fewer = |units| RingSettings {
+    told.result("tables", queues.tables().await);
+    let fewer = |units| QueueTableSettings {
         units: Some(units),
-        ..RingSettings::default()
+        ..QueueTableSettings::default()
     };
-    told.result("changed", queues.change_ring(&fewer(2)).await);
-    told.result("too many", queues.change_ring(&fewer(47)).await);
+    told.result("changed", queues.change_tables(&fewer(2)).await);
+    told.result("too many", queues.change_tables(&fewer(47)).await);
 }
 
 async fn clear(queues: &dyn Queues, told: &mut Told) {

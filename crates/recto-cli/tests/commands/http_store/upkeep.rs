@@ -53,7 +53,7 @@ fn a_served_store_is_backed_up_compacted_and_checked() {
     let keys = json(place.http(&["cursor-keys", "rotate", "--earlier", "1", "--json"]));
     assert_eq!(keys["keys"].as_array().unwrap().len(), 2);
     let listed = json(place.http(&["cursor-keys", "list", "--json"]));
-    assert_eq!(listed["keys"][1]["seals"], true);
+    assert_eq!(listed["keys"][1]["encrypts"], true);
 }
 
 #[test]

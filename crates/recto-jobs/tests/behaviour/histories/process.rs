@@ -21,8 +21,8 @@ use crate::keyspace;
 pub(crate) const SEGMENT_MESSAGES: Seq = 4;
 /// Most times that go by are longer: so bodies go to another table again and again, where there are several.
 const SLICES: StoreOptions = StoreOptions {
-    slice_seconds: 10,
-    margin_seconds: 3,
+    rotation_seconds: 10,
+    grace_seconds: 3,
     tables: 4,
     units: 4,
 };

@@ -61,8 +61,8 @@ impl Process {
     ) -> Option<()> {
         let queues = open(store, clocks, false).await?;
         let slices = StoreOptions {
-            slice_seconds: SLICE_SECONDS,
-            margin_seconds: MARGIN_SECONDS,
+            rotation_seconds: SLICE_SECONDS,
+            grace_seconds: MARGIN_SECONDS,
             ..StoreOptions::default()
         };
         queues.configure(slices).await.ok()?;

@@ -41,8 +41,8 @@ const MARGIN: Duration = Duration::from_secs(8);
 const LATER_MICROS: i64 = 400_000_000;
 /// As short as they may be, by clocks that go fast.
 const SHORT: StoreOptions = StoreOptions {
-    slice_seconds: 10,
-    margin_seconds: 3,
+    rotation_seconds: 10,
+    grace_seconds: 3,
     tables: 4,
     units: 4,
 };

@@ -37,8 +37,8 @@ pub fn encode_registry(registry: &Registry) -> Vec<u8> {
     let has = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
     bytes.push(has(registry.options.is_some(), OPTIONS) | has(registry.data_centre.is_some(), DATA_CENTRE));
     if let Some(options) = &registry.options {
-        bytes.extend(options.slice_seconds.to_be_bytes());
-        bytes.extend(options.margin_seconds.to_be_bytes());
+        bytes.extend(options.rotation_seconds.to_be_bytes());
+        bytes.extend(options.grace_seconds.to_be_bytes());
         bytes.extend([options.tables, options.units]);
     }
     if let Some(data_centre) = &registry.data_centre {
@@ -260,8 +260,8 @@ fn read_name(reader: &mut Reader<'_>) -> Result<QueueName, StoredError> {
 
 fn read_store_options(reader: &mut Reader<'_>) -> Result<StoreOptions, StoredError> {
     let options = StoreOptions {
-        slice_seconds: reader.u32()?,
-        margin_seconds: reader.u32()?,
+        rotation_seconds: reader.u32()?,
+        grace_seconds: reader.u32()?,
         tables: reader.u8()?,
         units: reader.u8()?,
     };

@@ -443,8 +443,8 @@ fn one_data_centre_serves_the_queues() {
 fn what_holds_for_all_queues_can_be_changed() {
     let mut registries = Registries::new();
     let good = StoreOptions {
-        slice_seconds: 10,
-        margin_seconds: 1,
+        rotation_seconds: 10,
+        grace_seconds: 1,
         tables: 2,
         units: 46,
     };
@@ -457,30 +457,30 @@ fn what_holds_for_all_queues_can_be_changed() {
     assert_eq!(Protocol::of(&StoreOptions::default()), Protocol::default());
     for (field, options) in [
         (
-            "slice_seconds",
+            "rotation_seconds",
             StoreOptions {
-                slice_seconds: 9,
+                rotation_seconds: 9,
                 ..good
             },
         ),
         (
-            "slice_seconds",
+            "rotation_seconds",
             StoreOptions {
-                slice_seconds: 604_801,
+                rotation_seconds: 604_801,
                 ..good
             },
         ),
         (
-            "margin_seconds",
+            "grace_seconds",
             StoreOptions {
-                margin_seconds: 0,
+                grace_seconds: 0,
                 ..good
             },
         ),
         (
-            "margin_seconds",
+            "grace_seconds",
             StoreOptions {
-                margin_seconds: 86_401,
+                grace_seconds: 86_401,
                 ..good
             },
         ),
@@ -512,7 +512,7 @@ fn a_change_of_options_changes_what_it_names() {
     let mut registries = Registries::new();
     for change in [
         StoreChange {
-            slice_seconds: Some(60),
+            rotation_seconds: Some(60),
             ..StoreChange::default()
         },
         StoreChange {
@@ -523,7 +523,7 @@ fn a_change_of_options_changes_what_it_names() {
         registries.is_told(RegistryWish::Configure(change));
     }
     let both = StoreOptions {
-        slice_seconds: 60,
+        rotation_seconds: 60,
         units: 7,
         ..StoreOptions::default()
     };

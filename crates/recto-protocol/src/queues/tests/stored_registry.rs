@@ -86,8 +86,8 @@ fn golden() -> Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> {
         let options = optional(line[1]).map(|text| {
             let parts = each(text, ',');
             StoreOptions {
-                slice_seconds: number(parts[0]),
-                margin_seconds: number(parts[1]),
+                rotation_seconds: number(parts[0]),
+                grace_seconds: number(parts[1]),
                 tables: number(parts[2]),
                 units: number(parts[3]),
             }
@@ -309,12 +309,12 @@ fn registries() -> impl Strategy<Value = Registry> {
     let rows = proptest::collection::vec((2..=VERSION, 0..VERSION, held()), 1..8);
     let store = (10..=604_800_u32, 1..=86_400_u32, 2..=24_u8, 0..=24_u8);
     (store, proptest::option::of("\\PC{1,60}"), rows).prop_map(|(store, data_centre, rows)| {
-        let (slice_seconds, margin_seconds, tables, units) = store;
+        let (rotation_seconds, grace_seconds, tables, units) = store;
         let mut registry = Registry {
             version: VERSION,
             options: Some(StoreOptions {
-                slice_seconds,
-                margin_seconds,
+                rotation_seconds,
+                grace_seconds,
                 tables,
                 units,
             }),

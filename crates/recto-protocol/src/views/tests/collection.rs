@@ -401,7 +401,7 @@ partition = ["born"]
 }
 
 #[test]
-fn what_changes_within_a_grain_moves_no_entry() {
+fn what_changes_within_a_rounding_moves_no_entry() {
     let schema = r#"
 [collection.sessions]
 fields = { id = "int", team = "text", seen = "timestamp" }
@@ -410,13 +410,13 @@ key = ["id"]
 [collection.sessions.view.recent]
 partition = ["team"]
 order = ["-seen"]
-grain = "1 minute"
+rounding = "1 minute"
 
 [collection.sessions.view.seen_ones]
 partition = ["team"]
 order = ["-seen"]
 nulls = "skip"
-grain = "1 minute"
+rounding = "1 minute"
 "#;
     let schema = Schema::parse(schema).expect("a schema");
     let collection = &schema.collections[0];

@@ -18,7 +18,7 @@ use super::asked::{href, may};
 use super::chart;
 use super::history::{FLOWS, Histories, History};
 use super::words::{age, depth};
-use super::{BOARD, RING, follow};
+use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};
 use crate::app::App;
 
@@ -47,7 +47,7 @@ pub(super) async fn get(
         queues: queues.iter().map(|queue| (queue.name.as_str(), queue)).collect(),
         histories: &histories,
         after: first(&asked, AFTER).unwrap_or_default(),
-        sees_ring: access.allows_every_queue(Right::Read),
+        sees_tables: access.allows_every_queue(Right::Read),
     };
     Ok(answer(&board.render()))
 }
@@ -79,8 +79,8 @@ struct Board<'a> {
     histories: &'a Histories,
     /// The name after which it begins.
     after: &'a str,
-    /// Whether the ring of tables may be looked at.
-    sees_ring: bool,
+    /// Whether the token may read the tables of message bodies.
+    sees_tables: bool,
 }
 
 impl Board<'_> {
@@ -90,14 +90,14 @@ impl Board<'_> {
             div.heading {
                 div {
                     h1 { "Queues" }
-                    p.arrangement {
+                    p.sort_order {
                         (counted(self.queues.len() as u64, "queue", "queues")) ", "
                         (counted(messages, "message", "messages")) " when the page was made"
                     }
                 }
                 div.actions {
                     a.button.without-script href=(board_href(self.after)) { "Refresh" }
-                    @if self.sees_ring { a.button href=(RING) { "The ring" } }
+                    @if self.sees_tables { a.button href=(TABLES) { "Queue tables" } }
                 }
             }
             @if self.queues.is_empty() {

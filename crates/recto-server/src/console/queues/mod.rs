@@ -5,7 +5,7 @@
 //! | `board` | all queues beside each other |
 //! | `queue` | one: how much is in it, what it is like |
 //! | `units` | its work units |
-//! | `ring` | the tables in which bodies lie |
+//! | `tables` | the tables of message bodies |
 //! | `messages` | its oldest messages, as they stand |
 //! | `send` | sending a message |
 //! | `removal` | taking out one message, or all |
@@ -23,8 +23,8 @@ mod messages;
 mod queue;
 mod redrive;
 mod removal;
-mod ring;
 mod send;
+mod tables;
 mod units;
 mod words;
 
@@ -42,14 +42,14 @@ const REFRESH: &str = "every 2s";
 /// The address of the board.
 pub(super) const BOARD: &str = "/queues";
 
-/// The address of the ring of tables: not below the board, where queues have any name.
-const RING: &str = "/queue-ring";
+/// Address of the page of tables. It is not below the board, where a queue may have any name.
+const TABLES: &str = "/queue-tables";
 
 pub(super) fn routes() -> Router<App> {
     let of_queue = |action: &str| format!("{BOARD}/{{queue}}{action}");
     Router::new()
         .route(BOARD, get(board::get))
-        .route(RING, get(ring::get))
+        .route(TABLES, get(tables::get))
         .route(&of_queue(""), get(queue::get))
         .route(&of_queue("/figures"), get(queue::get_figures))
         .route(&of_queue("/send"), get(send::ask).post(send::send))

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto::session::{
-    MovedMessages, OutgoingMessage, PeekedMessage, QueueRing, QueueSettings, QueueStatus, Queues,
-    ReceiveRequest, ReceivedMessage, RingSettings, SentMessage, Settling,
+    MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTableSettings,
+    QueueTables, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling,
 };
 use recto::{Result, Session};
 
@@ -130,17 +130,17 @@ impl<S: Session> Queues for Observed<S> {
         self.seen(self.session.queues()?.units(queue).await)
     }
 
-    async fn ring(&self) -> Result<QueueRing> {
-        self.seen(self.session.queues()?.ring().await)
+    async fn tables(&self) -> Result<QueueTables> {
+        self.seen(self.session.queues()?.tables().await)
     }
 
-    async fn change_ring(&self, settings: &RingSettings) -> Result<QueueRing> {
+    async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables> {
         let deed = self.begin_change("change ring");
-        self.audited(deed, self.session.queues()?.change_ring(settings))
+        self.audited(deed, self.session.queues()?.change_tables(settings))
             .await
     }
 
-    async fn ring_settings(&self) -> Result<Option<RingSettings>> {
-        self.seen(self.session.queues()?.ring_settings().await)
+    async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
+        self.seen(self.session.queues()?.table_settings().await)
     }
 }

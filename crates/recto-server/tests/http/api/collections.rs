@@ -40,7 +40,7 @@ pub(crate) async fn are_described(client: Client) {
     assert_eq!(
         field("title"),
         json!({ "name": "title", "type": "text", "required": false,
-            "operators": ["=", "<", "<=", ">", ">=", "startsWith"], "filter": "residual", "sort": false })
+            "operators": ["=", "<", "<=", ">", ">=", "startsWith"], "filter": "filter_scan", "sort": false })
     );
     assert_eq!(field("tags")["operators"], json!(["="]));
 }

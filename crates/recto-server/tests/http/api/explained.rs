@@ -18,7 +18,7 @@ pub(crate) async fn say_what_is_read(client: Client) {
     assert_eq!(reply.header("cache-control"), "no-store");
     let explained = reply.json();
     assert_eq!(explained["shape"], "scan");
-    assert_eq!(explained["arrangement"], "(tenant), -at, id");
+    assert_eq!(explained["sort_order"], "(tenant), -at, id");
     assert_eq!(explained["expected_rows"], 6);
     assert!(explained.get("actual").is_none() && explained["sources"][0].get("buckets").is_none());
     let request = explained["sources"][0]["requests"][0].as_str().unwrap();

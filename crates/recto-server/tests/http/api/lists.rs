@@ -31,8 +31,8 @@ pub(crate) async fn take_known_parameters_once(client: Client) {
         ("&last=1", "last"),
         ("&last=True", "last"),
         ("&last", "last"),
-        ("&row_tokens=yes", "row_tokens"),
-        ("&allow_residual=", "allow_residual"),
+        ("&row_page_tokens=yes", "row_page_tokens"),
+        ("&allow_filter_scan=", "allow_filter_scan"),
         ("&both_edges=none", "both_edges"),
         ("&order_by=%ff", "order_by"),
         ("&order_by=%2", "order_by"),
@@ -44,7 +44,7 @@ pub(crate) async fn take_known_parameters_once(client: Client) {
     for fine in [
         "&last=false",
         "&both_edges=true",
-        "&allow_residual=true&row_tokens=false",
+        "&allow_filter_scan=true&row_page_tokens=false",
         "&&",
     ] {
         assert_eq!(client.get(&format!("{base}{fine}")).await.status, 200, "{fine}");
@@ -113,14 +113,18 @@ pub(crate) async fn name_the_view_that_is_missing(client: Client) {
         problem["hint"].as_str().unwrap().contains("partition"),
         "{problem}"
     );
-    assert_eq!(problem.get("unpinned"), None, "{problem}");
+    assert_eq!(problem.get("missing_partition_fields"), None, "{problem}");
     let page = client
-        .notes(&[("filter", &filter), ("allow_residual", "true")])
+        .notes(&[("filter", &filter), ("allow_filter_scan", "true")])
         .await;
     assert_eq!(ats(&page), [4, 2, 0]);
     let problem = client.get(&notes(&[("filter", "at > 1")])).await;
     let problem = problem.problem(400, "no-view");
-    assert_eq!(problem["unpinned"], json!(["tenant"]), "{problem}");
+    assert_eq!(
+        problem["missing_partition_fields"],
+        json!(["tenant"]),
+        "{problem}"
+    );
 }
 
 pub(crate) async fn hold_the_fields_asked_for(client: Client) {

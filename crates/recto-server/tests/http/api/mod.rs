@@ -95,7 +95,7 @@ crate::on_both_stores! {
         a_wrong_start_names_its_field,
         a_dash_descends,
         a_page_starts_at_one_place,
-        row_tokens_stand_beside_records,
+        row_page_tokens_stand_beside_records,
     }
     records {
         are_put_and_read_and_deleted,

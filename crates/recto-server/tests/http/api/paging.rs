@@ -229,10 +229,14 @@ pub(crate) async fn an_empty_token_is_the_first_page(client: Client) {
 pub(crate) async fn a_page_starts_at_one_place(client: Client) {
     let filter = seed(&client, "places", 3).await;
     let page = client
-        .notes(&[("filter", &filter), ("page_size", "1"), ("row_tokens", "true")])
+        .notes(&[
+            ("filter", &filter),
+            ("page_size", "1"),
+            ("row_page_tokens", "true"),
+        ])
         .await;
     let next = token(&page, "next_page_token");
-    let row = page["row_tokens"][0].as_str().unwrap();
+    let row = page["row_page_tokens"][0].as_str().unwrap();
     let places = [
         ("page_token", next),
         ("from", "[1]"),
@@ -248,10 +252,12 @@ pub(crate) async fn a_page_starts_at_one_place(client: Client) {
     }
 }
 
-pub(crate) async fn row_tokens_stand_beside_records(client: Client) {
+pub(crate) async fn row_page_tokens_stand_beside_records(client: Client) {
     let filter = seed(&client, "rows", 5).await;
-    let page = client.notes(&[("filter", &filter), ("row_tokens", "true")]).await;
-    let tokens = page["row_tokens"].as_array().unwrap();
+    let page = client
+        .notes(&[("filter", &filter), ("row_page_tokens", "true")])
+        .await;
+    let tokens = page["row_page_tokens"].as_array().unwrap();
     assert_eq!(tokens.len(), 5);
     let third = tokens[2].as_str().unwrap();
     let after = client.notes(&[("filter", &filter), ("page_token", third)]).await;
@@ -261,5 +267,5 @@ pub(crate) async fn row_tokens_stand_beside_records(client: Client) {
         .await;
     assert!(ats(&around).contains(&2), "{around}");
     let without = client.notes(&[("filter", &filter)]).await;
-    assert!(without.get("row_tokens").is_none());
+    assert!(without.get("row_page_tokens").is_none());
 }

@@ -799,20 +799,20 @@ fn a_work_unit_is_a_queue_that_ends() {
 #[test]
 fn the_ring_is_looked_at_and_changed() {
     with_jobs(async |client| {
-        let path = "/v1/queue-ring";
+        let path = "/v1/queue-tables";
         let ring = client.get(path).await.json();
         assert_eq!(
             (&ring["needed"], &ring["tables"], &ring["obstacle"]),
             (&json!(false), &json!([]), &Json::Null)
         );
-        assert_eq!(ring["options"]["slice_seconds"], 21_600);
+        assert_eq!(ring["options"]["rotation_seconds"], 21_600);
         let changed = client
             .patch(path, &[], &json!({ "units": 1, "tables": null }))
             .await;
-        let all = json!({ "slice_seconds": 21_600, "margin_seconds": 300, "tables": 4, "units": 1 });
+        let all = json!({ "rotation_seconds": 21_600, "grace_seconds": 300, "tables": 4, "units": 1 });
         assert_eq!((changed.status, &changed.json()["options"]), (200, &all));
         for (wrong, field) in [
-            (json!({ "slice_seconds": 9 }), "slice_seconds"),
+            (json!({ "rotation_seconds": 9 }), "rotation_seconds"),
             (json!({ "units": 300 }), "units"),
             (json!({ "units": -1 }), "units"),
         ] {
@@ -934,15 +934,17 @@ fn what_is_granted_for_a_queue_is_for_its_units() {
             .await
             .problem(404, "not-found");
         // The ring is every queue's.
-        stranger.get("/v1/queue-ring").await.problem(403, "forbidden");
+        stranger.get("/v1/queue-tables").await.problem(403, "forbidden");
         let reader = granted(&recto, &[("queue.*", &[Right::Read])]).await;
-        assert_eq!(reader.get("/v1/queue-ring").await.status, 200);
+        assert_eq!(reader.get("/v1/queue-tables").await.status, 200);
         assert_eq!(reader.get(&unit).await.json()["messages"], 1);
-        let change = reader.patch("/v1/queue-ring", &[], &json!({ "units": 1 })).await;
+        let change = reader
+            .patch("/v1/queue-tables", &[], &json!({ "units": 1 }))
+            .await;
         change.problem(403, "forbidden");
         let document = reader.get("/openapi.json").await.json();
-        assert!(document["paths"]["/v1/queue-ring"]["get"].is_object());
-        assert!(document["paths"]["/v1/queue-ring"]["patch"].is_null());
+        assert!(document["paths"]["/v1/queue-tables"]["get"].is_object());
+        assert!(document["paths"]["/v1/queue-tables"]["patch"].is_null());
         assert!(document["paths"]["/v1/queues/{queue}/units/{unit}:begin"].is_null());
     });
 }

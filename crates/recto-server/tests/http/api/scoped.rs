@@ -258,23 +258,27 @@ pub(crate) async fn hidden_rows_are_not_found_by_bisecting(client: Client) {
             records,
             &[
                 ("filter", &filter),
-                ("allow_residual", "true"),
+                ("allow_filter_scan", "true"),
                 ("both_edges", "true"),
             ],
         );
         let explain = listed(
             &format!("{records}:explain"),
-            &[("filter", &filter), ("allow_residual", "true"), ("run", "true")],
+            &[
+                ("filter", &filter),
+                ("allow_filter_scan", "true"),
+                ("run", "true"),
+            ],
         );
         let from = listed(
             records,
             &[
                 ("filter", &filter),
-                ("allow_residual", "true"),
+                ("allow_filter_scan", "true"),
                 ("from", &format!("[{high}]")),
             ],
         );
-        let body = json!({ "filter": filter, "allow_residual": true, "page_size": 1 }).to_string();
+        let body = json!({ "filter": filter, "allow_filter_scan": true, "page_size": 1 }).to_string();
         [
             (Method::GET, list.clone(), String::new()),
             (Method::HEAD, list, String::new()),
@@ -327,7 +331,10 @@ pub(crate) async fn lists_that_a_filter_needs_more_for_say_so(client: Client) {
         "{problem}"
     );
     assert!(
-        problem["hint"].as_str().unwrap().contains("allow_residual=true"),
+        problem["hint"]
+            .as_str()
+            .unwrap()
+            .contains("allow_filter_scan=true"),
         "{problem}"
     );
     assert!(!problem.to_string().contains("mine"), "{problem}");

@@ -1,4 +1,4 @@
-//! Views and their states, compared with records, and mended.
+//! Views and their states, compared with records, and repaired.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ fn views_are_listed_with_their_states() {
         let expected = json!({ "views": [{
             "collection": "users",
             "view": "by_status",
-            "arrangement": "(status), id",
+            "sort_order": "(status), id",
             "partition": ["status"],
             "order": ["id"],
             "collate": {},
@@ -136,7 +136,7 @@ fn views_are_listed_with_their_states() {
 }
 
 #[test]
-fn what_differs_is_found_and_mended() {
+fn what_differs_is_found_and_repaired() {
     run(async {
         let (_, client) = drifted().await;
         assert_eq!(listed_here(&client).await, 0);
@@ -144,7 +144,7 @@ fn what_differs_is_found_and_mended() {
         let verified = last_line(&client.post(VERIFY, &ask).await)["result"].clone();
         let view = &verified["views"][0];
         assert_eq!(
-            (&view["missing"], &view["mended"]),
+            (&view["missing"], &view["repaired"]),
             (&json!(2), &json!(0)),
             "{verified}"
         );
@@ -153,8 +153,8 @@ fn what_differs_is_found_and_mended() {
             json!({ "kind": "missing", "key": "(1)", "outcome": "" })
         );
         assert_eq!(listed_here(&client).await, 0, "nothing is changed");
-        let mended = last_line(&client.post(REPAIR, &json!({})).await)["result"].clone();
-        assert_eq!(mended["views"][0]["mended"], 2, "{mended}");
+        let repaired = last_line(&client.post(REPAIR, &json!({})).await)["result"].clone();
+        assert_eq!(repaired["views"][0]["repaired"], 2, "{repaired}");
         assert_eq!(listed_here(&client).await, 2);
         let verified = last_line(&client.post(VERIFY, &json!({})).await)["result"].clone();
         assert_eq!(verified["views"][0]["missing"], 0);
@@ -194,7 +194,7 @@ fn what_is_asked_wrongly_is_refused() {
             .post(REPAIR, &json!({ "collections": ["users", "nowhere"] }))
             .await
             .problem(404, "not-found");
-        assert_eq!(listed_here(&client).await, 0, "nothing was mended");
+        assert_eq!(listed_here(&client).await, 0, "nothing was repaired");
     });
 }
 
@@ -229,7 +229,7 @@ fn who_compares_reads_and_who_mends_writes() {
         blind.post(VERIFY, &json!({})).await.problem(403, "forbidden");
         let verified = last_line(&reader.post(VERIFY, &json!({})).await);
         assert_eq!(verified["result"]["views"][0]["missing"], 2, "{verified}");
-        assert_eq!(listed_here(&client).await, 0, "nobody mended it");
+        assert_eq!(listed_here(&client).await, 0, "nobody repaired it");
         let mender = granted(
             &recto,
             &[("users", &[Right::Read, Right::Write], ""), (STORE, both, "")],

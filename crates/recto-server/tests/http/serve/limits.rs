@@ -178,7 +178,7 @@ async fn too_many_at_once_are_told_to_come_back() {
     assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")));
     assert!(
         served
-            .metric("recto_http_refused_total{reason=\"concurrency\"}")
+            .metric("recto_http_rejected_total{reason=\"concurrency\"}")
             .await
             >= 2.0
     );
@@ -246,8 +246,8 @@ async fn exports_and_work_on_the_store_have_places_of_their_own() {
     let head = "POST /v1/store:load?collections=orders&name=a.csv HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n";
     load.write_all(head.as_bytes()).await.unwrap();
     eventually("both have their places", || async {
-        served.metric("recto_http_places_taken{class=\"stream\"}").await > 0.5
-            && served.metric("recto_http_places_taken{class=\"wait\"}").await > 0.5
+        served.metric("recto_http_admitted{class=\"stream\"}").await > 0.5
+            && served.metric("recto_http_admitted{class=\"wait\"}").await > 0.5
     })
     .await;
     assert_eq!(served.get("/v1/collections").await.status, 200);
@@ -258,12 +258,12 @@ async fn exports_and_work_on_the_store_have_places_of_their_own() {
     ] {
         assert_eq!(served.ask(method, path, &[], "").await.status, 503, "{path}");
     }
-    assert!(served.metric("recto_http_places{class=\"page\"}").await > 0.5);
+    assert!(served.metric("recto_http_admission_limit{class=\"page\"}").await > 0.5);
     drop(export);
     drop(load);
     eventually("the places are free", || async {
         served.ask("POST", "/v1/store:check", &[], "").await.status == 200
-            && served.metric("recto_http_places_taken{class=\"stream\"}").await < 0.5
+            && served.metric("recto_http_admitted{class=\"stream\"}").await < 0.5
     })
     .await;
 }

@@ -143,7 +143,7 @@ async fn health_and_readiness() {
 
 /// A server that cannot serve one of its collections serves the others, and says that it does not serve all.
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_collections_are_seen() {
+async fn unavailable_collections_are_seen() {
     let folder = tempfile::tempdir().unwrap();
     let address: StoreAddress = folder.path().join("store").to_str().unwrap().parse().unwrap();
     let open = || Recto::open_with(&address, OpenOptions::new().create());
@@ -160,15 +160,15 @@ async fn refused_collections_are_seen() {
         (ready.status, &*ready.body),
         (
             200,
-            "ready\ncollections refused: 1 (the log says which, and why)\n"
+            "ready\ncollections unavailable: 1 (the log says which, and why)\n"
         )
     );
-    assert!(served.metric("recto_collections_refused").await > 0.5);
+    assert!(served.metric("recto_collections_unavailable").await > 0.5);
     let path = "/v1/collections/orders/records?filter=tenant%20%3D%20%22acme%22";
     assert_eq!(served.get(path).await.status, 200);
     recto.apply(&schema).await.unwrap();
     assert_eq!(served.get("/readyz").await.body, "ready\n");
-    assert!(served.metric("recto_collections_refused").await < 0.5);
+    assert!(served.metric("recto_collections_unavailable").await < 0.5);
 }
 
 /// A server whose clock is a year ahead of the record of its store serves, and says on each surface that it expires nothing.

@@ -107,11 +107,18 @@ async fn whoever_waits_takes_no_place_of_other_requests_and_there_is_a_limit() {
     let mut refused = asking(&served, 20).await;
     let refused = read_reply(&mut refused).await;
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
-    assert!((served.metric("recto_http_places_taken{class=\"receive\"}").await - 3.0).abs() < 0.1);
-    assert!((served.metric("recto_http_places{class=\"receive\"}").await - 3.0).abs() < 0.1);
+    assert!((served.metric("recto_http_admitted{class=\"receive\"}").await - 3.0).abs() < 0.1);
+    assert!(
+        (served
+            .metric("recto_http_admission_limit{class=\"receive\"}")
+            .await
+            - 3.0)
+            .abs()
+            < 0.1
+    );
     drop(streams);
     eventually("the places are free", || async {
-        served.metric("recto_http_places_taken{class=\"receive\"}").await < 0.5
+        served.metric("recto_http_admitted{class=\"receive\"}").await < 0.5
     })
     .await;
 }
@@ -372,7 +379,7 @@ async fn metrics_tell_of_queues_whoever_may_read_them_all() {
         "recto_queue_sent_total{queue=\"jobs\"} 3",
         "recto_queue_received_total{queue=\"jobs\"} 2",
         "recto_queue_acked_total{queue=\"jobs\"} 1",
-        "recto_queue_given_back_total{queue=\"jobs\"} 0",
+        "recto_queue_returned_total{queue=\"jobs\"} 0",
         "recto_queue_dead_lettered_total{queue=\"jobs\"} 0",
         "recto_queue_expired_total{queue=\"jobs\"} 0",
         "recto_queue_bodies_lost_total{queue=\"jobs\"} 0",

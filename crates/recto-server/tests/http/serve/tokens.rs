@@ -173,7 +173,7 @@ async fn no_request_reaches_rows_beyond_the_filter() {
         "filter=tenant%20IN%20(%22acme%22,%22umbrella%22)".to_owned(),
         "filter=tenant%20%3D%20%22acme%22%20OR%20tenant%20%3D%20%22umbrella%22".to_owned(),
         "filter=NOT%20tenant%20%3D%20%22acme%22".to_owned(),
-        "filter=tenant%20%3E%20%22acme%22&allow_residual=true".to_owned(),
+        "filter=tenant%20%3E%20%22acme%22&allow_filter_scan=true".to_owned(),
         "filter=%22)%20OR%20(tenant%20%3D%20%22umbrella".to_owned(),
         "order_by=tenant%20desc,id".to_owned(),
         "from=%5B%22umbrella%22,0%5D".to_owned(),
@@ -182,7 +182,7 @@ async fn no_request_reaches_rows_beyond_the_filter() {
     ];
     for query in &widening {
         for suffix in ["", ":explain"] {
-            let path = format!("{RECORDS}{suffix}?{query}&row_tokens=true");
+            let path = format!("{RECORDS}{suffix}?{query}&row_page_tokens=true");
             let path = if suffix.is_empty() {
                 path
             } else {
@@ -210,13 +210,13 @@ async fn no_request_reaches_rows_beyond_the_filter() {
         .with(
             all,
             "GET",
-            &format!("{RECORDS}?{umbrella}&page_size=3&row_tokens=true"),
+            &format!("{RECORDS}?{umbrella}&page_size=3&row_page_tokens=true"),
             "",
         )
         .await
         .json();
     let next = page["next_page_token"].as_str().unwrap().to_owned();
-    let row = page["row_tokens"][1]
+    let row = page["row_page_tokens"][1]
         .as_str()
         .unwrap_or_else(|| panic!("{page}"))
         .to_owned();

@@ -55,7 +55,7 @@ async fn pages_without_end(served: &Served) -> JoinSet<()> {
     for _ in 0..PAGES {
         let mut stream = served.connect().await;
         tasks.spawn(async move {
-            let query = "filter=tenant%20%3D%20%22acme%22%20AND%20total%20%3D%200&allow_residual=true";
+            let query = "filter=tenant%20%3D%20%22acme%22%20AND%20total%20%3D%200&allow_filter_scan=true";
             let path = format!("/v1/collections/orders/records?{query}");
             loop {
                 assert_eq!(ask(&mut stream, &path).await, 200);
@@ -93,7 +93,7 @@ async fn health_is_told_soon_beside_pages_that_compute() {
     eventually("all pages are being read", || async {
         served.metric("recto_http_in_flight").await > PAGES as f64 - 0.5
             && served
-                .metric("recto_page_rows_scanned_total{shape=\"scan + residual\"}")
+                .metric("recto_page_rows_scanned_total{shape=\"scan + filter\"}")
                 .await
                 > 0.0
     })

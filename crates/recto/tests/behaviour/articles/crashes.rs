@@ -11,7 +11,7 @@ use recto::{Change, ErrorKind, OpenOptions, Recto};
 
 use super::sorted::user;
 use super::suspensions::{ACTIVE, SUSPENDED, by_status, suspension, suspensions};
-use crate::common::clocks::{Clocks, sweep_at_once};
+use crate::common::clocks::{Clocks, recover_at_once};
 use crate::common::exact::assert_views_are_exact;
 use crate::common::killing::{Cut, Killing};
 use crate::common::subject::words_of;
@@ -155,8 +155,8 @@ pub(crate) async fn dying_in(recto: Recto) {
         assert_eq!(listed, recorded, "all of it or nothing");
     } else {
         assert_ne!(listed, recorded, "nobody died between the tables");
-        let swept = sweep_at_once(&survivor, &clocks).await;
-        assert!(swept.waiting >= gone.len(), "{swept:?}");
+        let pass = recover_at_once(&survivor, &clocks).await;
+        assert!(pass.waiting >= gone.len(), "{pass:?}");
     }
     let (recorded, listed) = (records(&survivor).await, list(&survivor).await);
     assert_eq!(listed, recorded);

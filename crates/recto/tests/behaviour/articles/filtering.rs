@@ -186,7 +186,7 @@ fn questions(conditions: &[Condition], first_free: usize) -> [Question; 2] {
         } else {
             Vec::new()
         },
-        allow_residual: false,
+        allow_filter_scan: false,
     })
 }
 

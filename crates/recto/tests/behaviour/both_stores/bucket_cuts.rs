@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use recto::session::{BucketStatus, BucketsRequest, Explanation, MendRequest, PageRequest, Pages, Session};
+use recto::session::{
+    BucketStatus, BucketsRequest, Explanation, PageRequest, Pages, RebalanceRequest, Session,
+};
 use recto::{Cursor, DynamicRecord, LocalSession, PageQuery, Recto, Stop, StoreAddress};
 use serde_json::json;
 
@@ -40,7 +42,7 @@ bucket = { rows = 300 }
 const LINES: [(&str, i32); 3] = [("a", 240), ("b", 60), ("c", 5)];
 const TEXT_BYTES: usize = 1_500;
 /// How often it is looked whether all is cut.
-const MAX_MENDS: u32 = 600;
+const MAX_REBALANCES: u32 = 600;
 
 fn schema(kind: Kind, is_view_in_buckets: bool) -> recto::schema::Schema {
     let bucket = match kind {
@@ -84,16 +86,16 @@ fn lines(recto: &Recto, filter: &str) -> PageQuery<DynamicRecord> {
 }
 
 /// Until no bucket is too large.
-async fn mend(recto: &Recto) {
-    mend_all(recto, "lines").await;
+async fn rebalance(recto: &Recto) {
+    rebalance_all(recto, "lines").await;
 }
 
-pub(super) async fn mend_all(recto: &Recto, collection: &str) {
+pub(super) async fn rebalance_all(recto: &Recto, collection: &str) {
     let session = LocalSession::new(recto.clone());
-    for _ in 0..MAX_MENDS {
+    for _ in 0..MAX_REBALANCES {
         let tools = session.tools().unwrap();
         let report = tools
-            .mend_buckets(collection, &MendRequest::default(), &|_| {})
+            .rebalance_buckets(collection, &RebalanceRequest::default(), &|_| {})
             .await;
         if report.unwrap().too_large == 0 {
             return;
@@ -186,7 +188,7 @@ pub(crate) async fn none_has_more_rows_than_it_may(recto: Recto) {
     for some in all.chunks(100) {
         events.put_all(some).await.unwrap();
     }
-    mend_all(&recto, "events").await;
+    rebalance_all(&recto, "events").await;
     let session = LocalSession::new(recto.clone());
     let request = BucketsRequest {
         page_size: Some(256),
@@ -247,7 +249,7 @@ pub(crate) async fn cursors_go_on_through_them(recto: Recto) {
         let place = all.iter().position(|one| one == id).unwrap();
         both_sides(&before, cursor, place, &all).await;
     }
-    mend(&recto).await;
+    rebalance(&recto).await;
     let edges = edges(&recto).await;
     assert!(edges.len() >= 4, "{edges:?}");
     for (id, cursor) in &cursors {
@@ -293,7 +295,7 @@ async fn what_was_asked_is_told(recto: &Recto) {
     let buckets = buckets(recto).await;
     for page_size in [1, 100, 300] {
         let mut told = explained(recto, r#"list = "a""#, page_size).await;
-        for _ in 0..MAX_MENDS {
+        for _ in 0..MAX_REBALANCES {
             // On Cassandra what is known is gone by for some seconds.
             if told.actual.unwrap().cost.directory_reads == 0 {
                 break;
@@ -372,7 +374,7 @@ async fn under_budgets(recto: &Recto) {
     for list in [any, r#"list = "a""#] {
         let query = lines(recto, &format!("{list} AND {filter}"));
         let query = query.view("primary").order_by("-at");
-        let query = query.allow_residual().scan_budget(50);
+        let query = query.allow_filter_scan().scan_budget(50);
         let (found, stops) = all_of(query).await;
         let of_list = if list == any { all.clone() } else { expected("a") };
         assert_eq!(found, of_list.into_iter().filter(some).collect::<Vec<_>>());

@@ -165,7 +165,7 @@ pub(crate) async fn are_under_the_pages_budgets(recto: Recto) {
 async fn pages_are_under_their_budgets(split: &Split, view: &str) {
     let even = split
         .query_of(view, r#"author = "ada" AND (id = 0 OR id = 34)"#, "")
-        .allow_residual();
+        .allow_filter_scan();
     let mut found = Vec::new();
     let mut query = even.clone().scan_budget(7);
     for pages in 1.. {
@@ -227,7 +227,7 @@ pub(crate) async fn are_no_sources_of_a_plan(recto: Recto) {
     let session = LocalSession::new(split.recto.clone());
     let explained = session.explain("posts", &request, false).await.unwrap();
     assert_eq!((explained.sources.len(), explained.expected_rows), (1, 101));
-    assert_eq!(explained.arrangement.to_string(), "(author), -score, id");
+    assert_eq!(explained.sort_order.to_string(), "(author), -score, id");
     assert_eq!(explained.order_text(), "score desc, id asc");
     assert_eq!(explained.sources[0].partition, r#"author = "ada""#);
 }
@@ -342,7 +342,7 @@ pub(crate) async fn say_how_many_rows_there_are(recto: Recto) {
         (
             split
                 .query(r#"author = "ada" AND (id = 0 OR id = 34)"#, "")
-                .allow_residual()
+                .allow_filter_scan()
                 .with_estimate(),
             "row by row",
         ),

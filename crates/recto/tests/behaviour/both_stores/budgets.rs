@@ -48,7 +48,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
     let filter = r#"stream = "budget_scanned" AND kind = "third""#;
     let query = subject
         .text(filter, "")
-        .allow_residual()
+        .allow_filter_scan()
         .page_size(3)
         .scan_budget(4);
 
@@ -67,7 +67,7 @@ pub(crate) async fn of_rows_looked_at(recto: Recto) {
     let filter = r#"stream = "budget_scanned" AND note = "note 0""#;
     let query = subject
         .text(filter, "")
-        .allow_residual()
+        .allow_filter_scan()
         .page_size(3)
         .scan_budget(4);
     let empty = query.clone().await.unwrap();
@@ -148,7 +148,7 @@ pub(crate) async fn of_rows_read_ahead_of_merged_partitions(recto: Recto) {
         .collect();
     let query = subject
         .text(&format!(r#"({}) AND kind = "rare""#, any.join(" OR ")), "at desc")
-        .allow_residual()
+        .allow_filter_scan()
         .page_size(100)
         .scan_budget(BUDGET.into());
     let mut next = query.clone();

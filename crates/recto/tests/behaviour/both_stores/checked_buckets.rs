@@ -1,4 +1,4 @@
-//! What is wrong with buckets, planted by CQL: it is found, and mended beside who writes and who reads.
+//! What is wrong with buckets, planted by CQL: it is found, and repaired beside who writes and who reads.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -227,7 +227,7 @@ async fn put(recto: &Recto, stream: &str, at: i64) {
     events.put(&event).await.unwrap();
 }
 
-pub(crate) async fn what_is_planted_is_found_and_mended(recto: Recto) {
+pub(crate) async fn what_is_planted_is_found_and_repaired(recto: Recto) {
     let fresh = Fresh::new(kind_of(&recto));
     let recto = fresh.open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();
@@ -295,10 +295,10 @@ pub(crate) async fn what_is_planted_is_found_and_mended(recto: Recto) {
             tokio::time::sleep(PAUSE).await;
         }
     });
-    let mended = verify(&recto, true).await;
+    let repaired = verify(&recto, true).await;
     assert!(
-        mended.wrong() >= report.wrong() && mended.left() == 0,
-        "{mended:?}"
+        repaired.wrong() >= report.wrong() && repaired.left() == 0,
+        "{repaired:?}"
     );
     let left = verify(&recto, false).await;
     stop.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What is wrong with buckets by time, planted by CQL: it is found, and mended beside who writes.
+//! What is wrong with buckets by time, planted by CQL: it is found, and repaired beside who writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,7 +125,7 @@ async fn plant_all(cql: &PlainCql) {
     plant(cql, bucket(0), EACH * 7 + 1_000 * EACH).await;
 }
 
-pub(crate) async fn what_is_planted_by_time_is_found_and_mended(recto: Recto) {
+pub(crate) async fn what_is_planted_by_time_is_found_and_repaired(recto: Recto) {
     let fresh = Fresh::new(kind_of(&recto));
     let recto = fresh.open().await;
     recto.apply(&parse(SCHEMA)).await.unwrap();
@@ -168,8 +168,12 @@ pub(crate) async fn what_is_planted_by_time_is_found_and_mended(recto: Recto) {
         }
         id
     });
-    let mended = verify(&recto, true).await;
-    assert_eq!((mended.wrong(), mended.left()), (found.wrong(), 0), "{mended:?}");
+    let repaired = verify(&recto, true).await;
+    assert_eq!(
+        (repaired.wrong(), repaired.left()),
+        (found.wrong(), 0),
+        "{repaired:?}"
+    );
     let left = verify(&recto, false).await;
     stop.store(true, Ordering::Relaxed);
     let written = i32::try_from(writing.await.unwrap()).unwrap();

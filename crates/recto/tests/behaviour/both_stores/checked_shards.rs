@@ -116,8 +116,8 @@ pub(crate) async fn rows_in_others_are_found_and_taken_home(recto: Recto) {
         (shown, planted),
         ([&before[..], &[lower]].concat(), vec![3, lower])
     );
-    let mended = verify(&recto, true).await;
-    assert_eq!((mended.wrong(), mended.left()), (4, 0), "{mended:?}");
+    let repaired = verify(&recto, true).await;
+    assert_eq!((repaired.wrong(), repaired.left()), (4, 0), "{repaired:?}");
     let left = verify(&recto, false).await;
     assert_eq!(left.wrong(), 0, "{left:?}");
     let all = before.into_iter().chain([lower, upper]).collect();

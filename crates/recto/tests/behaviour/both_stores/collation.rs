@@ -218,7 +218,7 @@ pub(crate) async fn names_page_as_people_sort_them(recto: Recto) {
         ..PageRequest::default()
     };
     let explained = session.explain("people", &request, false).await.unwrap();
-    assert!(explained.residual.is_empty(), "{explained}");
+    assert!(explained.filter_scan.is_empty(), "{explained}");
     assert_eq!(explained.order_text(), "name asc, id asc");
     let shown = explained.to_string();
     assert!(shown.contains("name as in de"), "{shown}");
@@ -305,11 +305,13 @@ pub(crate) async fn ranges_go_by_the_collation_everywhere(recto: Recto) {
         assert_eq!(found, (expected.clone(), expected.clone()), "{filter}");
         // Checked row by row, in a view that is by something else.
         let checked = people.recto.dynamic("people").unwrap().query();
-        let checked = checked.filter(format!("age = 1 AND {filter}")).allow_residual();
+        let checked = checked
+            .filter(format!("age = 1 AND {filter}"))
+            .allow_filter_scan();
         let of_age: Vec<i32> = expected.iter().copied().filter(|id| id % 3 == 1).collect();
         let mut found = ids(&checked.view("by_age").first(100).await.unwrap());
         assert_eq!(found, of_age, "{filter} of one age");
-        let other = people.query(filter).view("by_city").allow_residual();
+        let other = people.query(filter).view("by_city").allow_filter_scan();
         found = ids(&other.first(100).await.unwrap());
         let mut all = expected.clone();
         found.sort_unstable();

@@ -90,7 +90,7 @@ pub(crate) async fn are_bound_to_their_query(recto: Recto) {
         subject.text(r#"stream = "cursor_bound""#, "at"),
         subject
             .text(r#"stream = "cursor_bound" AND kind = "third""#, "")
-            .allow_residual(),
+            .allow_filter_scan(),
         places.text(r#"test = "cursor_bound" AND country = "x""#, ""),
     ];
     for other in others {

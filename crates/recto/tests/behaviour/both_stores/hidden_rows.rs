@@ -7,7 +7,7 @@ use recto::session::{PageRequest, Pages};
 use recto::{DynamicRecord, LocalSession, Recto};
 use serde_json::json;
 
-use super::bucket_cuts::mend_all;
+use super::bucket_cuts::rebalance_all;
 use crate::common::Fresh;
 use crate::common::stores::{kind_of, parse};
 
@@ -55,7 +55,7 @@ async fn with_docs(recto: &Recto) -> LocalSession {
     for some in all.chunks(100) {
         docs.put_all(some).await.unwrap();
     }
-    mend_all(&recto, "docs").await;
+    rebalance_all(&recto, "docs").await;
     LocalSession::new(recto)
 }
 
@@ -71,7 +71,7 @@ fn requests() -> [PageRequest; 2] {
     [r#"day = "mon""#, r#"status = "open""#].map(|filter| PageRequest {
         filter: filter.to_owned(),
         page_size: Some(5),
-        allow_residual: true,
+        allow_filter_scan: true,
         ..PageRequest::default()
     })
 }

@@ -353,7 +353,7 @@ async fn check(recto: &Recto, drawn: &Drawn, asked: &Asked, random: &mut Rng) {
     let plain = || {
         let query = items.query().filter(&filter);
         if asked.most.is_some() {
-            query.allow_residual()
+            query.allow_filter_scan()
         } else {
             query
         }
@@ -372,7 +372,7 @@ async fn check(recto: &Recto, drawn: &Drawn, asked: &Asked, random: &mut Rng) {
         };
         let checked = || {
             let view = format!("by_f{first}");
-            intersected().view(view).allow_residual()
+            intersected().view(view).allow_filter_scan()
         };
         let scanned = 1 + random.usize(0..20) as u64;
         for back in [false, true] {
@@ -515,7 +515,7 @@ pub(crate) async fn what_no_view_serves_is_checked_on_rows_that_all_have(recto: 
     let recto = items(&recto, 300, |id| (id % 2, i64::from(id % 15 == 1))).await;
     let query = both(&recto)
         .filter("f0 = 1 AND f1 = 1 AND f2 = 3")
-        .allow_residual();
+        .allow_filter_scan();
     let page = query.page_size(5).await.unwrap();
     let found: Vec<i64> = page.iter().map(id_of).collect();
     assert_eq!(
@@ -609,7 +609,7 @@ pub(crate) async fn it_is_explained(recto: Recto) {
     assert_eq!(places, ["by_f0: f0 = 1", "by_f1: f1 = 1"]);
     let cost = explained.actual.unwrap().cost;
     assert!(cost.seeks >= 2 && cost.rows_read >= 20, "{cost:?}");
-    let rejected: Vec<&str> = explained.rejected.iter().map(|one| &*one.arrangement).collect();
+    let rejected: Vec<&str> = explained.rejected.iter().map(|one| &*one.sort_order).collect();
     assert_eq!(rejected, ["collection items"]);
     let text = explained.to_string();
     assert!(
@@ -627,14 +627,14 @@ pub(crate) async fn it_is_explained(recto: Recto) {
     let error = session.page("items", &more).await.unwrap_err();
     assert!(error.suggestion().is_some(), "{error}");
     let checked = PageRequest {
-        allow_residual: true,
+        allow_filter_scan: true,
         ..more
     };
     let explained = session.explain("items", &checked, true).await.unwrap();
-    assert_eq!(explained.shape.to_string(), "intersect + residual");
-    let residual: Vec<String> = explained.residual.iter().map(ToString::to_string).collect();
+    assert_eq!(explained.shape.to_string(), "intersect + filter");
+    let filter_scan: Vec<String> = explained.filter_scan.iter().map(ToString::to_string).collect();
     assert_eq!(
-        (residual, explained.intersected.len()),
+        (filter_scan, explained.intersected.len()),
         (vec!["f2 = 3".to_owned()], 2)
     );
 }

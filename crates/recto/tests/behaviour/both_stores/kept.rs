@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::{Either, join, select};
-use recto::session::{LoadRequest, MendRequest, Session, VerifyRequest};
+use recto::session::{LoadRequest, RebalanceRequest, Session, VerifyRequest};
 use recto::{
     Collection, Cursor, DynamicRecord, Environment, LocalSession, OpenOptions, PageQuery, Recto, StoreAddress,
 };
@@ -179,12 +179,12 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
     }
     let session = LocalSession::new(kept.recto.clone());
     let tools = session.tools().unwrap();
-    let request = MendRequest::default();
-    let mended = join(
-        tools.mend_buckets("newest", &request, &|_| {}),
-        tools.mend_buckets("oldest", &request, &|_| {}),
+    let request = RebalanceRequest::default();
+    let repaired = join(
+        tools.rebalance_buckets("newest", &request, &|_| {}),
+        tools.rebalance_buckets("oldest", &request, &|_| {}),
     );
-    let mut mended = Box::pin(mended);
+    let mut repaired = Box::pin(repaired);
     let expected: Vec<i64> = (FIRST * EACH_DAY..DAYS * EACH_DAY).collect();
     let mut reads = 0;
     loop {
@@ -201,7 +201,7 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
                 assert_eq!(all, expected, "{name}");
             }
         });
-        match select(mended, read).await {
+        match select(repaired, read).await {
             Either::Left(((newest, oldest), read)) => {
                 newest.unwrap();
                 oldest.unwrap();
@@ -209,7 +209,7 @@ pub(crate) async fn old_buckets_go_and_late_records_are_refused(recto: Recto) {
                 break;
             }
             Either::Right(((), goes_on)) => {
-                mended = goes_on;
+                repaired = goes_on;
                 reads += 1;
                 tokio::time::sleep(std::time::Duration::from_millis(500)).await;
             }

@@ -1,7 +1,7 @@
 //! Views of what is kept for a time only: they show what is kept, their records stay or go by a time of their own, and nothing is missed there.
 
 use futures::future::join_all;
-use recto::session::{LoadRequest, MendRequest, Session, VerifyRequest};
+use recto::session::{LoadRequest, RebalanceRequest, Session, VerifyRequest};
 use recto::{Collection, DynamicRecord, LocalSession, OpenOptions, PageQuery, Recto};
 use serde_json::json;
 
@@ -129,22 +129,22 @@ impl Kept {
         }
     }
 
-    /// What is not kept goes, in the collection's own arrangement (empty) and in views.
-    async fn mend(&self, name: &str, views: &[&str]) {
+    /// What is not kept goes, in the collection's own sort order (empty) and in views.
+    async fn rebalance(&self, name: &str, views: &[&str]) {
         let session = LocalSession::new(self.recto.clone());
         let tools = session.tools().unwrap();
         let requests: Vec<_> = views
             .iter()
-            .map(|view| MendRequest {
+            .map(|view| RebalanceRequest {
                 view: (*view).to_owned(),
-                ..MendRequest::default()
+                ..RebalanceRequest::default()
             })
             .collect();
-        let mending = requests
+        let rebalancing = requests
             .iter()
-            .map(|request| tools.mend_buckets(name, request, &|_| {}));
-        for mended in join_all(mending).await {
-            mended.unwrap();
+            .map(|request| tools.rebalance_buckets(name, request, &|_| {}));
+        for repaired in join_all(rebalancing).await {
+            repaired.unwrap();
         }
     }
 
@@ -222,7 +222,7 @@ pub(crate) async fn show_what_is_kept_of_records_that_stay(recto: Recto) {
     for (after, id) in [(1, late), (3, late + 1), (5, late + 3)] {
         all.insert(after + 1, id);
     }
-    kept.mend("readings", &["recent", "sized"]).await;
+    kept.rebalance("readings", &["recent", "sized"]).await;
     kept.shows("recent", expected.clone()).await;
     kept.shows_about("sized", expected.clone()).await;
     kept.shows("all", all.clone()).await;
@@ -292,7 +292,7 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
     let kept = Kept::new(&recto, &format!("{READINGS}{READINGS_VIEWS}")).await;
     kept.put("readings", 0..DAYS).await;
     kept.at(DAYS + 3);
-    kept.mend("readings", &["recent", "sized"]).await;
+    kept.rebalance("readings", &["recent", "sized"]).await;
     kept.at(DAYS - 1);
     let first = FIRST + 4;
     kept.shows("recent", of_days(first..DAYS)).await;
@@ -313,7 +313,8 @@ pub(crate) async fn are_well_where_a_clock_was_ahead(recto: Recto) {
 pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     let kept = Kept::new(&recto, LATEST).await;
     kept.put("latest", 0..DAYS).await;
-    kept.mend("latest", &["", "by_week", "looked_up", "short"]).await;
+    kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
+        .await;
     // The week of what is kept still is began on a Monday, of which nothing is kept.
     kept.shows("latest", of_days(FIRST..DAYS)).await;
     kept.shows("by_week", of_days(0..DAYS)).await;
@@ -330,7 +331,8 @@ pub(crate) async fn go_on_between_two_floors(recto: Recto) {
     latest.delete(&key_of(&record(&latest, 0))[..]).await.unwrap();
     // A week later the others' week is over.
     kept.at(DAYS + 4);
-    kept.mend("latest", &["", "by_week", "looked_up", "short"]).await;
+    kept.rebalance("latest", &["", "by_week", "looked_up", "short"])
+        .await;
     kept.shows("latest", of_days(DAYS - 4..DAYS)).await;
     kept.shows("by_week", of_days(7..DAYS)).await;
     kept.is_well().await;

@@ -91,7 +91,7 @@ async fn adds_a_view(own: Recto, mode: &str) {
     assert_eq!(plan.misfits[0].counts, ONE_TOO_LARGE, "{plan:?}");
     assert_eq!(plan.misfits[0].listed.len(), 1);
     for said in ["people.by_city: 1 record", "(3): name is too large"] {
-        assert!(plan.refused[0].contains(said), "{said} in {:?}", plan.refused);
+        assert!(plan.rejected[0].contains(said), "{said} in {:?}", plan.rejected);
     }
     let refused = own.apply(&schema).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::SchemaMismatch, "{refused}");

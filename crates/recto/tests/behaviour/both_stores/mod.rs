@@ -15,7 +15,6 @@ mod closing;
 mod collation;
 mod cursors;
 mod edges;
-mod grain;
 mod hidden_rows;
 mod intersect;
 mod kept;
@@ -27,6 +26,7 @@ mod pages;
 mod plain_views;
 mod queries;
 mod refusals;
+mod rounding;
 mod schemas;
 mod times;
 mod turned;
@@ -125,7 +125,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         tuple_ranges_over_mixed_directions,
         text_prefixes,
         contradictions_are_empty_pages,
-        residual_conditions,
+        filter_scan_conditions,
         a_sort_that_stops_early,
         filters_built_in_rust_are_the_filters_written,
         several_filters_all_hold,
@@ -222,13 +222,13 @@ crate::on_both_stores! { super::super::SCHEMA;
         say_how_many_rows_there_are,
     }
     checked_buckets {
-        what_is_planted_is_found_and_mended,
+        what_is_planted_is_found_and_repaired,
     }
     checked_shards {
         rows_in_others_are_found_and_taken_home,
     }
     checked_registry {
-        what_is_planted_by_time_is_found_and_mended,
+        what_is_planted_by_time_is_found_and_repaired,
     }
     times {
         are_read_as_one_partition,
@@ -236,7 +236,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         entries_move_between_them_with_their_records,
         are_told_of_where_entries_move,
         of_changing_records_are_switched_on_off_and_over,
-        entries_left_behind_in_them_are_found_and_mended,
+        entries_left_behind_in_them_are_found_and_repaired,
     }
     kept {
         old_buckets_go_and_late_records_are_refused,
@@ -264,7 +264,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         overwritten_records_are_so_in_views,
         what_is_too_much_is_refused_whole,
     }
-    grain {
+    rounding {
         records_stand_in_the_order_of_what_is_rounded,
         ranges_are_exact,
         it_may_stand_behind_other_fields,

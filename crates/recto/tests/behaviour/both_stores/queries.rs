@@ -275,31 +275,31 @@ pub(crate) async fn contradictions_are_empty_pages(recto: Recto) {
     assert!(sensors.text(r#"sensor = """#, "").await.unwrap().is_empty());
 }
 
-pub(crate) async fn residual_conditions(recto: Recto) {
-    let (subject, _) = events(&recto, "residual", 12).await;
-    let filter = r#"stream = "residual" AND kind = "third""#;
+pub(crate) async fn filter_scan_conditions(recto: Recto) {
+    let (subject, _) = events(&recto, "filter_scan", 12).await;
+    let filter = r#"stream = "filter_scan" AND kind = "third""#;
     let error = subject.text(filter, "").await.unwrap_err();
     assert_eq!(error.kind(), recto::ErrorKind::NoPlan);
-    assert!(error.to_string().contains("allow_residual"), "{error}");
-    let query = subject.text(filter, "").allow_residual();
+    assert!(error.to_string().contains("allow_filter_scan"), "{error}");
+    let query = subject.text(filter, "").allow_filter_scan();
     assert_eq!(everything(&query, &["at"]).await, "9, 6, 3, 0");
-    let filter = r#"stream = "residual" AND note >= "note 7" AND (kind = "other" OR kind = "none")"#;
+    let filter = r#"stream = "filter_scan" AND note >= "note 7" AND (kind = "other" OR kind = "none")"#;
     assert_eq!(
-        everything(&subject.text(filter, "at").allow_residual(), &["at"]).await,
+        everything(&subject.text(filter, "at").allow_filter_scan(), &["at"]).await,
         "7, 8"
     );
     // A null satisfies nothing.
     let mut subject = subject;
     subject
-        .put([json!({ "stream": "residual", "at": 100, "id": 0 })])
+        .put([json!({ "stream": "filter_scan", "at": 100, "id": 0 })])
         .await;
-    let filter = r#"stream = "residual" AND kind < "zzz""#;
-    let all: Page<DynamicRecord> = subject.text(filter, "").allow_residual().await.unwrap();
+    let filter = r#"stream = "filter_scan" AND kind < "zzz""#;
+    let all: Page<DynamicRecord> = subject.text(filter, "").allow_filter_scan().await.unwrap();
     assert_eq!(all.len(), 12);
     // Over the lists of a merge, too.
-    let filter = r#"(stream = "residual" OR stream = "residual none") AND kind = "third""#;
+    let filter = r#"(stream = "filter_scan" OR stream = "filter_scan none") AND kind = "third""#;
     assert_eq!(
-        everything(&subject.text(filter, "at").allow_residual(), &["at"]).await,
+        everything(&subject.text(filter, "at").allow_filter_scan(), &["at"]).await,
         "0, 3, 6, 9"
     );
 }

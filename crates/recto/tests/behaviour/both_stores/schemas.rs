@@ -27,7 +27,7 @@ pub(crate) async fn applying_twice_changes_nothing(recto: Recto) {
     assert_eq!(own.generation(), 0);
     let schema = parse(NOTES);
     let plan = own.plan(&schema).await.unwrap();
-    assert_eq!((plan.generation, plan.refused.len()), (0, 0));
+    assert_eq!((plan.generation, plan.rejected.len()), (0, 0));
     assert!(
         !plan.changes.is_empty() && !plan.statements.is_empty(),
         "{plan:?}"
@@ -131,7 +131,7 @@ pub(crate) async fn another_schema_is_refused_with_the_difference(recto: Recto) 
     ] {
         let other = parse(&NOTES.replace(from, to));
         let plan = own.plan(&other).await.unwrap();
-        assert!(!plan.refused.is_empty(), "{to}: {plan:?}");
+        assert!(!plan.rejected.is_empty(), "{to}: {plan:?}");
         let error = own.apply(&other).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{to}: {error}");
         assert!(error.to_string().contains(part), "{to}: {error}");
@@ -189,7 +189,7 @@ pub(crate) async fn what_this_release_cannot_do_is_refused_by_name(recto: Recto)
     let beyond = format!("{NOTES}\n{view}bucket = {{ target = \"1KB\" }}\n").replace("overwrite", "append");
     let schema = parse(&beyond);
     let (refused, part) = (
-        own.plan(&schema).await.unwrap().refused,
+        own.plan(&schema).await.unwrap().rejected,
         "bucket of that size of view `by_text`",
     );
     assert!(

@@ -372,7 +372,7 @@ pub(crate) async fn of_changing_records_are_switched_on_off_and_over(recto: Rect
 }
 
 /// What a writer left behind that is gone: an entry where its record is no more, in a bucket of its own; and one that is not there yet.
-pub(crate) async fn entries_left_behind_in_them_are_found_and_mended(recto: Recto) {
+pub(crate) async fn entries_left_behind_in_them_are_found_and_repaired(recto: Recto) {
     let sessions = Sessions::new(&recto, BY_MONTH).await;
     let store = sessions.recto.store();
     let table = Arc::new(table_of(&sessions.recto, "sessions", "recent").await);
@@ -436,12 +436,12 @@ pub(crate) async fn entries_left_behind_in_them_are_found_and_mended(recto: Rect
         (
             sum(|one| one.orphan),
             sum(|one| one.missing),
-            sum(|one| one.mended),
+            sum(|one| one.repaired),
         )
     };
     assert_eq!((counts(&found), found.wrong()), ((1, 1, 0), 2), "{found:?}");
-    let mended = sessions.recto.verify(&repair, &|_| {}).await.unwrap();
-    assert_eq!(counts(&mended), (1, 1, 2), "{mended:?}");
+    let repaired = sessions.recto.verify(&repair, &|_| {}).await.unwrap();
+    assert_eq!(counts(&repaired), (1, 1, 2), "{repaired:?}");
     sessions.are_shown(&[]).await;
     if kind_of(&recto) == Kind::Embedded {
         return;

@@ -294,7 +294,7 @@ pub(crate) async fn a_copy_has_the_claims(recto: Recto) {
     copied.put_user("carl", Some("ada@x")).await.unwrap();
 }
 
-/// A claim that is lost, and one that no record has, are found and mended.
+/// A claim that is lost, and one that no record has, are found and repaired.
 pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
     let users = users(&recto).await;
     for (name, email) in [("ada", Some("ada@x")), ("bob", Some("bob@x")), ("carl", None)] {
@@ -314,7 +314,7 @@ pub(crate) async fn claims_are_compared_with_records(recto: Recto) {
             found.entries,
             found.missing,
             found.orphan,
-            found.mended,
+            found.repaired,
         )
     };
     assert_eq!(verify(false).await, (2, 2, 0, 0, 0));
@@ -483,7 +483,7 @@ pub(crate) async fn constraints_are_removed_by_name_only(recto: Recto) {
         r#"["balance"]"#,
     ));
     let plan = users.recto.plan(&without).await.unwrap();
-    assert!(plan.changes.is_empty() && plan.refused.is_empty(), "{plan:?}");
+    assert!(plan.changes.is_empty() && plan.rejected.is_empty(), "{plan:?}");
     assert!(
         plan.kept
             .contains(&"unique (email) of collection users".to_owned()),

@@ -98,7 +98,7 @@ pub(crate) async fn the_view_is_taken_that_reads_least(recto: Recto) {
     let scored = r#"author = "ada" AND score >= 0"#;
     let with_topic = format!(r#"{scored} AND topic = "x""#);
     let allowing = |filter: &str, sort: &str, view: &str| PageRequest {
-        allow_residual: true,
+        allow_filter_scan: true,
         ..request(filter, sort, view)
     };
     for (request, table, others) in [
@@ -209,8 +209,8 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
         assert_eq!(found, BY_SCORE);
     }
     // Conditions hold of no null, also where they are checked row by row.
-    let residual = PageRequest {
-        allow_residual: true,
+    let filter_scan = PageRequest {
+        allow_filter_scan: true,
         ..request(r#"author = "ada" AND (score, id) < (1000, 9)"#, "", "all")
     };
     assert_eq!(
@@ -219,7 +219,7 @@ pub(crate) async fn records_come_whole_from_every_view(recto: Recto) {
                 "posts",
                 &PageRequest {
                     page_size: None,
-                    ..residual
+                    ..filter_scan
                 }
             )
             .await
@@ -327,7 +327,7 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
     }
     // Conditions on such a field are checked row by row; a row that is not there does not count.
     let checked = PageRequest {
-        allow_residual: true,
+        allow_filter_scan: true,
         ..request(r#"author = "ada" AND body = "other""#, "", "narrow")
     };
     let page = session.page("posts", &checked).await.unwrap();
@@ -336,7 +336,7 @@ pub(crate) async fn fields_are_looked_up(recto: Recto) {
         .page(
             "posts",
             &PageRequest {
-                allow_residual: false,
+                allow_filter_scan: false,
                 ..checked
             },
         )

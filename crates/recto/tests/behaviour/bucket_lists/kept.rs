@@ -1,7 +1,7 @@
 //! What is kept for a time only.
 
 use recto::schema::Schema;
-use recto::session::{BucketsRequest, MendRequest, Session};
+use recto::session::{BucketsRequest, RebalanceRequest, Session};
 use recto::{DynamicRecord, LocalSession, OpenOptions, Recto};
 use serde_json::json;
 
@@ -136,7 +136,7 @@ async fn buckets_go_that_are_too_old() {
         for of in ["newest", "oldest"] {
             let tools = session.tools().unwrap();
             tools
-                .mend_buckets(of, &MendRequest::default(), &|_| {})
+                .rebalance_buckets(of, &RebalanceRequest::default(), &|_| {})
                 .await
                 .unwrap();
             let hours = kept.hours(of).await;

@@ -5,7 +5,7 @@ mod kept;
 use std::time::Duration;
 
 use recto::schema::Schema;
-use recto::session::{BucketList, BucketsRequest, MendRequest, Session};
+use recto::session::{BucketList, BucketsRequest, RebalanceRequest, Session};
 use recto::{DynamicRecord, ErrorKind, LocalSession, OpenOptions, Recto};
 use serde_json::{Value as Json, json};
 
@@ -53,7 +53,7 @@ async fn session(folder: &tempfile::TempDir) -> LocalSession {
         let report = session
             .tools()
             .unwrap()
-            .mend_buckets("events", &MendRequest::default(), &|_| {})
+            .rebalance_buckets("events", &RebalanceRequest::default(), &|_| {})
             .await
             .unwrap();
         if report.too_large == 0 {
@@ -201,9 +201,12 @@ async fn what_is_not_right_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(&folder).await;
     let tools = session.tools().unwrap();
-    let unpinned = tools.buckets("events", &of("")).await.unwrap_err();
+    let missing_partition_fields = tools.buckets("events", &of("")).await.unwrap_err();
     assert_eq!(
-        (unpinned.kind(), unpinned.unpinned()),
+        (
+            missing_partition_fields.kind(),
+            missing_partition_fields.missing_partition_fields()
+        ),
         (ErrorKind::InvalidQuery, &["stream".to_owned()][..])
     );
     for filter in [
@@ -277,27 +280,30 @@ async fn what_is_not_right_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_mended_is_told() {
+async fn reports_what_was_rebalanced() {
     let folder = tempfile::tempdir().unwrap();
     let session = session(&folder).await;
     let tools = session.tools().unwrap();
     let told = std::sync::Mutex::new(Vec::new());
     let all = tools
-        .mend_buckets("events", &MendRequest::default(), &|at| {
+        .rebalance_buckets("events", &RebalanceRequest::default(), &|at| {
             told.lock().unwrap().push(at);
         })
         .await
         .unwrap();
     assert_eq!(
-        (all.partitions, all.made, all.too_large, all.to_clear),
+        (all.partitions, all.created, all.too_large, all.to_clear),
         (3, 0, 0, 0)
     );
     assert_eq!(told.into_inner().unwrap().len(), 3);
-    let request = MendRequest {
+    let request = RebalanceRequest {
         filter: r#"stream = "a""#.to_owned(),
-        ..MendRequest::default()
+        ..RebalanceRequest::default()
     };
-    let one = tools.mend_buckets("events", &request, &|_| {}).await.unwrap();
+    let one = tools
+        .rebalance_buckets("events", &request, &|_| {})
+        .await
+        .unwrap();
     assert_eq!((one.partitions, one.buckets + 2), (1, all.buckets));
     let metrics = session.bucket_metrics().unwrap();
     assert!(

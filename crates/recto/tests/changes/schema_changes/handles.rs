@@ -57,7 +57,10 @@ pub(crate) async fn a_handle_sees_a_field_that_was_added(kind: Kind) {
     let (_fresh, recto) = opened(kind).await;
     let typed = recto.collection::<Event>().unwrap();
     let events = recto.dynamic("events").unwrap();
-    let scores = events.query().filter("day = 1 AND score >= 0").allow_residual();
+    let scores = events
+        .query()
+        .filter("day = 1 AND score >= 0")
+        .allow_filter_scan();
     assert_eq!(scores.clone().await.unwrap_err().kind(), ErrorKind::InvalidQuery);
     // A query that is kept, with its plan; one without texts, whose plan is kept with it alone.
     let kept = events.query().filter("day = 1").first(2);

@@ -111,7 +111,12 @@ fn jsons(records: &[DynamicRecord]) -> Vec<Json> {
 }
 
 async fn all(collection: &Collection<DynamicRecord>, filter: &str) -> Vec<Json> {
-    let page = collection.query().filter(filter).allow_residual().await.unwrap();
+    let page = collection
+        .query()
+        .filter(filter)
+        .allow_filter_scan()
+        .await
+        .unwrap();
     jsons(page.items())
 }
 
@@ -132,7 +137,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
     let cursor = first.next_cursor().unwrap().into_string();
 
     let plan = recto.plan(&parse(AFTER)).await.unwrap();
-    assert_eq!(plan.refused, [""; 0]);
+    assert_eq!(plan.rejected, [""; 0]);
     assert_eq!(
         plan.changes,
         [
@@ -165,7 +170,7 @@ async fn fields_are_added_to_a_collection_with_records(kind: Kind) {
         ["day", "id", "what", "tags", "score", "place"]
     );
     let again = recto.plan(&parse(AFTER)).await.unwrap();
-    assert!(again.changes.is_empty() && again.statements.is_empty() && again.refused.is_empty());
+    assert!(again.changes.is_empty() && again.statements.is_empty() && again.rejected.is_empty());
     assert_eq!(recto.apply(&parse(AFTER)).await.unwrap().generation, 2);
 
     let events = recto.dynamic("events").unwrap();
@@ -367,7 +372,7 @@ async fn an_older_program_beside_a_newer_one(kind: Kind) {
     let page = older
         .query()
         .filter(r#"name = "a" AND note = "n""#)
-        .allow_residual()
+        .allow_filter_scan()
         .await;
     assert_eq!(
         page.unwrap().items(),
@@ -470,7 +475,7 @@ async fn what_a_schema_does_not_name_stays(kind: Kind) {
         let schema = parse(schema);
         let plan = recto.plan(&schema).await.unwrap();
         assert_eq!(
-            (plan.changes.clone(), plan.refused.len()),
+            (plan.changes.clone(), plan.rejected.len()),
             (changes.iter().map(ToString::to_string).collect(), 0)
         );
         let applied = recto.apply(&schema).await.unwrap();
@@ -495,7 +500,7 @@ async fn a_collection_is_removed_by_name(kind: Kind) {
     let remove = ApplyOptions::new().remove("more");
     let plan = recto.plan_with(&parse(BEFORE), &remove).await.unwrap();
     assert_eq!(plan.changes, ["collection more: removed; its 2 rows are lost"]);
-    assert_eq!((&plan.refused, &plan.kept), (&Vec::new(), &Vec::new()));
+    assert_eq!((&plan.rejected, &plan.kept), (&Vec::new(), &Vec::new()));
     assert_eq!(plan.statements.len(), 1);
     assert!(
         plan.statements[0].to_lowercase().contains("drop"),
@@ -623,7 +628,7 @@ async fn a_table_that_is_gone_is_made_again(kind: Kind) {
     let refused = message(recto.dynamic("settings"));
     assert!(refused.contains("table settings is gone"), "{refused}");
     assert!(message(recto.collection::<Setting>()).contains("applying the schema again"));
-    assert_eq!(recto.refused_collections().len(), 1);
+    assert_eq!(recto.unavailable_collections().len(), 1);
     recto
         .dynamic("events")
         .unwrap()
@@ -642,7 +647,7 @@ async fn a_table_that_is_gone_is_made_again(kind: Kind) {
     );
     let applied = recto.apply(&with_note(BEFORE)).await.unwrap();
     assert_eq!((applied.generation, applied.changes.len()), (2, 2), "{applied:?}");
-    assert!(recto.refused_collections().is_empty());
+    assert!(recto.unavailable_collections().is_empty());
     let settings = recto.dynamic("settings").unwrap();
     assert_eq!(all(&settings, r#"name = "a""#).await, [json!(null); 0]);
     put(&settings, std::slice::from_ref(&setting)).await;
@@ -689,7 +694,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
         "{refused}"
     );
     let plan = recto.plan(&parse(BEFORE)).await.unwrap();
-    assert_eq!((plan.refused.len(), plan.changes.len()), (1, 0), "{plan:?}");
+    assert_eq!((plan.rejected.len(), plan.changes.len()), (1, 0), "{plan:?}");
     assert!(message(recto.apply(&parse(BEFORE)).await).contains("table events"));
     // A module that does not name it goes on, and is told.
     let settings = recto.dynamic("settings").unwrap();
@@ -706,7 +711,7 @@ async fn a_table_of_another_order_is_refused_and_the_others_go_on(kind: Kind) {
     // What undoes it ends it.
     replace_table(&recto, &table).await;
     let recto = looked(recto, &fresh).await;
-    assert!(recto.refused_collections().is_empty());
+    assert!(recto.unavailable_collections().is_empty());
     recto
         .dynamic("events")
         .unwrap()
@@ -731,7 +736,7 @@ async fn a_column_of_another_type_is_refused(kind: Kind) {
         refused.contains("column value is of type int, not text"),
         "{refused}"
     );
-    assert_eq!(recto.refused_collections().len(), 1);
+    assert_eq!(recto.unavailable_collections().len(), 1);
 }
 
 async fn what_cannot_be_done_is_refused_and_changes_nothing(kind: Kind) {
@@ -760,9 +765,9 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing(kind: Kind) {
     ] {
         let plan = recto.plan(&schema).await.unwrap();
         assert!(
-            plan.refused.iter().any(|reason| reason.contains(named)),
+            plan.rejected.iter().any(|reason| reason.contains(named)),
             "{:?}",
-            plan.refused
+            plan.rejected
         );
         let error = recto.apply(&schema).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");

@@ -19,7 +19,7 @@ use super::changes::{Suspension, suspension};
 use super::{SCHEMA, TESTS};
 use crate::common::{Fresh, Kind, Scope, run};
 
-/// After a process registered, and before it renews its registration and sweeps.
+/// After a process registered, and before it renews its registration and recovers.
 const QUIET: Duration = Duration::from_secs(1);
 /// How long the mark may take, for which nobody waits.
 const MARKED: Duration = Duration::from_millis(300);
@@ -158,7 +158,7 @@ fn stages(lines: &[(usize, &str)]) -> Vec<(usize, String)> {
     lines
 }
 
-/// Asserts that a change sends this, and nothing else. The process renews its registration and sweeps in between: the
+/// Asserts that a change sends this, and nothing else. The process renews its registration and recovers in between: the
 /// change is then made once more.
 async fn assert_sends(sent: &Sent, expected: &[(usize, &str)], change: impl AsyncFn(usize)) {
     let expected = stages(expected);

@@ -16,7 +16,7 @@ pub(crate) async fn a_view_that_is_added_has_every_record(recto: Recto) {
     recto.apply(&parse(BASE)).await.unwrap();
     fill(&recto, RECORDS).await;
     let plan = recto.plan(&with_views()).await.unwrap();
-    assert_eq!(plan.refused, [""; 0]);
+    assert_eq!(plan.rejected, [""; 0]);
     let filled = "it is filled from the collection's records";
     let told = plan.changes.iter().filter(|line| line.ends_with(filled));
     assert_eq!(told.count(), 3, "{plan:?}");
@@ -66,7 +66,7 @@ pub(crate) async fn a_view_that_changes_is_made_anew(recto: Recto) {
     assert_eq!(views.len(), 3, "the one before is forgotten");
     let by_city = views.iter().find(|view| view.view == "by_city").unwrap();
     assert!(by_city.number > number, "numbers do not recur");
-    assert_eq!(by_city.arrangement, "(city), -age, id");
+    assert_eq!(by_city.sort_order, "(city), -age, id");
     let after = tables(&recto).await;
     assert!(!after.contains(&old) && after.len() == before.len(), "{after:?}");
     assert_all_is_well(&recto).await;
@@ -139,7 +139,7 @@ pub(crate) async fn a_table_that_is_gone_is_filled_anew(recto: Recto) {
     let line = "view by_what of collection events: its table is gone, and is filled anew";
     assert!(plan.changes.contains(&line.to_owned()), "{plan:?}");
     recto.apply(&with_views()).await.unwrap();
-    assert_eq!(recto.refused_collections().len(), 0);
+    assert_eq!(recto.unavailable_collections().len(), 0);
     assert_all_is_well(&recto).await;
 }
 

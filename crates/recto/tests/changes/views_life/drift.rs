@@ -308,7 +308,7 @@ pub(crate) async fn what_a_page_meets_left_over_is_removed(recto: Recto) {
     assert_eq!(Rows::read(&recto, "by_city").await.cells.len(), rows.cells.len());
 }
 
-pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
+pub(crate) async fn what_drifted_is_found_and_repaired(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
     assert_all_is_well(&recto).await;
@@ -327,7 +327,7 @@ pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
             let report = verify(&recto, &request).await;
             let found = of(&report, view);
             assert_eq!(told(found), planted, "{found:?}");
-            assert_eq!((report.wrong(), found.mended), (all, 0), "{report:?}");
+            assert_eq!((report.wrong(), found.repaired), (all, 0), "{report:?}");
         }
         let request = VerifyRequest {
             collections: vec![
@@ -340,7 +340,7 @@ pub(crate) async fn what_drifted_is_found_and_mended(recto: Recto) {
         };
         let report = verify(&recto, &request).await;
         assert_eq!(
-            (report.wrong(), report.left(), of(&report, view).mended),
+            (report.wrong(), report.left(), of(&report, view).repaired),
             (all, 0, all),
             "{report:?}"
         );
@@ -390,7 +390,7 @@ pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(rect
     };
     let report = verify(&recto, &request).await;
     let all = 2 * OLD_ORPHANS as u64;
-    assert_eq!(of(&report, "by_city").mended, all, "{report:?}");
+    assert_eq!(of(&report, "by_city").repaired, all, "{report:?}");
     assert_all_is_well(&recto).await;
     for (number, before) in (0..RECORDS).zip(before) {
         assert_eq!(version(number).await, before, "record {number}");
@@ -405,7 +405,7 @@ pub(crate) async fn old_orphans_are_removed_and_records_keep_their_versions(rect
 }
 
 /// What is too new to be replaced, or may be, stays until it is older: `verify` says so of the one, `repair` of both.
-pub(crate) async fn what_cannot_be_mended_is_told_before_and_after(recto: Recto) {
+pub(crate) async fn what_cannot_be_repaired_is_told_before_and_after(recto: Recto) {
     recto.apply(&with_views()).await.unwrap();
     fill(&recto, RECORDS).await;
     let ahead = "ahead of the clock here";
@@ -426,7 +426,7 @@ pub(crate) async fn what_cannot_be_mended_is_told_before_and_after(recto: Recto)
                 ..VerifyRequest::default()
             };
             let report = verify(&recto, &request).await;
-            assert_eq!(of(&report, view).mended, 0, "{report:?}");
+            assert_eq!(of(&report, view).repaired, 0, "{report:?}");
             let examples = of(&report, view).examples.iter();
             let mut outcomes: Vec<_> = examples
                 .map(|one| (one.kind.clone(), one.outcome.clone()))

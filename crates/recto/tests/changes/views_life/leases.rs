@@ -1,4 +1,4 @@
-//! Processes whose lease is over, who lose their registration or end, while they write, sweep and delete: on a store
+//! Processes whose lease is over, who lose their registration or end, while they write, recover and delete: on a store
 //! without transactions, in virtual time.
 
 use std::sync::Arc;
@@ -290,18 +290,18 @@ fn what_the_dead_left_of_a_collection_that_was_made_anew_keeps_nobody_waiting() 
             people.put(&record(&people, &person)).await.unwrap();
             let views = parse(&format!("{PLAIN}{anew}{BY_CITY}"));
             timeout(LONG, one.apply(&views)).await.unwrap().unwrap();
-            let swept = one.writer_metrics().swept;
-            assert_eq!((swept.unresolved, swept.waiting), (0, 1), "{swept:?}");
+            let pass = one.writer_metrics().last_pass;
+            assert_eq!((pass.unresolved, pass.waiting), (0, 1), "{pass:?}");
             assert_eq!(assert_views_are_exact(&one, "people").await, 1);
         });
     }
 }
 
-/// Sweeps on and on, whatever fails; how often it looked, and how often that failed.
-fn sweeping(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
+/// Recovers on and on, whatever fails; how often it looked, and how often that failed.
+fn recovering(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
     let counts = Arc::<[AtomicUsize; 2]>::default();
     let (session, counted) = (LocalSession::new(recto.clone()), Arc::clone(&counts));
-    let sweeping = tokio::spawn(async move {
+    let recovering = tokio::spawn(async move {
         let [looks, failures] = &*counted;
         let goes_on = |_| looks.fetch_add(1, Ordering::Relaxed) < usize::MAX;
         let bears = |error: recto::Error| {
@@ -309,18 +309,18 @@ fn sweeping(recto: &Recto) -> (JoinHandle<()>, Arc<[AtomicUsize; 2]>) {
             failures.fetch_add(1, Ordering::Relaxed);
             Ok(())
         };
-        let swept = session.tools().unwrap().sweep(&goes_on, &bears).await;
-        panic!("it ended: {swept:?}");
+        let pass = session.tools().unwrap().recover(&goes_on, &bears).await;
+        panic!("it ended: {pass:?}");
     });
-    (sweeping, counts)
+    (recovering, counts)
 }
 
 #[test]
-fn who_sweeps_goes_on_when_it_was_found_dead_itself() {
+fn a_recovering_process_goes_on_when_it_was_found_dead_itself() {
     in_virtual_time(async {
         let world = World::new();
         let (one, doors, other, _) = two(&world).await;
-        let (sweeping, _) = sweeping(&one);
+        let (recovering, _) = recovering(&one);
         sleep(LAPSED).await;
         doors.gate.open(false);
         until(|| other.writer_metrics().found_dead == 1).await;
@@ -333,38 +333,38 @@ fn who_sweeps_goes_on_when_it_was_found_dead_itself() {
         put_many(&last).await;
         doors.gate.open(false);
         sleep(LONG).await;
-        assert!(!sweeping.is_finished());
+        assert!(!recovering.is_finished());
         let metrics = one.writer_metrics();
-        let swept = (metrics.found_dead, metrics.swept.unresolved);
-        assert_eq!(swept, (1, 0), "{metrics:?}");
+        let pass = (metrics.found_dead, metrics.last_pass.unresolved);
+        assert_eq!(pass, (1, 0), "{metrics:?}");
         assert!(metrics.resolved > 0, "{metrics:?}");
-        sweeping.abort();
+        recovering.abort();
     });
 }
 
 #[test]
-fn who_sweeps_goes_on_when_the_store_fails_for_a_time() {
+fn a_recovering_process_goes_on_when_the_store_fails_for_a_time() {
     for fails in [Door::Registrations, Door::Reads("recto_writers")] {
         in_virtual_time(async {
             let world = World::new();
             let (one, doors, _other, others_doors) = two(&world).await;
-            let (sweeping, counts) = sweeping(&one);
+            let (recovering, counts) = recovering(&one);
             sleep(LAPSED).await;
             others_doors.gate.open(false);
             sleep(LAPSED).await;
             doors.fail(fails);
             sleep(LONG).await;
-            assert!(!sweeping.is_finished());
+            assert!(!recovering.is_finished());
             assert!(counts[1].load(Ordering::Relaxed) > 2, "{counts:?}");
-            let error = one.sweep(|_| true).await.unwrap_err();
+            let error = one.recover(|_| true).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
             assert_eq!(one.writer_metrics().found_dead, 0);
             doors.open();
             sleep(LAPSED).await;
             let metrics = one.writer_metrics();
-            assert_eq!(metrics.swept.unresolved, 0, "{metrics:?}");
+            assert_eq!(metrics.last_pass.unresolved, 0, "{metrics:?}");
             assert_eq!(metrics.found_dead, 1, "{metrics:?}");
-            sweeping.abort();
+            recovering.abort();
         });
     }
 }

@@ -1,5 +1,5 @@
 //! The life of views: added to records that are there, changed, dropped, lost and found; compared with their records, and
-//! mended; whoever does that killed at any point.
+//! repaired; whoever does that killed at any point.
 
 mod added;
 #[allow(dead_code)]
@@ -85,7 +85,7 @@ behaviours! {
     added::a_table_that_is_gone_is_filled_anew,
     added::a_field_that_is_added_is_in_full_views,
     drift::old_orphans_are_removed_and_records_keep_their_versions,
-    drift::what_drifted_is_found_and_mended,
+    drift::what_drifted_is_found_and_repaired,
     resumed::who_goes_on_finds_what_is_before_and_after,
     resumed::who_repairs_goes_on_with_what_is_left,
 }
@@ -119,9 +119,9 @@ mod memory_by_writer {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_drifted_is_found_and_mended() {
+    async fn what_drifted_is_found_and_repaired() {
         let recto = crate::common::stores::in_memory(false).await;
-        super::drift::what_drifted_is_found_and_mended(recto).await;
+        super::drift::what_drifted_is_found_and_repaired(recto).await;
     }
 }
 
@@ -147,20 +147,20 @@ mod cassandra {
     }
 
     #[test]
-    fn what_cannot_be_mended_is_told_before_and_after() {
+    fn what_cannot_be_repaired_is_told_before_and_after() {
         let _scope = Scope::new(&TESTS);
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
-            drift::what_cannot_be_mended_is_told_before_and_after(recto).await;
+            drift::what_cannot_be_repaired_is_told_before_and_after(recto).await;
         });
     }
 
     #[test]
-    fn what_drifted_is_found_and_mended() {
+    fn what_drifted_is_found_and_repaired() {
         let _scope = Scope::new(&TESTS);
         run(async {
             let recto = Fresh::new(Kind::Cassandra).open().await;
-            drift::what_drifted_is_found_and_mended(recto).await;
+            drift::what_drifted_is_found_and_repaired(recto).await;
         });
     }
 

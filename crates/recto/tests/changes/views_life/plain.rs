@@ -290,7 +290,7 @@ fn who_ends_in_good_order_leaves_nothing_and_is_not_waited_for() {
         let schema = format!("{PLAIN}{people}{PLAIN_VIEWS}");
         timeout(LONG, apply(&one, &schema)).await.unwrap().unwrap();
         assert_views_are_true(&one).await;
-        assert_eq!(one.writer_metrics().swept.found_dead, 0);
+        assert_eq!(one.writer_metrics().last_pass.found_dead, 0);
     });
 }
 

@@ -153,7 +153,7 @@ pub(crate) async fn who_repairs_goes_on_with_what_is_left(recto: Recto) {
         stops += 1;
     };
     assert!(stops > 2, "it was stopped {stops} times");
-    // What it mended in a pass that was not done is not told again.
+    // What it repaired in a pass that was not done is not told again.
     assert!(
         report.left() == 0 && report.wrong() <= planted as u64,
         "{report:?}"

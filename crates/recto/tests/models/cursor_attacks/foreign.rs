@@ -6,7 +6,7 @@ use recto_plan::cursor::CursorError;
 use super::support::{SCHEMA, events, fresh, kind, other, refused, rows_of, subject, times};
 
 /// The same collection and fields, other orders.
-const ARRANGEMENTS: [(&str, &str); 3] = [
+const SORT_ORDERS: [(&str, &str); 3] = [
     ("the other direction", "order = [\"at\"]"),
     ("other columns", "order = [\"-id\"]"),
     ("one column more", "order = [\"-at\", \"-id\"]"),
@@ -43,18 +43,18 @@ pub(crate) async fn another_collection_is_refused(recto: Recto) {
 }
 
 /// A store with the same keys, where the collection of the same name has another order.
-pub(crate) async fn another_arrangement_of_the_same_name_is_refused(recto: Recto) {
+pub(crate) async fn another_sort_order_of_the_same_name_is_refused(recto: Recto) {
     let query = events(&recto, "arranged", 6).await;
     let cursor = query.first(3).await.unwrap().cursor(1).to_string();
     let keys = recto.export_cursor_keys();
-    for (what, order) in ARRANGEMENTS {
+    for (what, order) in SORT_ORDERS {
         let schema = SCHEMA.replacen("order = [\"-at\"]", order, 1);
         assert_ne!(schema, SCHEMA);
         let store = fresh(kind(&recto), &schema, OpenOptions::new().cursor_keys(&keys)).await;
         let query = events(&store, "arranged", 6).await;
         assert_eq!(
             refused(&query, &cursor).await,
-            CursorError::OtherArrangement,
+            CursorError::OtherSortOrder,
             "{what}"
         );
     }

@@ -1,5 +1,5 @@
 //! Cursors under attack, on both stores: altered, cut, extended, put together from two, of other
-//! queries, collections, arrangements and keys, expired, and of other releases; and so the resume tokens
+//! queries, collections, sort orders and keys, expired, and of other releases; and so the resume tokens
 //! of scans. Each is a typed
 //! error that says what to do; none panics, none reads a row that is not the query's.
 #![allow(clippy::cast_possible_wrap)]
@@ -28,7 +28,7 @@ crate::on_both_stores! { super::super::SCHEMA;
     foreign {
         another_query_of_the_collection_is_refused,
         another_collection_is_refused,
-        another_arrangement_of_the_same_name_is_refused,
+        another_sort_order_of_the_same_name_is_refused,
         another_sealing_key_is_refused,
         a_copy_on_the_other_store_continues,
     }
@@ -58,7 +58,7 @@ crate::on_both_stores! { super::super::SCHEMA;
         every_truncation_and_extension_is_refused,
         cursors_and_tokens_are_no_substitutes,
         other_filters_and_row_filters_are_refused,
-        other_collections_and_arrangements_are_refused,
+        other_collections_and_sort_orders_are_refused,
         on_the_other_kind_of_store,
         they_expire_and_follow_the_keys,
         every_row_comes_once_for_everyone,

@@ -15,7 +15,7 @@ use crate::common::{Fresh, Subject};
 
 async fn ids(recto: &Recto) -> Vec<(u32, bool)> {
     let keys = recto.cursor_keys().await.unwrap();
-    keys.iter().map(|key| (key.id, key.seals)).collect()
+    keys.iter().map(|key| (key.id, key.encrypts)).collect()
 }
 
 pub(crate) async fn old_cursors_open_while_their_key_is_kept(recto: Recto) {
@@ -53,7 +53,7 @@ pub(crate) async fn a_retired_key_is_an_error(recto: Recto) {
     recto.rotate_cursor_keys(0).await.unwrap();
     assert_eq!(ids(&recto).await, [(2, true)]);
     assert_eq!(refused(&query, &cursor).await, CursorError::NotOurs);
-    // A page that was read before seals with the new key.
+    // A page that was read before encrypts with the new key.
     let cursor = page.cursor(2);
     assert_eq!(times(&query.first(3).after(cursor).await.unwrap()), [2, 1, 0]);
 }
@@ -64,7 +64,7 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
     let query_of_one = events(&one, "learned", 9).await;
     let query_of_two = events(&two, "learned", 0).await;
     one.rotate_cursor_keys(1).await.unwrap();
-    // Until it is given a cursor of the new key, it seals with the old one, which is kept.
+    // Until it is given a cursor of the new key, it encrypts with the old one, which is kept.
     let of_two = query_of_two.clone().first(2).await.unwrap().cursor(1);
     assert_eq!(cursor::key_id(of_two.as_str()), Some(1));
     assert_eq!(
@@ -78,7 +78,7 @@ pub(crate) async fn another_handle_learns_of_a_new_key(recto: Recto) {
     assert_eq!(
         cursor::key_id(next.cursor(0).as_str()),
         Some(2),
-        "it seals with it now"
+        "it encrypts with it now"
     );
     assert_eq!(one.export_cursor_keys(), two.export_cursor_keys());
 }
@@ -234,11 +234,11 @@ pub(crate) async fn keys_stored_by_an_earlier_release_open_and_rotate(recto: Rec
     let keys = given.cursor_keys().await.unwrap();
     assert!(
         keys.iter()
-            .all(|key| key.made_at_seconds.is_none() && key.age_seconds.is_none())
+            .all(|key| key.created_at_seconds.is_none() && key.age_seconds.is_none())
     );
     let mut ring = KeyRing::from_bytes(&stored).unwrap();
     ring.rotate(&Clock::new().environment()).unwrap();
     let again = KeyRing::from_bytes(&ring.to_bytes()).unwrap();
-    assert!(again.describe().last().unwrap().made_at_seconds.is_some());
+    assert!(again.describe().last().unwrap().created_at_seconds.is_some());
     assert_eq!(again.ids().len(), keys.len() + 1);
 }

@@ -126,11 +126,11 @@ pub(crate) async fn cursors_and_tokens_are_no_substitutes(recto: Recto) {
     let request = PageRequest {
         filter: filter.to_owned(),
         page_size: Some(3),
-        row_tokens: true,
+        row_page_tokens: true,
         ..PageRequest::default()
     };
     let page = session.page("events", &request).await.unwrap();
-    let cursors = page.row_tokens.unwrap();
+    let cursors = page.row_page_tokens.unwrap();
     for cursor in cursors.iter().chain([&page.next_page_token]) {
         for filter in ["", filter] {
             assert_eq!(refusal(&session, filter, cursor).await, ScanTokenError::NotOfScan);
@@ -182,7 +182,7 @@ pub(crate) async fn other_filters_and_row_filters_are_refused(recto: Recto) {
     }
 }
 
-pub(crate) async fn other_collections_and_arrangements_are_refused(recto: Recto) {
+pub(crate) async fn other_collections_and_sort_orders_are_refused(recto: Recto) {
     let session = filled(&recto, OpenOptions::new()).await;
     let token = token(&session, "").await;
     let mut steps = session.scan("twins", &asking("", Some(&token)));
@@ -200,7 +200,7 @@ pub(crate) async fn other_collections_and_arrangements_are_refused(recto: Recto)
     let other_order = SCHEMA.replacen("order = [\"-at\"]", "order = [\"at\"]", 1);
     let arranged = fresh(kind(&recto), &other_order, options()).await;
     let reason = refusal(&LocalSession::new(arranged), "", &token).await;
-    assert_eq!(reason, ScanTokenError::OtherArrangement);
+    assert_eq!(reason, ScanTokenError::OtherSortOrder);
 }
 
 /// Each kind of store has an order of its own, so that the token of a whole scan stays with it. One of

@@ -69,7 +69,7 @@ fn oracle(collection: &Arc<Collection>) -> Oracle {
     Oracle::new(Arc::clone(collection))
 }
 
-/// A store with views in place of the collections of [`SCHEMA`], in their arrangements: one for all tests, as tables take long to
+/// A store with views in place of the collections of [`SCHEMA`], in their sort orders: one for all tests, as tables take long to
 /// make.
 pub(crate) async fn viewed(kind: Kind, view: &'static str) -> Recto {
     static STORES: Mutex<Vec<(Kind, &str, Recto)>> = Mutex::const_new(Vec::new());

@@ -11,7 +11,7 @@ use super::asked::{Asked, Failure, ensure};
 /// without. Where rows are checked one by one, that is another guarantee's.
 pub(crate) async fn of_pages(asked: &mut Asked<'_>) -> Result<(), Failure> {
     let filter = asked.case.question.filter_text(&asked.case.collection);
-    if asked.case.question.allow_residual || filter.len() > MAX_TEXT_BYTES {
+    if asked.case.question.allow_filter_scan || filter.len() > MAX_TEXT_BYTES {
         return Ok(());
     }
     let whole = asked.whole().await?;

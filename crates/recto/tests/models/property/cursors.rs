@@ -120,7 +120,7 @@ async fn refuses(
             let rows = asked.subject.show(&rows(&page));
             Err(Failure::new(format!("{what}: it was opened\n{rows}")))
         }
-        // A question made of another may be none that the arrangement serves.
+        // A question made of another may be none that the sort order serves.
         Err(error) if is_refusal(&error) => Ok(()),
         Err(error) => {
             ensure!(error.kind() == ErrorKind::InvalidCursor, "{what}: {error}");

@@ -261,7 +261,7 @@ fn draw_case(subject: &Subject, data: &Data, rng: &mut Rng) -> Case {
     let mut question = generate::question(rng, data);
     // Tuple ranges over fields that may be null are checked row by row.
     let view = subject.view.as_ref();
-    question.allow_residual |= view.is_some_and(|view| [NULLS, NULLS_FIRST].contains(&view.name));
+    question.allow_filter_scan |= view.is_some_and(|view| [NULLS, NULLS_FIRST].contains(&view.name));
     let moves = generate::moves(rng, data, &subject.oracle, &question);
     Case {
         collection: Arc::clone(&subject.definition),
@@ -378,7 +378,7 @@ const KINDS: [&str; 9] = [
     "range",
     "prefix",
     "tuple range",
-    "residual",
+    "filter_scan",
     "sorted",
     "own order",
     "several rows",
@@ -398,8 +398,8 @@ impl Tally {
         self.cases += 1;
         self.pages += pages;
         let mut kinds: Vec<&str> = case.question.conditions.iter().map(kind_of).collect();
-        if case.question.allow_residual {
-            kinds.push("residual");
+        if case.question.allow_filter_scan {
+            kinds.push("filter_scan");
         }
         kinds.push(if case.question.sort.is_empty() {
             "own order"

@@ -56,7 +56,7 @@ writes = "overwrite"
         .tuple(&["a", "b", "c"], ">", &["a", "-5", "1970-01-01T00:00:00.000Z"])
         .compare("v", "=", "[1,2]")
         .sort(&["-p", "a"])
-        .allow_residual()
+        .allow_filter_scan()
         .built()
         .page(Move { size: 3, place: Place::From, row: 7, backwards: true, by_row: true, both_edges: true, scan_budget: 2, byte_budget: 300, ..Move::default() })
         .from(&["2", "a"])

@@ -212,7 +212,7 @@ writes = "overwrite"
     .tuple(&["a", "b", "c"], ">", &["a", "-5", "1970-01-01T00:00:00.000Z"])
     .compare("v", "=", "[1,2]")
     .sort(&["-p", "a"])
-    .allow_residual()
+    .allow_filter_scan()
     .built()
     .page(Move {
         size: 3,

@@ -281,10 +281,10 @@ fn said_why(
         "{what}: it is the last, and says that {:?} cut it short",
         page.stop()
     );
-    let is_checked = asked.case.question.allow_residual;
+    let is_checked = asked.case.question.allow_filter_scan;
     ensure!(
         page.stop() != Some(Stop::Scanned) || is_checked,
-        "{what}: rows were looked at though the arrangement serves everything"
+        "{what}: rows were looked at though the sort order serves everything"
     );
     ensure!(page.stop() != Some(Stop::Time), "{what}: its time was over");
     match ahead {

@@ -73,7 +73,7 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
     }
     // The record has one of the two, and somebody else the other.
     assert_eq!(holders, 1, "after {calls} calls, {cut:?}");
-    stage.sweep(&last).await;
+    stage.recover(&last).await;
     let found = stage.checked().views().await;
     found.unwrap_or_else(|wrong| panic!("after {calls} calls, {cut:?}: {wrong}"));
     ended

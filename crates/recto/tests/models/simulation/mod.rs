@@ -19,9 +19,9 @@ mod history;
 mod process;
 mod reader;
 mod records;
+mod recoverers;
 mod stage;
 mod stages;
-mod sweepers;
 mod two;
 mod world;
 
@@ -69,8 +69,8 @@ fn a_change_takes_three_stages_one_after_the_other() {
 }
 
 #[test]
-fn who_sweeps_is_killed_at_any_call() {
-    in_virtual_time(sweepers::who_sweeps_is_killed_at_any_call());
+fn a_recovering_process_is_killed_at_any_call() {
+    in_virtual_time(recoverers::a_recovering_process_is_killed_at_any_call());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::check::Checked;
 use super::clock::{Clock, Clocks};
 use super::history::History;
 use super::records::Tables;
-use super::world::{LATER_MICROS, LIMITS, SWEEPING};
+use super::world::{LATER_MICROS, LIMITS, RECOVERING};
 
 /// One store, and one clock for all.
 pub(crate) struct Stage {
@@ -55,11 +55,11 @@ impl Stage {
     }
 
     /// Finds the dead, resolves what they left, and a day later once more, before it goes.
-    pub(crate) async fn sweep(&self, recto: &Recto) {
+    pub(crate) async fn recover(&self, recto: &Recto) {
         for _ in 0..2 {
-            recto.sweep(|swept| !swept.is_done()).await.unwrap();
+            recto.recover(|pass| !pass.is_done()).await.unwrap();
             self.clock.jump(LATER_MICROS);
-            sleep(SWEEPING).await;
+            sleep(RECOVERING).await;
         }
     }
 }

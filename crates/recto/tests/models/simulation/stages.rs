@@ -39,7 +39,7 @@ pub(crate) async fn three_stages() {
     first.close().await.unwrap();
     let gate = Gate::steady(memory, WAY);
     let recto = Recto::with_store(Arc::new(gate.clone()), options).await.unwrap();
-    // The first one registers the process, which then renews and sweeps every five seconds.
+    // The first one registers the process, which then renews and recovers every five seconds.
     let first = Asked::new(0, Becomes::Deleted);
     first.ask(&recto).await.unwrap();
     sleep(Duration::from_secs(3)).await;

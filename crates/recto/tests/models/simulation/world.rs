@@ -45,7 +45,7 @@ const MAX_UNAWARE_SECONDS: u64 = 15;
 /// How long it takes at most until all is well, when nothing goes wrong any more.
 const HEALING: Duration = Duration::from_secs(75);
 /// How long it takes at most until what the dead left is removed, when it is time.
-pub(crate) const SWEEPING: Duration = Duration::from_secs(20);
+pub(crate) const RECOVERING: Duration = Duration::from_secs(20);
 /// When what the dead left is resolved once more: a day later.
 pub(crate) const LATER_MICROS: i64 = 25 * 3_600 * 1_000_000;
 /// How far clocks are off, at most: two of them, twice as far.
@@ -248,7 +248,7 @@ impl World {
         for process in all {
             process.clock.jump(LATER_MICROS);
         }
-        sleep(SWEEPING).await;
+        sleep(RECOVERING).await;
         let text = checked
             .views()
             .await

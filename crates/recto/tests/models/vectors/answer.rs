@@ -97,7 +97,7 @@ impl fmt::Display for Kind {
             Self::EmptyList => "empty list",
             Self::OwnOrder => "own order",
             Self::SortWith => "sorted as arranged",
-            Self::SortAgainst => "sorted against the arrangement",
+            Self::SortAgainst => "sorted in reverse",
             Self::SortOfPinned => "sorted by pinned columns, the rest named too",
             Self::PartitionsOneAfterTheOther => "partitions one after the other",
             Self::PartitionsMerged => "partitions merged",
@@ -137,7 +137,7 @@ pub(crate) fn answer(vector: &Vector, collection: &Collection) -> Answer {
     let question = |conditions: Vec<Condition>| Question {
         conditions,
         sort: sort.clone(),
-        allow_residual: false,
+        allow_filter_scan: false,
     };
     let parts = lists.into_iter().map(|more| {
         let mut conditions = drawn.conditions.clone();

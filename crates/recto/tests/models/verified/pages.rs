@@ -12,7 +12,7 @@ use super::planted::Planted;
 use super::{SCHEMA, run, store};
 
 /// How long what a page met may take to be removed.
-const MENDED: Duration = Duration::from_millis(300);
+const REPAIRED: Duration = Duration::from_millis(300);
 
 fn suspension(id: i64, status: &str, day: i64) -> Json {
     json!({ "id": id, "status": status, "day": day, "reason": "spam", "note": format!("of {id}") })
@@ -129,7 +129,7 @@ fn what_a_page_met_left_over_the_next_does_not_meet() {
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 12 + 12));
         // Beside the pages, and no quicker than so.
-        tokio::time::sleep(MENDED).await;
+        tokio::time::sleep(REPAIRED).await;
         let page = query.clone().await.unwrap();
         assert_eq!((page.len(), page.cost().rows_read), (9, 9 + 9));
         // Record 8 stands where its entry says, which says less of it than its base row.
@@ -142,7 +142,7 @@ fn what_a_page_met_left_over_the_next_does_not_meet() {
         for _ in 0..2 {
             let page = query.clone().await.unwrap();
             assert_eq!((page.len(), page.cost().rows_read), (9, 9 + 9 + 1));
-            tokio::time::sleep(MENDED).await;
+            tokio::time::sleep(REPAIRED).await;
         }
         assert_eq!(removed(), left - 1);
     });
@@ -181,13 +181,13 @@ fn both_ends_are_told_of_what_is_so() {
         assert_eq!((ids(&page), page.next_page_token.as_str()), (vec![], ""));
         assert!(!page.previous_page_token.is_empty());
         let around = PageRequest {
-            row_tokens: true,
+            row_page_tokens: true,
             page_size: Some(12),
             ..asked.clone()
         };
         let page = session.page("suspensions", &around).await.unwrap();
         let around = PageRequest {
-            around: Some(page.row_tokens.unwrap()[7].clone()),
+            around: Some(page.row_page_tokens.unwrap()[7].clone()),
             page_size: Some(6),
             ..asked
         };
@@ -247,7 +247,7 @@ fn conditions_hold_of_the_base_row() {
         }
         let session = LocalSession::new(planted.recto.clone());
         let asked = |reason: &str| PageRequest {
-            allow_residual: true,
+            allow_filter_scan: true,
             ..request(&format!(r#"status = "open" AND reason = "{reason}""#))
         };
         assert_eq!(

@@ -84,7 +84,7 @@ impl List {
         self != Self::Log
     }
 
-    /// Its collection, its arrangement, and the filter of its partition.
+    /// Its collection, its sort order, and the filter of its partition.
     pub(crate) fn place(self) -> (&'static str, &'static str, String) {
         match self {
             Self::Events => ("events", "", format!("stream = \"{STREAM}\"")),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use recto::session::{
-    BucketStatus, BucketsRequest, MendReport, MendRequest, Session, VerifiedBuckets, VerifyReport,
+    BucketStatus, BucketsRequest, RebalanceReport, RebalanceRequest, Session, VerifiedBuckets, VerifyReport,
     VerifyRequest,
 };
 use recto::{Environment, LocalSession, OpenOptions, Recto};
@@ -11,20 +11,20 @@ use recto::{Environment, LocalSession, OpenOptions, Recto};
 use super::children::pages_through;
 use super::lists::{List, Lists};
 use super::said::Said;
-use crate::common::clocks::{Clocks, sweep_at_once};
+use crate::common::clocks::{Clocks, recover_at_once};
 
 /// What a request may take when all nodes are up again, and have much to do.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// For whoever mends alone nothing has to be waited for.
 const JUMP: Duration = Duration::from_secs(3_700);
 const BETWEEN_JUMPS: Duration = Duration::from_millis(50);
-/// How often a list is mended at most.
-const MENDED: u32 = 5;
+/// How often a list is repaired at most.
+const REPAIRED: u32 = 5;
 const LISTED: i64 = 256;
 /// Buckets that a list has at least.
 const BUCKETS: usize = 4;
 
-/// Each list is read from both ends, is mended, and is read again: no cut is left half done, and no bucket is too large. Each view has one
+/// Each list is read from both ends, is repaired, and is read again: no cut is left half done, and no bucket is too large. Each view has one
 /// entry for each record, and when samples are gone that deaths left, nothing is wrong.
 pub(crate) async fn settle(address: &str, said: &mut Said) {
     let clocks = Clocks::default();
@@ -35,21 +35,21 @@ pub(crate) async fn settle(address: &str, said: &mut Said) {
     let (lists, session) = (Lists::new(recto.clone()), LocalSession::new(recto.clone()));
     for list in List::ALL {
         read(&lists, list, said).await;
-        let mended = mend(&session, list, &clocks).await;
+        let repaired = rebalance(&session, list, &clocks).await;
         assert!(
-            mended.buckets > mended.made + 1,
-            "nothing was cut before: {mended:?}"
+            repaired.buckets > repaired.created + 1,
+            "nothing was cut before: {repaired:?}"
         );
         let mut rounds = 0;
         // This process may begin to cut ahead, by how fast rows came until now.
         while let Err(bucket) = check(&session, list).await {
             rounds += 1;
-            assert!(rounds < MENDED, "{bucket:?}");
-            mend(&session, list, &clocks).await;
+            assert!(rounds < REPAIRED, "{bucket:?}");
+            rebalance(&session, list, &clocks).await;
         }
         read(&lists, list, said).await;
     }
-    println!("{:?}", sweep_at_once(&recto, &clocks).await);
+    println!("{:?}", recover_at_once(&recto, &clocks).await);
     // Who dies between a sample and its row leaves it, be it of a row that was there before, and with it a bucket that is cut a little sooner
     // or later. Who dies when a row came too late for
     // what its bucket was cut into, and its entry did not, leaves the entry: nobody was told that the row is there, and no page showed it.
@@ -84,16 +84,16 @@ async fn read(lists: &Lists, list: List, said: &mut Said) {
     }
 }
 
-async fn mend(session: &LocalSession, list: List, clocks: &Clocks) -> MendReport {
+async fn rebalance(session: &LocalSession, list: List, clocks: &Clocks) -> RebalanceReport {
     let (collection, view, filter) = list.place();
-    let request = MendRequest {
+    let request = RebalanceRequest {
         view: view.to_owned(),
         filter,
         // Nothing can be cleared before an hour is over.
         clear: false,
     };
     let tools = session.tools().unwrap();
-    let mending = tools.mend_buckets(collection, &request, &|_| {});
+    let rebalancing = tools.rebalance_buckets(collection, &request, &|_| {});
     let jumping = async {
         loop {
             tokio::time::sleep(BETWEEN_JUMPS).await;
@@ -101,10 +101,10 @@ async fn mend(session: &LocalSession, list: List, clocks: &Clocks) -> MendReport
         }
     };
     tokio::select! {
-        mended = mending => {
-            let mended = mended.unwrap();
-            println!("{}: {mended:?}", list.name());
-            mended
+        repaired = rebalancing => {
+            let repaired = repaired.unwrap();
+            println!("{}: {repaired:?}", list.name());
+            repaired
         }
         () = jumping => unreachable!("it jumps for ever"),
     }

@@ -110,8 +110,8 @@ fn what_killed_processes_left_is_made_whole() {
     drop(children);
     let history = heard(said);
     run(async {
-        let swept = recto.sweep(|swept| !swept.is_done()).await.unwrap();
-        assert!(swept.waiting > 0, "{swept:?}");
+        let pass = recto.recover(|pass| !pass.is_done()).await.unwrap();
+        assert!(pass.waiting > 0, "{pass:?}");
         assert!(
             died.elapsed() < WHOLE_WITHIN,
             "made whole after {:?}",

@@ -15,7 +15,7 @@ use super::children::{Children, heard};
 use super::records::Tables;
 use super::{PROCESSES, check, scale};
 use crate::common::children::kill;
-use crate::common::clocks::{Clocks, sweep_at_once};
+use crate::common::clocks::{Clocks, recover_at_once};
 use crate::common::{run, seed};
 use crate::nodes::{Lease, address, open};
 
@@ -121,8 +121,8 @@ fn what_is_left_under_faults_of_nodes_is_made_whole() {
             .environment(clocks.environment())
             .request_timeout(AT_REST_TIMEOUT);
         let recto = Recto::open_with(&address, options).await.unwrap();
-        let swept = sweep_at_once(&recto, &clocks).await;
-        assert!(swept.waiting > 0, "{swept:?}");
+        let pass = recover_at_once(&recto, &clocks).await;
+        assert!(pass.waiting > 0, "{pass:?}");
         check(&recto, &tables, &history).await;
         recto.close().await.unwrap();
     });

@@ -81,10 +81,10 @@ impl Bed {
 }
 
 /// Slices of so many seconds; a table is emptied soon after it was left.
-pub(crate) fn slices_of(slice_seconds: u32) -> StoreOptions {
+pub(crate) fn slices_of(rotation_seconds: u32) -> StoreOptions {
     StoreOptions {
-        slice_seconds,
-        margin_seconds: 3,
+        rotation_seconds,
+        grace_seconds: 3,
         ..StoreOptions::default()
     }
 }

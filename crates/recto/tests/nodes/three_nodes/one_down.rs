@@ -30,7 +30,7 @@ const WARM: Duration = Duration::from_secs(6);
 const DOWN: Duration = Duration::from_secs(7);
 /// How long opening or applying may take while a node is down, until it has succeeded once.
 const SETTLES: Duration = Duration::from_secs(45);
-/// The most cursor keys a store keeps beside the one that seals.
+/// The most cursor keys a store keeps beside the one that encrypts.
 const EARLIER_KEYS: u32 = 15;
 /// How often each of the two rotates keys: with the first key, all of them are kept.
 const ROTATIONS: usize = 6;
@@ -232,7 +232,7 @@ async fn rotate(recto: &Recto, how: &str) -> Vec<u32> {
     let mut rotated = Vec::new();
     for _ in 0..ROTATIONS / 2 {
         match recto.rotate_cursor_keys(EARLIER_KEYS).await {
-            Ok(keys) => rotated.extend(keys.iter().filter(|key| key.seals).map(|key| key.id)),
+            Ok(keys) => rotated.extend(keys.iter().filter(|key| key.encrypts).map(|key| key.id)),
             Err(error) => assert_passes(&error, how, "rotate", begun),
         }
     }

@@ -1,4 +1,4 @@
-//! `GET /queue-ring`: the tables in which the bodies of messages lie, drawn as the ring that they are.
+//! `GET /queue-tables`: the tables of message bodies, drawn as a ring.
 
 use std::f64::consts::TAU;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
-use recto::session::{QueueRing, RingSettings, RingTable};
+use recto::session::{QueueTable, QueueTableSettings, QueueTables};
 
 use super::super::layout::{Failure, Layout, page, sentence};
 use super::super::text::{counted, grouped};
 use super::asked::href;
 use super::words::seconds;
-use super::{BOARD, RING, follow};
+use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};
 use crate::app::App;
 
@@ -34,51 +34,50 @@ pub(super) async fn get(
 ) -> Result<Response, Failure> {
     access.check_every_queue(Right::Read)?;
     let session = Access::queue_session(app.session());
-    let ring = session.queues()?.ring().await?;
+    let tables = session.queues()?.tables().await?;
     let layout = Layout {
-        title: "The ring",
+        title: "Queue tables",
         trail: vec![
             ("Queues".to_owned(), Some(BOARD.to_owned())),
-            ("The ring".to_owned(), None),
+            ("Queue tables".to_owned(), None),
         ],
         fills_window: false,
         has_rows: false,
     };
-    Ok(page(StatusCode::OK, &layout, &render(&ring)))
+    Ok(page(StatusCode::OK, &layout, &render(&tables)))
 }
 
-fn render(ring: &QueueRing) -> Markup {
+fn render(tables: &QueueTables) -> Markup {
     html! {
         div.heading {
             div {
-                h1 { "The ring" }
-                p.arrangement { "The tables in which the bodies of messages lie" }
+                h1 { "Queue tables" }
+                p.sort_order { "Tables of message bodies, which are filled and truncated in turn" }
             }
-            div.actions.without-script { a.button href=(RING) { "Refresh" } }
+            div.actions.without-script { a.button href=(TABLES) { "Refresh" } }
         }
-        @if ring.needed {
-            (follow(RING, "ring"))
-            section #ring aria-label="How the tables stand" {
-                @if let Some(obstacle) = &ring.obstacle {
-                    p.notice.stopped role="status" { "Something stands still: " (sentence(obstacle)) " Nothing is lost, and sending goes on." }
+        @if tables.needed {
+            (follow(TABLES, "tables"))
+            section #tables aria-label="State of the tables" {
+                @if let Some(obstacle) = &tables.obstacle {
+                    p.notice.stopped role="status" { "Blocked: " (sentence(obstacle)) " No message is lost, and messages can be sent." }
                 }
-                (drawing(&ring.tables))
-                (table(&ring.tables))
+                (drawing(&tables.tables))
+                (table(&tables.tables))
             }
             p.dim.below {
-                "Bodies go to the table that is open, for a slice; then the next one that is free is open. One that is closed is \
-                 emptied whole, and is free again, when nothing in it has been needed for the margin. Bytes are those of the messages that \
-                 were sent to its segments, not of the store's files."
+                "New bodies go to the open table for the rotation interval. A closed table is truncated, and free again, when no message \
+                 has needed it for the grace period. Bytes are those of the messages that were sent to its segments, not the size of files."
             }
         } @else {
             section.empty {
-                h2 { "No ring is needed" }
-                p { "In this store bodies go with their messages, and leave nothing behind." }
+                h2 { "No queue tables" }
+                p { "This store keeps bodies with their messages." }
             }
         }
         section.health {
-            h2 { "What all queues go by" }
-            (options(ring.needed, &ring.options))
+            h2 { "Options of all queues" }
+            (options(tables.needed, &tables.options))
         }
         p.ways { a.button data-key="u" href=(BOARD) { "← Back to the queues" } }
     }
@@ -86,7 +85,7 @@ fn render(ring: &QueueRing) -> Markup {
 
 /// The tables around a middle that says which is open.
 #[allow(clippy::cast_precision_loss)] // of what is shown
-fn drawing(tables: &[RingTable]) -> Markup {
+fn drawing(tables: &[QueueTable]) -> Markup {
     let part = TAU / tables.len().max(1) as f64;
     let radius = (RADIUS * part * FILLED).min(MAX_TABLE_RADIUS);
     let middle = SIZE / 2.0;
@@ -95,7 +94,7 @@ fn drawing(tables: &[RingTable]) -> Markup {
         (middle + RADIUS * angle.cos(), middle + RADIUS * angle.sin())
     };
     let open = tables.iter().find(|table| table.phase == "open");
-    let words = format!("A ring of {}", counted(tables.len() as u64, "table", "tables"));
+    let words = format!("Ring of {}", counted(tables.len() as u64, "table", "tables"));
     html! {
         svg.ring viewBox=(format!("0 0 {SIZE} {SIZE}")) role="img" aria-label=(words) {
             title { (words) }
@@ -115,7 +114,7 @@ fn drawing(tables: &[RingTable]) -> Markup {
     }
 }
 
-fn table(tables: &[RingTable]) -> Markup {
+fn table(tables: &[QueueTable]) -> Markup {
     html! {
         div.rows tabindex="0" role="region" aria-label="Tables" {
             table {
@@ -145,29 +144,29 @@ fn table(tables: &[RingTable]) -> Markup {
     }
 }
 
-fn age(table: &RingTable) -> String {
+fn age(table: &QueueTable) -> String {
     let age = table.age_seconds.map(Duration::try_from_secs_f64);
     let age = age.and_then(Result::ok).map(recto::text::duration);
     age.unwrap_or_else(|| "–".to_owned())
 }
 
 /// How much refers to a table.
-fn at_least(table: &RingTable, said: String) -> String {
+fn at_least(table: &QueueTable, said: String) -> String {
     if table.exact { said } else { format!("≥ {said}") }
 }
 
-fn options(is_needed: bool, options: &RingSettings) -> Markup {
+fn options(is_needed: bool, options: &QueueTableSettings) -> Markup {
     let number = |number: Option<u32>| grouped(number.unwrap_or_default().into());
     html! {
         dl.record {
             @if is_needed {
-                div { dt { "A slice" } dd { (seconds(options.slice_seconds.unwrap_or_default())) } }
-                div { dt { "The margin" } dd { (seconds(options.margin_seconds.unwrap_or_default())) } }
-                div { dt { "Tables for slices" } dd { (number(options.tables)) } }
+                div { dt { "Rotation interval" } dd { (seconds(options.rotation_seconds.unwrap_or_default())) } }
+                div { dt { "Grace period" } dd { (seconds(options.grace_seconds.unwrap_or_default())) } }
+                div { dt { "Tables in rotation" } dd { (number(options.tables)) } }
             }
-            div { dt { "Work units at once" } dd { "up to " (number(options.units)) } }
+            div { dt { "Work units at a time" } dd { "up to " (number(options.units)) } }
         }
-        p.dim.below { code { "recto queue ring" } " changes that." }
+        p.dim.below { code { "recto queue tables" } " changes these options." }
     }
 }
 
@@ -176,32 +175,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_drawn_and_what_stands_still_is_named() {
-        let table = |number: u32, phase: &str| RingTable {
+    fn draws_tables_and_names_what_blocks_them() {
+        let table = |number: u32, phase: &str| QueueTable {
             number,
             phase: phase.to_owned(),
-            ..RingTable::default()
+            ..QueueTable::default()
         };
-        let mut ring = QueueRing {
+        let mut tables = QueueTables {
             needed: true,
             tables: vec![
-                RingTable {
+                QueueTable {
                     age_seconds: Some(125.0),
                     bytes: 12_345_678,
                     exact: true,
                     ..table(1, "open")
                 },
-                RingTable {
+                QueueTable {
                     unit: Some("mails/night".to_owned()),
                     ..table(9, "unit")
                 },
             ],
             obstacle: Some("no table <is> free".to_owned()),
-            ..QueueRing::default()
+            ..QueueTables::default()
         };
-        let drawn = render(&ring).into_string();
+        let drawn = render(&tables).into_string();
         for said in [
-            "A ring of 2 tables",
+            "Ring of 2 tables",
             "<g class=\"open\"><title>Table 1: open</title><circle cx=\"100.0\" cy=\"20.0\" r=\"16.0\">",
             "<g class=\"unit\"><title>Table 9: unit</title><circle cx=\"100.0\" cy=\"180.0\"",
             "open for 2 min 05 s",
@@ -209,19 +208,19 @@ mod tests {
             "<td class=\"number\">≥ 0 B</td>",
             "href=\"/queues/mails%2Fnight\"",
             "no table &lt;is&gt; free",
-            "hx-get=\"/queue-ring\"",
+            "hx-get=\"/queue-tables\"",
         ] {
             assert!(
                 drawn.to_lowercase().contains(&said.to_lowercase()),
                 "{said}: {drawn}"
             );
         }
-        ring.obstacle = None;
-        assert!(!render(&ring).into_string().contains("stands still"));
-        ring.needed = false;
-        let drawn = render(&ring).into_string();
+        tables.obstacle = None;
+        assert!(!render(&tables).into_string().contains("Blocked"));
+        tables.needed = false;
+        let drawn = render(&tables).into_string();
         assert!(
-            drawn.contains("No ring is needed") && !drawn.contains("<svg"),
+            drawn.contains("No queue tables") && !drawn.contains("<svg"),
             "{drawn}"
         );
     }

@@ -17,7 +17,7 @@ const TIME: Duration = Duration::from_secs(10);
 const ID: i32 = 3;
 /// The calls of a change: the intent and the conditional write are done, and no entry is.
 const CALLS_BEFORE_ENTRIES: i64 = 2;
-/// More than sweeping takes.
+/// More than recovering takes.
 const MOST_CALLS: i64 = 200;
 
 /// A record is put, and moved by a process that dies before it wrote any entry.
@@ -49,14 +49,14 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
     let checked = stage.checked();
     assert!(checked.views().await.is_err(), "nothing is left to be done");
     let killing = Killing::new(&stage.memory, cut, |_| true);
-    let sweeper = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
+    let recovery = stage.open(&(Arc::clone(&killing) as Arc<dyn Store>)).await;
     killing.arm(calls);
     let ended = tokio::select! {
-        () = stage.sweep(&sweeper) => true,
+        () = stage.recover(&recovery) => true,
         () = killing.killed() => false,
     };
     let last = stage.open(&stage.memory).await;
-    stage.sweep(&last).await;
+    stage.recover(&last).await;
     let found = checked.views().await;
     found.unwrap_or_else(|wrong| panic!("after {calls} calls, {cut:?}: {wrong}"));
     let remains = checked.remains().await;
@@ -64,13 +64,13 @@ async fn dies_after(calls: i64, cut: Cut) -> bool {
     ended
 }
 
-pub(crate) async fn who_sweeps_is_killed_at_any_call() {
+pub(crate) async fn a_recovering_process_is_killed_at_any_call() {
     for calls in 0..MOST_CALLS {
         let ended = dies_after(calls, Cut::Before).await;
         if dies_after(calls, Cut::After).await || ended {
-            println!("sweeping takes {calls} calls");
+            println!("recovering takes {calls} calls");
             return;
         }
     }
-    panic!("sweeping takes more than {MOST_CALLS} calls");
+    panic!("recovering takes more than {MOST_CALLS} calls");
 }

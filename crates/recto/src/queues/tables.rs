@@ -1,30 +1,30 @@
-//! The ring of tables in which bodies lie, on a store where deleting costs.
+//! The tables of message bodies on Cassandra, which are filled and emptied in turn.
 
 use recto_jobs::{RingView, TableView};
 use recto_protocol::queues::{Phase, StoreOptions};
 
-/// How the tables of bodies stood when they were looked at.
+/// The tables of message bodies, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ring {
+pub struct QueueTables {
     /// Whether bodies lie in such tables. An embedded store has none: bodies go with their messages there.
     pub is_needed: bool,
     /// How often slices end, and the like.
     pub options: StoreOptions,
     /// The tables, by number.
-    pub tables: Vec<RingTable>,
+    pub tables: Vec<QueueTable>,
     /// What stands still and why, if something does: nothing is lost, and sending goes on.
     pub obstacle: Option<String>,
 }
 
-/// A table of the ring.
+/// A table of message bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RingTable {
+pub struct QueueTable {
     /// Its number: no other table ever has it.
     pub number: u32,
     /// What it is called in the store.
     pub name: String,
     /// How it stands.
-    pub phase: RingPhase,
+    pub phase: TablePhase,
     /// Since when, in microseconds since 1970, by the clock of who said so; not of one that is free or retired.
     pub since: Option<i64>,
     /// Of which work unit it is, as `QUEUE/UNIT`, if it is of one that has not ended.
@@ -42,7 +42,7 @@ pub struct RingTable {
 
 /// How a table stands. It goes from one to the next, and from being emptied to being free again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RingPhase {
+pub enum TablePhase {
     /// It is empty, and waits for its slice.
     Free,
     /// What is sent goes there.
@@ -59,7 +59,7 @@ pub enum RingPhase {
     Retired,
 }
 
-impl RingPhase {
+impl TablePhase {
     /// All that there are, in the order in which a table goes through them.
     pub const ALL: [Self; 7] = [
         Self::Free,
@@ -85,22 +85,22 @@ impl RingPhase {
     }
 }
 
-impl From<RingView> for Ring {
+impl From<RingView> for QueueTables {
     fn from(view: RingView) -> Self {
         Self {
             is_needed: view.is_needed,
             options: view.options,
-            tables: view.tables.into_iter().map(RingTable::from).collect(),
+            tables: view.tables.into_iter().map(QueueTable::from).collect(),
             obstacle: view.obstacle,
         }
     }
 }
 
-impl From<TableView> for RingTable {
+impl From<TableView> for QueueTable {
     fn from(view: TableView) -> Self {
         Self {
             number: view.number.0,
-            phase: RingPhase::from(view.phase),
+            phase: TablePhase::from(view.phase),
             since: view.since(),
             name: view.name,
             unit: view.unit,
@@ -112,7 +112,7 @@ impl From<TableView> for RingTable {
     }
 }
 
-impl From<Phase> for RingPhase {
+impl From<Phase> for TablePhase {
     fn from(phase: Phase) -> Self {
         match phase {
             Phase::Free => Self::Free,

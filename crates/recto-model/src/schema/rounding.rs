@@ -1,4 +1,4 @@
-//! Order fields rounded down: what of a field's value stands in the key of a view with a grain on it.
+//! Order fields rounded down: what of a field's value stands in the key of a view with rounding on it.
 
 use crate::Type;
 use crate::instants::{MS_PER_DAY, date, ms_of};

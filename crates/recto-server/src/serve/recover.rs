@@ -11,10 +11,10 @@ const SWEEP_CHECK: Duration = Duration::from_secs(10);
 /// How long to wait after that failed.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Sweeps until it is aborted.
-pub(super) async fn sweep(session: LocalSession) {
+/// Recovers until it is aborted.
+pub(super) async fn recover(session: LocalSession) {
     loop {
-        let pause = match session.sweep_beside().await {
+        let pause = match session.recover_in_background().await {
             Ok(()) => SWEEP_CHECK,
             Err(error) => {
                 crate::log::warn!(%error, "what processes left that died cannot be looked after now");

@@ -2,13 +2,13 @@
 
 use recto_model::RowRef;
 
-use crate::arrangement::Arrangement;
 use crate::query::{Constraint, satisfies, tuple_satisfies};
+use crate::sort_order::SortOrder;
 use crate::text::Operator;
 
 /// One condition on the fields of a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Residual {
+pub enum ScanCondition {
     /// A field must satisfy a constraint.
     Field {
         /// The field.
@@ -17,7 +17,7 @@ pub enum Residual {
         constraint: Constraint,
     },
     /// The same of a field that rows are sorted by rounded: the slices have all that satisfy it, and in their first and last
-    /// grains some that do not.
+    /// intervals some that do not.
     Edges {
         /// The field.
         field: usize,
@@ -35,16 +35,16 @@ pub enum Residual {
     },
 }
 
-impl Residual {
+impl ScanCondition {
     /// Whether a row satisfies it, as far as its table can tell: what that lacks is asked of the base row. A null
     /// satisfies nothing.
-    pub fn matches(&self, arrangement: &Arrangement, row: RowRef<'_>) -> bool {
+    pub fn matches(&self, sort_order: &SortOrder, row: RowRef<'_>) -> bool {
         match self {
             Self::Field { field, constraint } | Self::Edges { field, constraint } => {
-                arrangement.column_of_field[*field].is_none_or(|column| {
-                    arrangement
+                sort_order.column_of_field[*field].is_none_or(|column| {
+                    sort_order
                         .cell(row, column)
-                        .is_some_and(|cell| satisfies(arrangement.order_of(*field, column), cell, constraint))
+                        .is_some_and(|cell| satisfies(sort_order.order_of(*field, column), cell, constraint))
                 })
             }
             Self::Tuple {
@@ -54,12 +54,12 @@ impl Residual {
             } => {
                 let columns = fields
                     .iter()
-                    .map(|field| Some((*field, arrangement.column_of_field[*field]?)));
+                    .map(|field| Some((*field, sort_order.column_of_field[*field]?)));
                 if columns.clone().any(|column| column.is_none()) {
                     return true;
                 }
                 let cells = columns.flatten().map(|(field, column)| {
-                    (arrangement.order_of(field, column), arrangement.cell(row, column))
+                    (sort_order.order_of(field, column), sort_order.cell(row, column))
                 });
                 tuple_satisfies(cells, *operator, values)
             }

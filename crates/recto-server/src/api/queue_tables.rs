@@ -3,7 +3,7 @@
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
-use recto::session::RingSettings;
+use recto::session::QueueTableSettings;
 use serde_json::json;
 
 use super::caller::Caller;
@@ -13,20 +13,20 @@ use super::{answer, body};
 use crate::access::Right;
 use crate::problem::Problem;
 
-/// `GET /v1/queue-ring`.
+/// `GET /v1/queue-tables`.
 pub(super) async fn get(caller: Caller, uri: Uri) -> Result<Response, Problem> {
     caller.access.check_every_queue(Right::Read)?;
     request::no_parameters(&uri)?;
     let session = caller.any_queue_session();
-    Ok(answer::json_once(&json!(session.queues()?.ring().await?)))
+    Ok(answer::json_once(&json!(session.queues()?.tables().await?)))
 }
 
-/// `PATCH /v1/queue-ring`: changes what is said of the options; the rest stays.
+/// `PATCH /v1/queue-tables`: changes what is said of the options; the rest stays.
 pub(super) async fn patch(caller: Caller, uri: Uri, request: Request) -> Result<Response, Problem> {
     caller.access.check_every_queue(Right::Manage)?;
     request::no_parameters(&uri)?;
-    let settings: RingSettings = body::read_patch(request).await?.value()?;
+    let settings: QueueTableSettings = body::read_patch(request).await?.value()?;
     let session = caller.any_queue_session();
-    let changed = session.queues()?.change_ring(&settings).await;
+    let changed = session.queues()?.change_tables(&settings).await;
     Ok(answer::json_once(&json!(changed.map_err(of_queue)?)))
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::model::{Collection, OrderColumn, View, WriteMode};
 use super::options::{Bucket, Nulls};
-use super::{BASE_ARRANGEMENT, MAX_NAME_LENGTH, PRIMARY_VIEW, grain};
+use super::{BASE_SORT_ORDER, MAX_NAME_LENGTH, PRIMARY_VIEW, rounding};
 use crate::Type;
 use crate::collation::Collation;
 use crate::table::{Buckets, Column, ColumnKind, Direction, Table, TableError, TableOptions, WriteKind};
@@ -17,7 +17,7 @@ const NULL_PREFIX: &str = "recto_null_";
 /// What the columns are called that stand before text that sorts by a collation: with the field's name behind it.
 const SORT_PREFIX: &str = "recto_sort_";
 /// What the columns are called that stand in the place of order fields that are rounded: with the field's name behind it.
-const GRAIN_PREFIX: &str = "recto_grain_";
+const ROUNDING_PREFIX: &str = "recto_grain_";
 /// What the hidden column is called that holds a record's version: the stamp of its entries in views.
 pub const VERSION_COLUMN: &str = "recto_version";
 /// What the hidden column of base tables is called that says how long a record that changes lives.
@@ -48,12 +48,12 @@ const HIDDEN_COLUMNS: [(&str, Type, WriteKind); 4] = [
 /// )?;
 /// let flights = &schema.collections[0];
 /// assert_eq!(flights.base().to_string(), "(carrier), -at, number");
-/// assert_eq!(flights.arrangements().len(), 1);
+/// assert_eq!(flights.sort_orders().len(), 1);
 /// # Ok::<(), recto_model::schema::SchemaErrors>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Arrangement<'a> {
+pub struct SortOrder<'a> {
     /// The collection.
     pub collection: &'a Collection,
     /// The view; none for the base table.
@@ -66,7 +66,7 @@ pub struct Arrangement<'a> {
     pub allows_empty_partition: bool,
 }
 
-/// What a column of an arrangement's table holds.
+/// What a column of a sort order's table holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holds {
     /// The field of this index.
@@ -88,7 +88,7 @@ pub enum Derivation {
     SortKey(Collation),
     /// The field rounded down, which stands in its place: the field itself is not in the key, so that an entry stays where it is while the
     /// field changes by less.
-    Grain(Width),
+    Rounding(Width),
 }
 
 impl Derivation {
@@ -97,7 +97,7 @@ impl Derivation {
         match self {
             Self::IsNull => Type::Boolean,
             Self::SortKey(_) => Type::Blob,
-            Self::Grain(_) => grain::type_of(of),
+            Self::Rounding(_) => rounding::type_of(of),
         }
     }
 
@@ -108,7 +108,7 @@ impl Derivation {
             (Self::IsNull, Some(_)) => Cow::Borrowed(&[0]),
             (Self::SortKey(_), None) => Cow::Borrowed(&[]),
             (Self::SortKey(collation), Some(cell)) => Cow::Owned(collation.sort_key(cell)),
-            (Self::Grain(width), cell) => Cow::Owned(grain::rounded(width, ty, cell)),
+            (Self::Rounding(width), cell) => Cow::Owned(rounding::rounded(width, ty, cell)),
         }
     }
 
@@ -116,12 +116,12 @@ impl Derivation {
     pub fn replaces_field(self) -> bool {
         match self {
             Self::IsNull | Self::SortKey(_) => false,
-            Self::Grain(_) => true,
+            Self::Rounding(_) => true,
         }
     }
 }
 
-impl<'a> Arrangement<'a> {
+impl<'a> SortOrder<'a> {
     /// Sets whether the value of its only partition field may be empty. Its table is of another form then.
     #[must_use]
     pub fn allow_empty_partition(self, is_allowed: bool) -> Self {
@@ -136,7 +136,7 @@ impl<'a> Arrangement<'a> {
     pub fn name(&self) -> &'a str {
         match self.view {
             Some(view) => &view.name,
-            None if self.collection.writes == WriteMode::Update => BASE_ARRANGEMENT,
+            None if self.collection.writes == WriteMode::Update => BASE_SORT_ORDER,
             None => PRIMARY_VIEW,
         }
     }
@@ -175,7 +175,7 @@ impl<'a> Arrangement<'a> {
     }
 
     /// One line of canonical text, with types and directions: what a fingerprint of a position in it
-    /// must cover. Two arrangements have the same text exactly if positions in one are positions in the
+    /// must cover. Two sort orders have the same text exactly if positions in one are positions in the
     /// other.
     pub fn canonical(&self) -> String {
         let ty = |name: &str| {
@@ -241,10 +241,10 @@ impl<'a> Arrangement<'a> {
                 let name = derived_name(SORT_PREFIX, &order.field);
                 add(name, derivation.ty(&ty), kind, Holds::Derived(index, derivation));
             }
-            match self.grain_of(&order.field).map(Derivation::Grain) {
+            match self.rounding_of(&order.field).map(Derivation::Rounding) {
                 None => add(order.field.clone(), ty, kind, Holds::Field(index)),
                 Some(derivation) => {
-                    let name = derived_name(GRAIN_PREFIX, &order.field);
+                    let name = derived_name(ROUNDING_PREFIX, &order.field);
                     add(name, derivation.ty(&ty), kind, Holds::Derived(index, derivation));
                 }
             }
@@ -261,7 +261,7 @@ impl<'a> Arrangement<'a> {
         }
         let kind = ColumnKind::Regular(if changes { WriteKind::Cas } else { WriteKind::Plain });
         for (index, field) in self.collection.fields.iter().enumerate() {
-            let is_in_key = self.is_by(&field.name) && self.grain_of(&field.name).is_none();
+            let is_in_key = self.is_by(&field.name) && self.rounding_of(&field.name).is_none();
             if !is_in_key && self.has(&field.name) {
                 add(field.name.clone(), field.ty.clone(), kind, Holds::Field(index));
             }
@@ -287,8 +287,8 @@ impl<'a> Arrangement<'a> {
     }
 
     /// How coarsely it is by an order field; none if by its values.
-    pub fn grain_of(&self, field: &str) -> Option<Width> {
-        self.view?.grain.get(field).copied()
+    pub fn rounding_of(&self, field: &str) -> Option<Width> {
+        self.view?.rounding.get(field).copied()
     }
 
     /// By which collation it is by an order field; none if by its bytes.
@@ -312,7 +312,7 @@ fn derived_name(prefix: &str, field: &str) -> String {
 }
 
 /// As the schema language has it, in one line: `(carrier), -time_hour, flight`.
-impl fmt::Display for Arrangement<'_> {
+impl fmt::Display for SortOrder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_arranged(f, self.partition, &self.order)
     }
@@ -327,16 +327,16 @@ pub struct ArrangedBy {
     pub order: Vec<OrderColumn>,
 }
 
-impl From<Arrangement<'_>> for ArrangedBy {
-    fn from(arrangement: Arrangement<'_>) -> Self {
+impl From<SortOrder<'_>> for ArrangedBy {
+    fn from(sort_order: SortOrder<'_>) -> Self {
         Self {
-            partition: arrangement.partition.to_vec(),
-            order: arrangement.order.into_owned(),
+            partition: sort_order.partition.to_vec(),
+            order: sort_order.order.into_owned(),
         }
     }
 }
 
-/// As an [`Arrangement`] is written.
+/// As a [`SortOrder`] is written.
 impl fmt::Display for ArrangedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_arranged(f, &self.partition, &self.order)
@@ -349,7 +349,7 @@ impl FromStr for ArrangedBy {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let inside = text.strip_prefix('(').and_then(|text| text.split_once(')'));
-        let (partition, order) = inside.ok_or("an arrangement begins with its partition, in parentheses")?;
+        let (partition, order) = inside.ok_or("a sort order begins with its partition, in parentheses")?;
         let names = |text: &str| -> Vec<String> {
             let names = text.split(", ").filter(|name| !name.is_empty());
             names.map(str::to_owned).collect()
@@ -380,7 +380,7 @@ impl View {
             bucket: None,
             nulls: Nulls::Skip,
             collate: std::collections::BTreeMap::new(),
-            grain: std::collections::BTreeMap::new(),
+            rounding: std::collections::BTreeMap::new(),
             fields: None,
             verify: true,
         }
@@ -397,9 +397,9 @@ impl View {
 }
 
 impl Collection {
-    /// The arrangement of the base table.
-    pub fn base(&self) -> Arrangement<'_> {
-        Arrangement {
+    /// The sort order of the base table.
+    pub fn base(&self) -> SortOrder<'_> {
+        SortOrder {
             collection: self,
             view: None,
             partition: &self.partition,
@@ -408,8 +408,8 @@ impl Collection {
         }
     }
 
-    /// The arrangement of a view of it.
-    pub fn arranged<'a>(&'a self, view: &'a View) -> Arrangement<'a> {
+    /// The sort order of a view of it.
+    pub fn arranged<'a>(&'a self, view: &'a View) -> SortOrder<'a> {
         let mut order = view.order.clone();
         for key in &self.key {
             let is_named = view.partition.contains(key) || order.iter().any(|column| column.field == *key);
@@ -420,7 +420,7 @@ impl Collection {
                 });
             }
         }
-        Arrangement {
+        SortOrder {
             collection: self,
             view: Some(view),
             partition: &view.partition,
@@ -429,8 +429,8 @@ impl Collection {
         }
     }
 
-    /// All arrangements it has: the base table's, then its views' as they were declared.
-    pub fn arrangements(&self) -> Vec<Arrangement<'_>> {
+    /// All sort orders it has: the base table's, then its views' as they were declared.
+    pub fn sort_orders(&self) -> Vec<SortOrder<'_>> {
         let views = self.views.iter().map(|view| self.arranged(view));
         std::iter::once(self.base()).chain(views).collect()
     }

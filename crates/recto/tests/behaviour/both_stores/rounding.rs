@@ -19,13 +19,13 @@ key = ["id"]
 [collection.sessions.view.recent]
 partition = ["team"]
 order = ["-seen"]
-GRAIN
+ROUNDING
 
 [collection.sessions.view.by_kind]
 partition = ["team"]
 order = ["kind", "seen"]
 nulls = "skip"
-grain = "1 minute"
+rounding = "1 minute"
 fields = []
 "#;
 
@@ -37,8 +37,8 @@ const MINUTE: Width = Width {
 const START_MS: i64 = 1_368_786_600_000;
 const RECORDS: i32 = 60;
 
-fn schema(grain: &str) -> recto::schema::Schema {
-    parse(&SCHEMA.replace("GRAIN", grain))
+fn schema(rounding: &str) -> recto::schema::Schema {
+    parse(&SCHEMA.replace("ROUNDING", rounding))
 }
 
 /// When a record was seen, all within some six minutes, on both ends of some and between; none: never.
@@ -56,9 +56,9 @@ struct Sessions {
 }
 
 impl Sessions {
-    async fn new(recto: &Recto, grain: &str) -> Self {
+    async fn new(recto: &Recto, rounding: &str) -> Self {
         let recto = Fresh::new(kind_of(recto)).open().await;
-        recto.apply(&schema(grain)).await.unwrap();
+        recto.apply(&schema(rounding)).await.unwrap();
         let all = (0..RECORDS).map(|id| (id, seen_ms(id), id % 3)).collect();
         let sessions = Self { recto, all };
         let put = sessions.recto.dynamic("sessions").unwrap();
@@ -116,10 +116,10 @@ fn text(ms: i64) -> String {
     json::to_text(&Type::Timestamp, &Value::Timestamp(ms))
 }
 
-const GRAIN: &str = r#"grain = { seen = "1 minute" }"#;
+const ROUNDING: &str = r#"rounding = { seen = "1 minute" }"#;
 
 pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) {
-    let sessions = Sessions::new(&recto, GRAIN).await;
+    let sessions = Sessions::new(&recto, ROUNDING).await;
     let all = sessions.expected(|_| true);
     for size in [7, 100] {
         assert_eq!(
@@ -149,12 +149,12 @@ pub(crate) async fn records_stand_in_the_order_of_what_is_rounded(recto: Recto) 
     };
     let explained = session.explain("sessions", &request, false).await.unwrap();
     assert_eq!(explained.order_text(), "seen rounded to 1 minute desc, id asc");
-    assert!(explained.residual.is_empty(), "{explained}");
+    assert!(explained.filter_scan.is_empty(), "{explained}");
     assert_eq!(assert_views_are_exact(&sessions.recto, "sessions").await, 60);
 }
 
 pub(crate) async fn ranges_are_exact(recto: Recto) {
-    let sessions = Sessions::new(&recto, GRAIN).await;
+    let sessions = Sessions::new(&recto, ROUNDING).await;
     let mut cases: Vec<(String, Vec<i32>)> = Vec::new();
     // On both ends of a minute, and between.
     for edge in [0, 60_000, 60_001, 89_999, 90_000, 119_999, 120_000, 1_000_000, -1] {
@@ -201,11 +201,11 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
     };
     assert!(!page.is_empty());
     let exact = explained(format!(r#"seen >= "{from}" AND seen < "{to}""#)).await;
-    assert!(exact.residual.is_empty(), "{exact}");
+    assert!(exact.filter_scan.is_empty(), "{exact}");
     // Within a minute it is checked, and said; in the middle of a range no row is read for that.
     let checked = explained(format!(r#"seen >= "{}""#, text(START_MS + 30_000))).await;
-    assert_eq!(checked.residual.len(), 1, "{checked}");
-    assert_eq!(checked.shape.to_string(), "scan + residual");
+    assert_eq!(checked.filter_scan.len(), 1, "{checked}");
+    assert_eq!(checked.shape.to_string(), "scan + filter");
     let read = checked.actual.unwrap().cost.rows_read;
     assert!(
         read <= 12,
@@ -215,7 +215,7 @@ pub(crate) async fn ranges_are_exact(recto: Recto) {
 
 /// What a field within a field's range is by, and beside a narrow view.
 pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
-    let sessions = Sessions::new(&recto, GRAIN).await;
+    let sessions = Sessions::new(&recto, ROUNDING).await;
     let (from, to) = (START_MS + 30_000, START_MS + 150_500);
     let is_asked = |seen: &Option<i64>| seen.is_some_and(|seen| seen > from && seen <= to);
     let mut asked: Vec<_> = sessions
@@ -248,7 +248,7 @@ pub(crate) async fn it_may_stand_behind_other_fields(recto: Recto) {
 }
 
 pub(crate) async fn a_sort_by_the_field_itself_is_refused(recto: Recto) {
-    let sessions = Sessions::new(&recto, GRAIN).await;
+    let sessions = Sessions::new(&recto, ROUNDING).await;
     for (sort, view) in [
         ("-seen", ""),
         ("seen", ""),
@@ -277,7 +277,7 @@ pub(crate) async fn a_sort_by_the_field_itself_is_refused(recto: Recto) {
 }
 
 pub(crate) async fn a_record_that_moves_a_little_stays(recto: Recto) {
-    let mut sessions = Sessions::new(&recto, GRAIN).await;
+    let mut sessions = Sessions::new(&recto, ROUNDING).await;
     let query = sessions.query("");
     let before = sessions.expected(|_| true);
     let first = query.clone().first(20).await.unwrap();
@@ -330,21 +330,21 @@ pub(crate) async fn it_is_switched_on_off_and_over(recto: Recto) {
     let sorted = sessions.query("").view("recent").order_by("-seen");
     assert_eq!(ids(&sorted.clone().first(100).await.unwrap()), exact(&sessions));
     let mut cursors = vec![query.clone().first(9).await.unwrap().next_cursor().unwrap()];
-    for (grain, is_by) in [
-        (GRAIN, Some(MINUTE)),
-        (r#"grain = "2 minutes""#, Some(Width { count: 2, ..MINUTE })),
+    for (rounding, is_by) in [
+        (ROUNDING, Some(MINUTE)),
+        (r#"rounding = "2 minutes""#, Some(Width { count: 2, ..MINUTE })),
         ("", None),
-        (GRAIN, Some(MINUTE)),
+        (ROUNDING, Some(MINUTE)),
     ] {
-        sessions.recto.apply(&schema(grain)).await.unwrap();
+        sessions.recto.apply(&schema(rounding)).await.unwrap();
         let mut all = sessions.all.clone();
         all.sort_by_key(|(id, seen, _)| {
             let at = seen.map(|seen| is_by.map_or(seen, |width| width.floor_ms(seen)));
             (at.is_none(), at.map(std::cmp::Reverse), *id)
         });
         let all: Vec<i32> = all.into_iter().map(|(id, ..)| id).collect();
-        assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{grain}");
-        assert_eq!(sorted.clone().await.is_ok(), is_by.is_none(), "{grain}");
+        assert_eq!(ids(&query.clone().first(100).await.unwrap()), all, "{rounding}");
+        assert_eq!(sorted.clone().await.is_ok(), is_by.is_none(), "{rounding}");
         assert_views_are_exact(&sessions.recto, "sessions").await;
         // A cursor goes on in its own order, though that is another table's, and in no other.
         for (index, cursor) in cursors.iter().enumerate() {
@@ -356,11 +356,11 @@ pub(crate) async fn it_is_switched_on_off_and_over(recto: Recto) {
             };
             match query.clone().page_size(100).page_token(cursor.clone()).await {
                 Ok(page) => {
-                    assert!(is_of_it, "cursor {index} with {grain}");
+                    assert!(is_of_it, "cursor {index} with {rounding}");
                     assert_eq!(ids(&page), all[9..]);
                 }
                 Err(error) => {
-                    assert!(!is_of_it, "cursor {index} with {grain}: {error}");
+                    assert!(!is_of_it, "cursor {index} with {rounding}: {error}");
                     assert_eq!(error.kind(), ErrorKind::InvalidCursor);
                 }
             }

@@ -1,11 +1,11 @@
-//! `recto sweep`: finishing changes that crashed processes left incomplete.
+//! `recto recover`: finishing changes that crashed processes left incomplete.
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use clap::Args;
 use recto::Session;
-use recto::session::Swept;
+use recto::session::RecoveryPass;
 use serde_json::json;
 
 use super::print_json;
@@ -19,27 +19,27 @@ use crate::text::{counted, duration};
 
 /// How long it is waited, without `--watch`, until what the dead left is resolved. That somebody is dead is known after half
 /// a minute.
-const MAX_SWEEP: Duration = Duration::from_secs(120);
+const MAX_RECOVERY_TIME: Duration = Duration::from_secs(120);
 
 /// How often lines are shown.
 const TELLING_PAUSE: Duration = Duration::from_millis(200);
 
-const SWEEP_EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
-  recto sweep --store cassandra://db1/shop
-  recto sweep --watch          goes on until Ctrl-C, with a line whenever something changes
-  recto sweep --json
+  recto recover --store cassandra://db1/shop
+  recto recover --watch        continue until Ctrl-C, with a line for each change
+  recto recover --json
 
 On Cassandra, a process that crashes while it changes records can leave a change incomplete: the record is new, and a view \
 still shows the old entry. Every other process that writes, and every server, finishes such changes within a minute. Run this \
 command if none is running, or to watch the work. An embedded store never has incomplete changes. The exit code is 4 if some \
 changes are still incomplete.";
 
-/// Arguments of `recto sweep`.
+/// Arguments of `recto recover`.
 #[derive(Debug, Args)]
-#[command(after_help = SWEEP_EXAMPLES)]
-pub(crate) struct SweepArgs {
-    /// Go on until Ctrl-C
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RecoverArgs {
+    /// Continue until Ctrl-C
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct SweepArgs {
 /// What was seen last, and what was done in all.
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
-    last: Swept,
+    last: RecoveryPass,
     looks: u64,
     found_dead: usize,
     removed: usize,
@@ -59,12 +59,12 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, swept: Swept) {
-        self.last = swept;
+    fn add(&mut self, pass: RecoveryPass) {
+        self.last = pass;
         self.looks += 1;
-        self.found_dead += swept.found_dead;
-        self.removed += swept.removed;
-        self.resolved += swept.resolved;
+        self.found_dead += pass.found_dead;
+        self.removed += pass.removed;
+        self.resolved += pass.resolved;
     }
 
     fn to_json(self) -> serde_json::Value {
@@ -121,21 +121,21 @@ impl Total {
     }
 }
 
-/// Looks after what the dead left.
-pub(crate) async fn run(args: &SweepArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
+/// Recovers changes until none is left, or until Ctrl-C.
+pub(crate) async fn run(args: &RecoverArgs, session: &dyn Session, console: &mut Console) -> Result<Exit> {
     let meter = Meter::start(console, args.output.quiet || args.watch);
     let total = Mutex::new(Total::default());
     let (tell, told) = mpsc::channel();
-    let goes_on = |swept: Swept| {
+    let goes_on = |pass: RecoveryPass| {
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
         let before = total.text();
-        total.add(swept);
-        meter.sweep(total.looks, &total.text());
+        total.add(pass);
+        meter.recover(total.looks, &total.text());
         if args.watch && (args.output.json || total.looks == 1 || before != total.text()) {
             // There is always somebody to tell: it is this function.
             let _ = tell.send(total.line(args.output.json));
         }
-        args.watch || (!swept.is_done() && meter.elapsed() < MAX_SWEEP)
+        args.watch || (!pass.is_done() && meter.elapsed() < MAX_RECOVERY_TIME)
     };
     let (tell_failure, failures) = mpsc::channel();
     let bears = |error| {
@@ -147,11 +147,11 @@ pub(crate) async fn run(args: &SweepArgs, session: &dyn Session, console: &mut C
     };
     let mut stop = Stop::listen();
     let tools = session.tools()?;
-    let mut sweeping = tools.sweep(&goes_on, &bears);
+    let mut recovering = tools.recover(&goes_on, &bears);
     let mut is_stopped = false;
-    let sweeps = loop {
-        let swept = tokio::select! {
-            swept = &mut sweeping => Some(swept?.is_some()),
+    let recovers = loop {
+        let pass = tokio::select! {
+            pass = &mut recovering => Some(pass?.is_some()),
             () = stop.requested() => {
                 is_stopped = true;
                 Some(true)
@@ -164,15 +164,15 @@ pub(crate) async fn run(args: &SweepArgs, session: &dyn Session, console: &mut C
         for failure in failures.try_iter() {
             failure.show(console);
         }
-        if let Some(sweeps) = swept {
-            break sweeps;
+        if let Some(recovers) = pass {
+            break recovers;
         }
     };
-    drop(sweeping);
+    drop(recovering);
     let elapsed = meter.elapsed();
     meter.finish();
     let total = *total.lock().unwrap_or_else(PoisonError::into_inner);
-    let exit = end(args, sweeps.then_some(total), elapsed, console)?;
+    let exit = end(args, recovers.then_some(total), elapsed, console)?;
     Ok(if is_stopped && !args.watch {
         Exit::Interrupted
     } else {
@@ -180,13 +180,13 @@ pub(crate) async fn run(args: &SweepArgs, session: &dyn Session, console: &mut C
     })
 }
 
-fn end(args: &SweepArgs, total: Option<Total>, elapsed: Duration, console: &mut Console) -> Result<Exit> {
+fn end(args: &RecoverArgs, total: Option<Total>, elapsed: Duration, console: &mut Console) -> Result<Exit> {
     let Some(total) = total else {
         if args.output.json {
             print_json(console, &Total::default().to_json())?;
         } else {
             console.line(
-                "There is nothing to sweep: an embedded store makes each change whole, or not at all.",
+                "An embedded store has nothing to recover: it makes each change as a whole or not at all.",
             )?;
         }
         return Ok(Exit::Done);

@@ -1,4 +1,4 @@
-//! Arrangements: the tables a collection can be read from, tied to its fields.
+//! Sort orders: the tables a collection can be read from, tied to its fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use recto_model::{RowRef, Table, Type};
 
 use crate::query::FieldOrder;
 
-/// One arrangement of a collection: a table, with what each of its columns is to the collection.
+/// One sort order of a collection: a table, with what each of its columns is to the collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrangement {
+pub struct SortOrder {
     /// What a query calls it by.
     pub name: String,
     /// Whether it is the base table's, which has every record.
@@ -27,7 +27,7 @@ pub struct Arrangement {
     /// For each field of the collection, the column that holds it.
     pub column_of_field: Vec<Option<usize>>,
     /// For each field, the column in which it stands rounded: rows are sorted by that, and not by the field.
-    grain_column_of_field: Vec<Option<usize>>,
+    rounding_column_of_field: Vec<Option<usize>>,
     /// For each field, the column of the sort keys of its text: rows are sorted by that, then by the field.
     sort_column_of_field: Vec<Option<usize>>,
     /// For each field, the collation by which it is compared, whether rows are sorted by that or not.
@@ -56,31 +56,31 @@ pub struct LackedRecords {
     pub too_large: u64,
 }
 
-impl Arrangement {
-    /// The arrangement of a collection's base table.
+impl SortOrder {
+    /// The sort order of a collection's base table.
     pub fn base(collection: &Collection) -> Self {
         let base = collection.base();
         Self::new(&base, base.table_name(0))
             .expect("a collection's key is orderable and its fields distinct: checked when made")
     }
 
-    /// An arrangement of a collection, in the table of this name.
+    /// A sort order of a collection, in the table of this name.
     ///
     /// # Errors
     /// A field that it is by cannot be in a key.
-    pub fn new(arranged: &schema::Arrangement<'_>, table: impl Into<String>) -> Result<Self, TableError> {
+    pub fn new(arranged: &schema::SortOrder<'_>, table: impl Into<String>) -> Result<Self, TableError> {
         let (table, holds) = arranged.table(&table.into())?;
         let fields = arranged.collection.fields.len();
         let mut column_of_field = vec![None; fields];
         let mut null_column_of_field = vec![None; fields];
-        let mut grain_column_of_field = vec![None; fields];
+        let mut rounding_column_of_field = vec![None; fields];
         let mut sort_column_of_field = vec![None; fields];
         for (column, holds) in holds.iter().enumerate() {
             match *holds {
                 Holds::Field(field) => column_of_field[field] = Some(column),
                 Holds::Derived(field, Derivation::IsNull) => null_column_of_field[field] = Some(column),
                 Holds::Derived(field, Derivation::SortKey(_)) => sort_column_of_field[field] = Some(column),
-                Holds::Derived(field, _) => grain_column_of_field[field] = Some(column),
+                Holds::Derived(field, _) => rounding_column_of_field[field] = Some(column),
                 Holds::Hidden => {}
             }
         }
@@ -119,7 +119,7 @@ impl Arrangement {
             table: Arc::new(table),
             holds,
             column_of_field,
-            grain_column_of_field,
+            rounding_column_of_field,
             sort_column_of_field,
             collation_of_field: arranged
                 .collection
@@ -155,7 +155,7 @@ impl Arrangement {
     /// The column of the key by which rows are sorted by a field, be it rounded; none if they are not.
     pub fn sorting_column(&self, field: usize) -> Option<usize> {
         let column = self.column_of_field[field].filter(|column| *column < self.table.key_len());
-        column.or(self.grain_column_of_field[field])
+        column.or(self.rounding_column_of_field[field])
     }
 
     /// The cell of a column that is derived from a field, for a cell of that; none if the column is not derived.
@@ -201,9 +201,9 @@ impl Arrangement {
     }
 
     /// How coarsely rows are sorted by a field; none if by its values, or not at all.
-    pub fn grain_of(&self, field: usize) -> Option<Width> {
-        match self.holds[self.grain_column_of_field[field]?] {
-            Holds::Derived(_, Derivation::Grain(width)) => Some(width),
+    pub fn rounding_of(&self, field: usize) -> Option<Width> {
+        match self.holds[self.rounding_column_of_field[field]?] {
+            Holds::Derived(_, Derivation::Rounding(width)) => Some(width),
             _ => None,
         }
     }
@@ -288,10 +288,10 @@ impl Arrangement {
         }
     }
 
-    /// The name of a column that rows are sorted by, for people: `seen rounded to 1 minute` where the view has a grain.
+    /// The name of a column that rows are sorted by, for people: `seen rounded to 1 minute` where the view has an interval.
     pub fn shown_sort_of(&self, column: usize) -> Cow<'_, str> {
         match self.holds[column] {
-            Holds::Derived(_, Derivation::Grain(width)) => {
+            Holds::Derived(_, Derivation::Rounding(width)) => {
                 Cow::Owned(format!("{} rounded to {width}", self.shown_name_of(column)))
             }
             _ => Cow::Borrowed(self.name_of(column)),

@@ -15,10 +15,10 @@ use super::drive::{Drive, End};
 use super::process::Process;
 use super::record::{Record, UnderWay};
 use crate::error::{Error, Result};
-use crate::session::Swept;
+use crate::session::RecoveryPass;
 
 /// How often it is looked who lives.
-pub(super) const SWEEP_PAUSE: Duration = Duration::from_secs(5);
+pub(super) const RECOVERY_PAUSE: Duration = Duration::from_secs(5);
 /// How long what another process found dead is left to that one.
 const LEFT_TO_FINDER: Duration = Duration::from_secs(15);
 /// How many intents are resolved at a time.
@@ -27,7 +27,7 @@ const MAX_RESOLVING: usize = 16;
 const RESOLVING_TIME: Duration = Duration::from_secs(30);
 
 /// Looks after what the dead leave, on behalf of a process.
-pub(super) struct Sweeper {
+pub(super) struct Recovery {
     common: Arc<Common>,
     process: Arc<Process>,
     watches: BTreeMap<Incarnation, Watch>,
@@ -37,7 +37,7 @@ pub(super) struct Sweeper {
     dead_since: BTreeMap<Incarnation, Micros>,
 }
 
-impl Sweeper {
+impl Recovery {
     pub(super) fn new(common: &Arc<Common>, process: &Arc<Process>) -> Self {
         Self {
             common: Arc::clone(common),
@@ -48,7 +48,7 @@ impl Sweeper {
         }
     }
 
-    /// Sweeps until this process was found dead itself, or writes no more.
+    /// Recovers until this process was found dead itself, or writes no more.
     pub(super) async fn run(mut self) {
         let (common, process) = (Arc::clone(&self.common), Arc::clone(&self.process));
         loop {
@@ -57,13 +57,13 @@ impl Sweeper {
                 () = process.lost() => return,
                 () = common.ended() => return,
                 // What could not be done is done the next time.
-                _ = self.sweep(LEFT_TO_FINDER) => {}
+                _ = self.recover(LEFT_TO_FINDER) => {}
             }
             tokio::select! {
                 biased;
                 () = process.lost() => return,
                 () = common.ended() => return,
-                () = tokio::time::sleep(SWEEP_PAUSE) => {}
+                () = tokio::time::sleep(RECOVERY_PAUSE) => {}
             }
         }
     }
@@ -78,8 +78,11 @@ impl Sweeper {
     ///
     /// # Errors
     /// Nobody could be looked at.
-    pub(super) async fn sweep(&mut self, left_to_finder: Duration) -> Result<(Swept, Option<Error>)> {
-        let mut swept = Swept::default();
+    pub(super) async fn recover(
+        &mut self,
+        left_to_finder: Duration,
+    ) -> Result<(RecoveryPass, Option<Error>)> {
+        let mut pass = RecoveryPass::default();
         let mut failure = None;
         let timeout = self.common.request_timeout;
         let all = self
@@ -95,13 +98,13 @@ impl Sweeper {
             .retain(|one, _| all.iter().any(|(there, _)| there == one));
         for (incarnation, writer) in all {
             // What cannot be done of one keeps nobody from what the others left.
-            if let Err(error) = self.see_to(incarnation, writer, left_to_finder, &mut swept).await {
-                swept.unresolved += 1;
+            if let Err(error) = self.see_to(incarnation, writer, left_to_finder, &mut pass).await {
+                pass.unresolved += 1;
                 failure = Some(error);
             }
         }
-        self.common.counts.count_sweep(swept);
-        Ok((swept, failure))
+        self.common.counts.count_pass(pass);
+        Ok((pass, failure))
     }
 
     /// Finds whether one is dead, and does then what is to be done of what it left.
@@ -110,21 +113,21 @@ impl Sweeper {
         incarnation: Incarnation,
         writer: Writer,
         left_to_finder: Duration,
-        swept: &mut Swept,
+        pass: &mut RecoveryPass,
     ) -> Result<()> {
         let is_found = !writer.is_dead && self.find_dead(incarnation, &writer).await?;
         if is_found {
-            swept.found_dead += 1;
+            pass.found_dead += 1;
         }
         let writer = match (writer.is_dead, is_found) {
             (true, _) => writer,
             (false, true) => dead(writer),
             (false, false) if self.lives(incarnation, &writer) => {
-                swept.living += 1;
+                pass.living += 1;
                 return Ok(());
             }
             (false, false) => {
-                swept.watched += 1;
+                pass.watched += 1;
                 return Ok(());
             }
         };
@@ -132,7 +135,7 @@ impl Sweeper {
         let since = *self.dead_since.entry(incarnation).or_insert(now);
         let waited = Duration::from_micros(now.saturating_sub(since).unsigned_abs());
         let is_ours = is_found || waited >= left_to_finder;
-        self.bury(incarnation, &writer, is_ours, swept).await
+        self.bury(incarnation, &writer, is_ours, pass).await
     }
 
     /// Whether a process renewed its registration since it was seen first.
@@ -185,17 +188,17 @@ impl Sweeper {
         incarnation: Incarnation,
         writer: &Writer,
         is_ours: bool,
-        swept: &mut Swept,
+        pass: &mut RecoveryPass,
     ) -> Result<()> {
         let now = self.common.environment.now_micros();
         let since = writer.resolved_at.map_or(0, |at| now.saturating_sub(at));
         let waited_seconds = u64::try_from(since / 1_000_000).unwrap_or(0);
         match dead_segment(writer.resolved, waited_seconds) {
-            DeadSegment::Wait => swept.waiting += 1,
-            DeadSegment::Resolve if !is_ours => swept.unresolved += 1,
+            DeadSegment::Wait => pass.waiting += 1,
+            DeadSegment::Resolve if !is_ours => pass.unresolved += 1,
             DeadSegment::Resolve => {
-                if !self.resolve_all(incarnation, writer, swept).await? {
-                    swept.unresolved += 1;
+                if !self.resolve_all(incarnation, writer, pass).await? {
+                    pass.unresolved += 1;
                     return Ok(());
                 }
                 let resolved = Writer {
@@ -208,11 +211,11 @@ impl Sweeper {
                     .tables
                     .resolved(incarnation, &resolved, writer.resolved);
                 self.decide(cas).await?;
-                swept.waiting += 1;
+                pass.waiting += 1;
             }
             DeadSegment::Delete => {
                 self.remove(incarnation, writer).await?;
-                swept.removed += 1;
+                pass.removed += 1;
             }
         }
         Ok(())
@@ -223,7 +226,7 @@ impl Sweeper {
         &self,
         incarnation: Incarnation,
         writer: &Writer,
-        swept: &mut Swept,
+        pass: &mut RecoveryPass,
     ) -> Result<bool> {
         for segment in &writer.segments {
             let mut intents = self.intents(incarnation, *segment).await?;
@@ -237,7 +240,7 @@ impl Sweeper {
                 .buffer_unordered(MAX_RESOLVING)
                 .collect()
                 .await;
-            swept.resolved += resolved.iter().filter(|is_resolved| **is_resolved).count();
+            pass.resolved += resolved.iter().filter(|is_resolved| **is_resolved).count();
             if resolved.contains(&false) {
                 return Ok(false);
             }
