@@ -50,6 +50,7 @@ mod tests {
 
     use super::*;
     use crate::buckets::{BucketList, BucketPartitions, BucketsRequest, RebalanceRequest};
+    use crate::collections::CollectionList;
     use crate::csv::CsvOptions;
     use crate::loads::LoadOptions;
     use crate::pages::{ExplainOptions, MAX_PAGE_SIZE, PageRequest};
@@ -59,9 +60,12 @@ mod tests {
         QueueSettings, QueueTableSettings, QueueTables, ReceiveRequest, ReceivedMessages, RedriveRequest,
         RemovedMessage, SendRequest, SentMessages, SettledMessages, UnitList,
     };
-    use crate::records::{GetOptions, PutOptions};
+    use crate::records::{BatchResult, GetOptions, MadeChange, PutOptions};
     use crate::scans::{ExportOptions, ScanRequest};
-    use crate::store::{BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaRequest};
+    use crate::store::{
+        BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaPlan, SchemaRequest, StoreSchema,
+    };
+    use crate::views::ViewList;
 
     /// Set to write `schemas.json` anew.
     const WRITE: &str = "RECTO_WRITE_DESCRIPTION";
@@ -81,6 +85,12 @@ mod tests {
     fn replies() -> Map<String, Json> {
         describe!(
             SchemaSettings::draft2020_12().for_serialize();
+            CollectionList,
+            StoreSchema,
+            SchemaPlan,
+            ViewList,
+            BatchResult,
+            MadeChange,
             BucketPartitions,
             BucketList,
             CursorKeys,

@@ -11,21 +11,28 @@
 //! | [`parameters`] | reads and writes the parameters of a request |
 //! | [`pages`] | pages of a collection: list, query, explain |
 //! | [`scans`] | all records of a collection: export |
-//! | [`records`] | one record |
+//! | [`records`] | single records and batches |
 //! | [`buckets`] | the buckets of a collection |
+//! | [`collections`] | descriptions of collections |
 //! | [`csv`] | options for CSV files |
+//! | [`display`] | numbers, sizes and times as people read them |
 //! | [`loads`] | loading a file |
 //! | [`description`] | requests and replies as JSON Schema |
+//! | [`misfits`] | records that do not fit a view |
 //! | [`queues`] | queues and their messages |
 //! | [`store`] | maintenance of the store |
 //! | [`problem`] | problems as JSON, and their types with statuses and exit codes |
 //! | [`text`] | percent-encoding |
+//! | [`views`] | views with their states |
 //! | [`words`] | errors of JSON in the words of the API |
 
 pub mod buckets;
+pub mod collections;
 pub mod csv;
 pub mod description;
+pub mod display;
 pub mod loads;
+pub mod misfits;
 pub mod operations;
 pub mod pages;
 pub mod parameters;
@@ -36,6 +43,7 @@ pub mod rights;
 pub mod scans;
 pub mod store;
 pub mod text;
+pub mod views;
 pub mod words;
 
 mod error_kind;

@@ -1,8 +1,9 @@
-//! One record.
+//! Records: options of requests, and replies to changes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::parameters::{comma_separated, whole_number};
+use crate::queues::Rejection;
 
 /// Options of `GET …/records/KEY`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,4 +26,49 @@ pub struct PutOptions {
     #[serde(deserialize_with = "whole_number", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = 630_720_000)))]
     pub ttl_seconds: Option<i64>,
+}
+
+/// Reply to `POST …/records:batchWrite`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BatchResult {
+    /// Number of records that were put or inserted. Each key counts once.
+    pub puts: u64,
+    /// Number of deletions.
+    pub deletes: u64,
+    /// Number of further puts with the key of another put. The last put of a key counts; in an append collection all are of
+    /// the same record.
+    #[serde(default)]
+    pub repeated: u64,
+    /// Number of updates; absent for records without versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
+    pub updates: Option<u64>,
+    /// Outcome of each change, in their order; absent for records without versions, whose changes are all made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<ChangeOutcome>,
+}
+
+/// Outcome of a change: it was made, or was rejected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
+#[serde(untagged)]
+pub enum ChangeOutcome {
+    /// The change was rejected.
+    Rejected(Box<Rejection>),
+    /// The change was made.
+    Made(MadeChange),
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MadeChange {
+    /// New version of the record: a whole number as text.
+    #[cfg_attr(test, schemars(with = "String", regex(pattern = "^-?[0-9]+$")))]
+    pub version: Option<String>,
+    /// Whether some views of the record have the change a little later.
+    #[serde(default)]
+    pub pending: bool,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::misfits::Misfits;
 use crate::parameters::{at_least_one, present};
 
 /// Body of `POST /v1/store:backup`.
@@ -37,6 +38,54 @@ pub struct SchemaRequest {
     /// Add views and unique constraints although records do not fit them. These records are missing from the views.
     #[serde(default)]
     pub allow_misfits: bool,
+}
+
+/// Reply to `POST /v1/store:plan`: what applying a schema would change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Plan"))]
+pub struct SchemaPlan {
+    /// Generation of the schema in the store; 0 if it has none.
+    pub generation: u64,
+    /// Changes, a line each; empty if the store has this schema.
+    pub changes: Vec<String>,
+    /// Statements that would create and change keyspace, types and tables, in order: CQL, or the tables of an embedded store in
+    /// words. After them, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
+    pub statements: Vec<String>,
+    /// What the store has and the schema does not name, a line each. It stays as it is.
+    #[serde(default)]
+    pub kept: Vec<String>,
+    /// What cannot be done, with reasons. Applying the schema fails while there is any.
+    pub rejected: Vec<String>,
+    /// Records that do not fit views and unique constraints that would be added, one element for each of these.
+    #[serde(default)]
+    pub misfits: Vec<Misfits>,
+}
+
+/// Reply to `GET /v1/schema`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StoreSchema {
+    /// Generation of the schema, which each change of the schema raises.
+    pub generation: u64,
+    /// Collections, as a schema file declares them, and `[queues]` for a token that may read all queues.
+    pub toml: String,
+    /// Collections that cannot be read or written; absent if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableCollection>,
+}
+
+/// A collection that cannot be read or written: its tables are missing or differ from the schema, or the cluster of its
+/// attached table is unreachable.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UnavailableCollection {
+    /// Name of the collection.
+    pub collection: String,
+    /// Reason why the collection is unavailable.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
 }
 
 /// Body of `POST /v1/store:verify` and `POST /v1/store:repair`.

@@ -4,9 +4,9 @@ pub(crate) mod upkeep;
 
 use hyper::HeaderMap;
 use hyper::header::ETAG;
-use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, UnavailableCollection, Written};
+use recto::session::{Estimate, JsonRecord, Outcome, PageCost, PageReply, Written};
 use recto::{Error, ErrorKind, Result};
-use recto_api::problem::ProblemBody;
+use recto_api::records::{BatchResult, ChangeOutcome};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -86,49 +86,27 @@ pub(crate) fn version(headers: &HeaderMap) -> Option<i64> {
     tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
 }
 
-/// What became of a change, as a batch's answer says.
-#[derive(Debug, Deserialize)]
-struct OutcomeBody {
-    version: Option<String>,
-    #[serde(default)]
-    pending: bool,
-    problem: Option<ProblemBody>,
-}
-
-/// What a batch did, as its answer says.
-#[derive(Debug, Deserialize)]
-struct WrittenBody {
-    puts: u64,
-    #[serde(default)]
-    updates: u64,
-    deletes: u64,
-    #[serde(default)]
-    repeated: u64,
-    #[serde(default)]
-    outcomes: Vec<OutcomeBody>,
-}
-
 /// What a batch of so many changes did.
 pub(crate) fn written(server: &str, body: &[u8], changes: usize) -> Result<Written> {
-    let body: WrittenBody = read(server, body)?;
+    let body: BatchResult = read(server, body)?;
     if !body.outcomes.is_empty() && body.outcomes.len() != changes {
         return Err(misunderstood(server));
     }
     Ok(Written {
         puts: body.puts,
-        updates: body.updates,
+        updates: body.updates.unwrap_or(0),
         deletes: body.deletes,
         repeated: body.repeated,
         outcomes: body.outcomes.into_iter().map(outcome).collect(),
     })
 }
 
-fn outcome(body: OutcomeBody) -> Result<Outcome> {
-    match body.problem {
-        Some(problem) => Err(problem::error_of_line(problem)),
-        None => Ok(Outcome {
-            version: number(body.version),
-            pending: body.pending,
+fn outcome(outcome: ChangeOutcome) -> Result<Outcome> {
+    match outcome {
+        ChangeOutcome::Rejected(rejection) => Err(problem::error_of_line(rejection.problem)),
+        ChangeOutcome::Made(made) => Ok(Outcome {
+            version: number(made.version),
+            pending: made.pending,
         }),
     }
 }
@@ -161,15 +139,6 @@ fn cost(headers: &HeaderMap) -> PageCost {
 
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
-}
-
-/// The schema as HTTP returns it.
-#[derive(Debug, Deserialize)]
-pub(crate) struct SchemaBody {
-    pub(crate) generation: u64,
-    pub(crate) toml: String,
-    #[serde(default)]
-    pub(crate) unavailable: Vec<UnavailableCollection>,
 }
 
 #[cfg(test)]

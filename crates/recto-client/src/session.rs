@@ -17,13 +17,16 @@ use recto::session::{
 use recto::{Error, ErrorKind, HttpAddress, Result, Session, check_load_file, no_collection};
 use recto_api::loads::LoadOptions;
 use recto_api::pages::ExplainOptions;
-use recto_api::store::{BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaRequest};
+use recto_api::store::{
+    BackupRequest, CompareRequest, CursorKeys, RotateRequest, SchemaRequest, StoreSchema,
+};
+use recto_api::views::ViewList;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
 use crate::export;
-use crate::replies::upkeep::{CompactBody, LoadBody, ViewsBody};
-use crate::replies::{self, PageBody, SchemaBody, misunderstood};
+use crate::replies::upkeep::{CompactBody, LoadBody};
+use crate::replies::{self, PageBody, misunderstood};
 use crate::target::{self, Ask, Query};
 use crate::transport::Transport;
 use crate::upkeep::{self, Heard, RejectFile};
@@ -45,7 +48,7 @@ impl HttpSession {
         })
     }
 
-    async fn recorded(&self) -> Result<SchemaBody> {
+    async fn recorded(&self) -> Result<StoreSchema> {
         let reply = self.transport.get("/v1/schema").await?;
         replies::read(self.transport.server(), &reply.body)
     }
@@ -56,7 +59,7 @@ impl HttpSession {
         self.parse(&recorded)
     }
 
-    fn parse(&self, recorded: &SchemaBody) -> Result<Schema> {
+    fn parse(&self, recorded: &StoreSchema) -> Result<Schema> {
         Schema::parse(&recorded.toml)
             .map_err(|errors| misunderstood(self.transport.server()).with_source(errors))
     }
@@ -360,7 +363,7 @@ impl Tools for HttpSession {
 
     async fn views(&self) -> Result<Vec<ViewStatus>> {
         let reply = self.transport.get("/v1/collections/-/views").await?;
-        let body: ViewsBody = replies::read(self.transport.server(), &reply.body)?;
+        let body: ViewList = replies::read(self.transport.server(), &reply.body)?;
         Ok(body.views)
     }
 

@@ -294,6 +294,11 @@ mod tests {
             prop_assert_eq!(found.groups.len(), fewest.len());
             prop_assert_eq!(fewest.len(), widest(&sets));
         }
+    }
+
+    proptest! {
+        // A search in a hard graph takes as many steps as it may.
+        #![proptest_config(ProptestConfig::with_cases(32))]
 
         /// Every query is in one group, and those of a group agree, however hard the graph is.
         #[test]

@@ -81,6 +81,8 @@ pub const MAX_COLLECTIONS: usize = 1_000;
 pub const MAX_TYPES: usize = 1_000;
 /// The most fields in a collection or a UDT.
 pub const MAX_FIELDS: usize = 1_000;
+/// How many bytes the cells of an entry's key may have.
+pub const MAX_VIEW_KEY_BYTES: usize = 8 << 10;
 /// The most fields in a key, and in the partition and order of a view.
 pub const MAX_KEY_FIELDS: usize = 32;
 /// The most views of a collection.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use recto_model::{Cells, RowRef, Table};
 use recto_plan::SortOrder;
-use recto_protocol::views::{Arranged, Generation, Misfit, ViewNumber, ViewedCollection};
+use recto_protocol::views::{Arranged, Generation, Misfit, MisfitCause, ViewNumber, ViewedCollection};
 use recto_store::{ReadOptions, ScanRead};
 
 use crate::catalog::apply::Added;
 use crate::core::{CollectionCore, key_text};
 use crate::error::Result;
 use crate::pace::Pace;
-use crate::session::{ListedMisfit, MAX_LISTED_MISFITS, Misfits};
+use crate::session::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 use crate::shared::Shared;
 use crate::viewed::{Viewed, Written};
 
@@ -113,14 +113,14 @@ impl Checked {
                     view,
                     ..Misfits::default()
                 });
-                one.counts.add(misfit.cause);
+                count(&mut one.counts, misfit.cause);
                 if one.listed.len() < MAX_LISTED_MISFITS {
                     let (partition, clustering) = key_of(&viewed.table, row);
                     let base = SortOrder::base(&self.0.stored);
                     let key = key_text(&self.0.stored, &base, &partition, &clustering);
                     let field = self.0.declared.fields.get(misfit.field);
                     let field = field.map_or("", |field| &field.name);
-                    one.listed.push(ListedMisfit::new(key, field, misfit.cause));
+                    one.listed.push(listed(key, field, misfit.cause));
                 }
             }
         }
@@ -156,5 +156,24 @@ pub(crate) fn list(core: &CollectionCore, row: RowRef<'_>, misfit: Misfit) -> Li
     let (partition, clustering) = key_of(&core.base().table, row);
     let field = core.definition.fields.get(misfit.field);
     let field = field.map_or("", |field| &field.name);
-    ListedMisfit::new(core.key_text(&partition, &clustering), field, misfit.cause)
+    listed(core.key_text(&partition, &clustering), field, misfit.cause)
+}
+
+/// Counts a misfit by its cause.
+pub(crate) fn count(counts: &mut MisfitCounts, cause: MisfitCause) {
+    match cause {
+        MisfitCause::Empty => counts.empty += 1,
+        MisfitCause::TooLarge(_) => counts.too_large += 1,
+    }
+}
+
+fn listed(key: String, field: &str, cause: MisfitCause) -> ListedMisfit {
+    ListedMisfit {
+        key,
+        field: field.to_owned(),
+        key_bytes: match cause {
+            MisfitCause::Empty => None,
+            MisfitCause::TooLarge(bytes) => Some(bytes as u64),
+        },
+    }
 }

@@ -19,7 +19,6 @@ mod attached;
 mod checked_buckets;
 mod copies;
 mod explanation;
-mod misfits;
 mod pages;
 mod queues;
 mod records;
@@ -34,7 +33,11 @@ pub use recto_api::buckets::{
     BucketFigures, BucketList, BucketPartition, BucketPartitions, BucketStatus, BucketTarget, BucketsRequest,
     RebalanceProgress, RebalanceReport, RebalanceRequest,
 };
+pub use recto_api::collections::{
+    CollectionDescription, FieldDescription, FilterMethod, Operator, SortOrderDescription, WriteKind,
+};
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
+pub use recto_api::misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 pub use recto_api::pages::{Count, PageRequest};
 pub use recto_api::queues::{
     DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
@@ -42,12 +45,12 @@ pub use recto_api::queues::{
     SentMessage,
 };
 pub use recto_api::scans::ScanRequest;
-pub use recto_api::store::CursorKey;
+pub use recto_api::store::{CursorKey, SchemaPlan, UnavailableCollection};
+pub use recto_api::views::ViewStatus;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
 pub use recto_pieces::BucketMetrics;
 pub use recto_plan::{PlanShape, Shape};
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -59,7 +62,6 @@ pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, Record
 pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedSortOrder, TableOrder,
 };
-pub use misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
 pub use pages::{Choices, FieldChoices, Pages, ScanStep, SortChoice};
 pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes, queue_settings, table_settings};
 pub(crate) use queues::{
@@ -69,10 +71,10 @@ pub(crate) use queues::{
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, GoesOn, LoadProgress, LoadReport,
-    LoadRequest, LoadedCollection, LoadedView, Progress, RecoveryPass, RowSizes, SchemaPlan, ScrubPosition,
-    ScrubStep, StoreProgress, Tools,
+    LoadRequest, LoadedCollection, LoadedView, Progress, RecoveryPass, RowSizes, ScrubPosition, ScrubStep,
+    StoreProgress, Tools,
 };
-pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
+pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 
 /// A record as JSON: field names and values, nulls left out.
 pub type JsonRecord = Map<String, Json>;
@@ -172,29 +174,17 @@ pub struct PageText {
     pub reply: PageReply,
 }
 
-/// What is stored in a store, for people.
+/// Content of a store, for people.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreDescription {
-    /// What it is and where; never holds a secret.
+    /// Kind and address of the store, without secrets.
     pub store: String,
-    /// The generation of its schema; 0 where there is none.
+    /// Generation of the schema; 0 if there is none.
     pub generation: u64,
     /// Names of collections.
     pub collections: Vec<String>,
     /// Collections that are unavailable, as of the last look at the store.
     pub unavailable: Vec<UnavailableCollection>,
-}
-
-/// A collection that cannot be read or written: its tables are missing or differ from the schema, or the cluster of its
-/// attached table is unreachable.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnavailableCollection {
-    /// Its name.
-    pub collection: String,
-    /// Why.
-    pub message: String,
-    /// What to do about it.
-    pub hint: String,
 }
 
 impl StoreDescription {

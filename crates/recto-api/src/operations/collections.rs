@@ -1,6 +1,8 @@
 //! Operations on collections and their records.
 
-use super::{Access, Body, Condition, LINES, Method, Operation, Parameters, Reply, Requires, runs_on};
+use super::{
+    Access, Body, Condition, Header, LINES, Method, Operation, Parameters, Reply, Requires, TAGGED, runs_on,
+};
 use crate::buckets::BucketsRequest;
 use crate::rights::Right::{Delete, Export, Read, Write};
 
@@ -28,8 +30,8 @@ macro_rules! in_body {
     };
 }
 
-const PAGE_HEADERS: &[&str] = &["ETag", "Link", "Recto-Cost"];
-const QUERY_HEADERS: &[&str] = &["Link", "Recto-Cost"];
+const PAGE_HEADERS: &[Header] = &[Header::ETag, Header::Link, Header::Cost];
+const QUERY_HEADERS: &[Header] = &[Header::Link, Header::Cost];
 
 /// Operations that are not on one collection.
 pub(super) const OF_ALL: &[Operation] = &[
@@ -186,17 +188,16 @@ pub(super) const OF_ONE: &[Operation] = &[
                 201,
                 "The request had `If-None-Match: *`, and the record is created.",
             )
-            .with_headers(&["ETag"])
+            .with_headers(TAGGED)
             .only(Requires::Versions),
-            PENDING.with_headers(&["ETag"]),
+            PENDING.with_headers(TAGGED),
             Reply::empty(204, STORED),
             Reply::empty(204, STORED)
-                .with_headers(&["ETag"])
+                .with_headers(TAGGED)
                 .only(Requires::Versions),
         ],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "patch_{collection}",
@@ -210,12 +211,11 @@ pub(super) const OF_ONE: &[Operation] = &[
         conditions: &[Condition::IfMatch(Requires::Versions)],
         body: Body::Patch("{collection}.put"),
         replies: &[
-            PENDING.with_headers(&["ETag"]),
-            Reply::empty(204, "The record is changed.").with_headers(&["ETag"]),
+            PENDING.with_headers(TAGGED),
+            Reply::empty(204, "The record is changed.").with_headers(TAGGED),
         ],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "delete_{collection}",
@@ -227,12 +227,10 @@ pub(super) const OF_ONE: &[Operation] = &[
         conditions: &[Condition::IfMatch(Requires::Versions)],
         replies: &[PENDING, Reply::empty(204, "No record has this key now.")],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "batch_write_{collection}",
-        method: Method::Post,
         path: "/v1/collections/{collection}/records:batchWrite",
         access: Access::Collection(&[Write, Delete]),
         requires: Requires::Writable,
@@ -251,8 +249,7 @@ pub(super) const OF_ONE: &[Operation] = &[
             "The changes are made; of records that have versions, those whose outcome says so.",
         )],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "list_bucket_partitions_of_{collection}",
@@ -292,7 +289,6 @@ pub(super) const OF_ONE: &[Operation] = &[
     },
     Operation {
         id: "rebalance_buckets_of_{collection}",
-        method: Method::Post,
         path: "/v1/collections/{collection}/buckets:rebalance",
         access: Access::RepairedCollection,
         requires: Requires::Buckets,
@@ -305,15 +301,14 @@ pub(super) const OF_ONE: &[Operation] = &[
         body: Body::Json("RebalanceRequest"),
         replies: &[LINES],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
 ];
 
 /// Reply to a change that some views do not have yet.
 const PENDING: Reply = Reply::json(
     202,
-    "Pending",
+    "MadeChange",
     "The change is made. Some views of the record have it a little later.",
 )
 .only(Requires::Versions);

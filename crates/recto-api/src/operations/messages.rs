@@ -29,13 +29,10 @@ macro_rules! operations {
                 summary: concat!("Remove a message", $summary),
                 description: "Removes the message, even if somebody has received it.",
                 replies: &[Reply::json(200, "RemovedMessage", "The message is not in the queue.")],
-                problems: &[501],
-                changes: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
             Operation {
                 id: concat!("send_messages", $id),
-                method: Method::Post,
                 path: concat!($base, "/messages:send"),
                 access: Access::Queue(Send),
                 summary: concat!("Send messages", $summary),
@@ -43,13 +40,10 @@ macro_rules! operations {
                               `messages[1].body`, and the others are sent. Each message that got an `id` is durable.",
                 body: Body::Json("OutgoingMessages"),
                 replies: &[Reply::json(200, "SentMessages", "What became of each message.")],
-                problems: &[501],
-                changes: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
             Operation {
                 id: concat!("receive_messages", $id),
-                method: Method::Post,
                 path: concat!($base, "/messages:receive"),
                 access: Access::Queue(Receive),
                 summary: concat!("Receive messages", $summary),
@@ -63,27 +57,21 @@ macro_rules! operations {
                     "ReceivedMessages",
                     "Messages; none, if there was none in this time.",
                 )],
-                problems: &[501],
-                changes: true,
                 waits: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
             Operation {
                 id: concat!("ack_messages", $id),
-                method: Method::Post,
                 path: concat!($base, "/messages:ack"),
                 access: Access::Queue(Receive),
                 summary: concat!("Acknowledge messages", $summary),
                 description: "A message that is acknowledged is never received again.",
                 body: Body::Json("AckRequest"),
                 replies: &[SETTLED],
-                problems: &[501],
-                changes: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
             Operation {
                 id: concat!("nack_messages", $id),
-                method: Method::Post,
                 path: concat!($base, "/messages:nack"),
                 access: Access::Queue(Receive),
                 summary: concat!("Give messages back", $summary),
@@ -91,38 +79,29 @@ macro_rules! operations {
                               letter, with `error` as an attribute.",
                 body: Body::Json("NackRequest"),
                 replies: &[SETTLED],
-                problems: &[501],
-                changes: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
             Operation {
                 id: concat!("extend_messages", $id),
-                method: Method::Post,
                 path: concat!($base, "/messages:extend"),
                 access: Access::Queue(Receive),
                 summary: concat!("Keep messages for longer", $summary),
                 description: "A receiver that needs more time asks for it before others can receive the messages.",
                 body: Body::Json("ExtendRequest"),
                 replies: &[SETTLED],
-                problems: &[501],
-                changes: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
             Operation {
                 id: concat!("purge_messages", $id),
-                method: Method::Post,
                 path: concat!($base, "/messages:purge"),
                 access: Access::Queue(Manage),
                 summary: concat!("Remove all messages", $summary),
                 description: "Removes every message that is there now, also those that somebody has received.",
                 replies: &[Reply::empty(204, "No message that was there can be received.")],
-                problems: &[501],
-                changes: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
             Operation {
                 id: concat!("redrive_messages", $id),
-                method: Method::Post,
                 path: concat!($base, "/messages:redrive"),
                 access: Access::Queue(Manage),
                 summary: concat!("Move messages to another queue", $summary),
@@ -133,8 +112,7 @@ macro_rules! operations {
                 body: Body::Json("RedriveRequest"),
                 replies: &[Reply::json(200, "MovedMessages", "The messages are in the other queue.")],
                 problems: &[409, 501],
-                changes: true,
-                ..Operation::READ
+                ..Operation::CHANGE
             },
         ]
     };

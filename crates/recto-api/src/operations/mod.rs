@@ -165,10 +165,21 @@ pub struct Reply {
     pub description: &'static str,
     /// Body of the reply.
     pub content: Content,
-    /// Names of its headers.
-    pub headers: &'static [&'static str],
+    /// Its headers.
+    pub headers: &'static [Header],
     /// Collections for which the operation has this reply.
     pub requires: Requires,
+}
+
+/// A header of a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Header {
+    /// `ETag`.
+    ETag,
+    /// `Link`.
+    Link,
+    /// `Recto-Cost`.
+    Cost,
 }
 
 /// Body of a reply.
@@ -197,7 +208,7 @@ macro_rules! runs_on {
 use runs_on;
 
 /// Headers of a reply that has a version.
-const TAGGED: &[&str] = &["ETag"];
+const TAGGED: &[Header] = &[Header::ETag];
 
 impl Operation {
     /// Defaults of all operations: `GET`, and no change.
@@ -216,6 +227,14 @@ impl Operation {
         problems: &[],
         changes: false,
         waits: false,
+    };
+
+    /// Defaults of operations that change what the store holds.
+    const CHANGE: Self = Self {
+        method: Method::Post,
+        problems: &[501],
+        changes: true,
+        ..Self::READ
     };
 
     /// Returns whether a reply is sent line by line, as it is made.
@@ -293,6 +312,33 @@ impl Method {
     }
 }
 
+impl Header {
+    /// Returns the name of the header.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ETag => "ETag",
+            Self::Link => "Link",
+            Self::Cost => "Recto-Cost",
+        }
+    }
+
+    /// Returns the description of the header for users.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::ETag => {
+                "Entity tag. It changes whenever the reply changes. For a record or a queue it is the version."
+            }
+            Self::Link => {
+                "Addresses of the first, the previous and the next page (RFC 8288), relative to this one."
+            }
+            Self::Cost => {
+                "Cost of the page: rows and bytes read, round trips, statements, tombstones, buckets asked, reads of their \
+                 range map, microseconds (a dictionary of RFC 9651). Absent if it would tell of rows that the token does not see."
+            }
+        }
+    }
+}
+
 impl Requires {
     /// Returns whether a collection is one of these.
     pub fn holds_for(self, collection: &Collection) -> bool {
@@ -350,7 +396,7 @@ impl Reply {
     }
 
     /// The same with other headers.
-    const fn with_headers(self, headers: &'static [&'static str]) -> Self {
+    const fn with_headers(self, headers: &'static [Header]) -> Self {
         Self { headers, ..self }
     }
 

@@ -49,8 +49,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             Reply::tagged(201, "ChangedQueue", "The queue is new."),
         ],
         problems: &[409, 412, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "patch_queue",
@@ -68,8 +67,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "The queue has these options now.",
         )],
         problems: &[409, 412, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "delete_queue",
@@ -80,8 +78,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         description: "Deletes the queue and all of its messages. A queue to which others send dead letters stays (409).",
         replies: &[Reply::empty(204, "The queue is deleted.")],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "list_units",
@@ -110,7 +107,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         id: "begin_unit",
-        method: Method::Post,
         path: "/v1/queues/{queue}/units/{unit}:begin",
         access: Access::Queue(Manage),
         summary: "Begin a work unit",
@@ -118,20 +114,17 @@ pub(super) const OPERATIONS: &[Operation] = &[
                       free, the request is rejected (409, `full`).",
         replies: &[Reply::tagged(200, "ChangedQueue", "The work unit has begun.")],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "end_unit",
-        method: Method::Post,
         path: "/v1/queues/{queue}/units/{unit}:end",
         access: Access::Queue(Manage),
         summary: "End a work unit",
         description: "Deletes the messages that are left of it. Another work unit may have its name then.",
         replies: &[Reply::empty(204, "The work unit has ended.")],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "get_queue_tables",
@@ -158,7 +151,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "All queues use these options now.",
         )],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
 ];

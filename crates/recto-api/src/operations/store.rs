@@ -35,7 +35,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         id: "compact_store",
-        method: Method::Post,
         path: "/v1/store:compact",
         access: Access::Store(Compact),
         summary: "Give unused space back",
@@ -46,8 +45,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         ),
         replies: &[LINES],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "check_store",
@@ -83,7 +81,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         id: "repair_views",
-        method: Method::Post,
         path: "/v1/store:repair",
         access: Access::Store(Repair),
         summary: "Repair views",
@@ -96,12 +93,10 @@ pub(super) const OPERATIONS: &[Operation] = &[
         body: Body::Json("CompareRequest"),
         replies: &[LINES],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "load_file",
-        method: Method::Post,
         path: LOAD_PATH,
         access: Access::Store(Load),
         summary: "Load a file",
@@ -115,8 +110,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         body: Body::File,
         replies: &[LINES],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "plan_schema",
@@ -135,7 +129,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         id: "apply_schema",
-        method: Method::Post,
         path: "/v1/store:apply",
         access: Access::Store(Apply),
         summary: "Apply a schema",
@@ -147,8 +140,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         body: Body::Json("SchemaRequest"),
         replies: &[LINES],
         problems: &[409, 501],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
     Operation {
         id: "list_cursor_keys",
@@ -161,14 +153,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         id: "rotate_cursor_keys",
-        method: Method::Post,
         path: "/v1/store:rotateCursorKeys",
         access: Access::Store(CursorKeys),
         summary: "Use a new key for page tokens",
         description: "Page tokens of keys that are not kept are rejected from then on.",
         body: Body::Json("RotateRequest"),
         replies: &[Reply::json(200, "CursorKeys", "Keys after the change.")],
-        changes: true,
-        ..Operation::READ
+        ..Operation::CHANGE
     },
 ];

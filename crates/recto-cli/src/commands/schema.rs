@@ -213,7 +213,7 @@ impl Planned {
 pub(crate) fn show_plan(planned: &Planned, json: bool, console: &mut Console) -> Result<Exit> {
     let plan = &planned.plan;
     if json {
-        print_json(console, &plan_json(plan))?;
+        print_json(console, &json!(plan))?;
     } else {
         draw_plan(planned, console)?;
         if plan.rejected.is_empty() && !plan.changes.is_empty() {
@@ -310,17 +310,6 @@ pub(super) fn parse_schema(path: &Path, text: &str) -> Result<Schema> {
         let plural = if count == 1 { "an error" } else { "errors" };
         let shown = errors.in_file(path.display().to_string());
         Failure::new(Exit::Refused, format!("the schema has {plural}\n\n{shown}\n"))
-    })
-}
-
-fn plan_json(plan: &SchemaPlan) -> serde_json::Value {
-    json!({
-        "generation": plan.generation,
-        "changes": plan.changes,
-        "statements": plan.statements,
-        "kept": plan.kept,
-        "rejected": plan.rejected,
-        "misfits": plan.misfits,
     })
 }
 

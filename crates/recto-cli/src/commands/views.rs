@@ -109,7 +109,7 @@ pub(crate) async fn list(args: &ViewsArgs, session: &dyn Session, console: &mut 
             .is_none_or(|name| *name == view.collection)
     });
     if args.json {
-        let views: Vec<Json> = views.iter().map(ViewStatus::to_json).collect();
+        let views: Vec<Json> = views.iter().map(|view| serde_json::json!(view)).collect();
         print_json(console, &views.into())?;
         return Ok(Exit::Done);
     }

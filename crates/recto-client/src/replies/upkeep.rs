@@ -1,6 +1,6 @@
 //! Answers about the store itself that are not what a session gives.
 
-use recto::session::{LoadReport, ViewStatus};
+use recto::session::LoadReport;
 use serde::Deserialize;
 
 /// What a compaction did.
@@ -8,12 +8,6 @@ use serde::Deserialize;
 pub(crate) struct CompactBody {
     pub(crate) bytes_before: u64,
     pub(crate) bytes_after: u64,
-}
-
-/// The views of collections.
-#[derive(Debug, Deserialize)]
-pub(crate) struct ViewsBody {
-    pub(crate) views: Vec<ViewStatus>,
 }
 
 /// How a load ended.

@@ -14,8 +14,7 @@ use crate::views::judge::Seen;
 use crate::views::misfit::{EntryOutcome, Misfit, MisfitCause};
 use crate::views::row::{Entry, EntryKey, Generation, Version, ViewNumber};
 
-/// How many bytes the cells of an entry's key may have.
-pub const MAX_VIEW_KEY_BYTES: usize = 8 << 10;
+pub use recto_model::schema::MAX_VIEW_KEY_BYTES;
 
 /// A collection by one generation of its schema, with the tables of the views that are written.
 ///

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use recto::session::Outcome;
 use recto_api::operations;
+use recto_api::records::MadeChange;
 use serde_json::{Value as Json, json};
 
 use super::body::PATCHES;
@@ -165,8 +166,11 @@ pub(super) fn deleted(outcome: Outcome) -> Response {
 }
 
 fn pending(version: i64) -> Response {
-    let body = json!({ "version": version.to_string(), "pending": true });
-    let mut response = json_once(&body);
+    let change = MadeChange {
+        version: Some(version.to_string()),
+        pending: true,
+    };
+    let mut response = json_once(&json!(change));
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }

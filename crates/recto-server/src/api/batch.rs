@@ -9,6 +9,8 @@ use axum::response::Response;
 use recto::schema::Schema;
 use recto::session::{self, Action, Outcome, RecordChange};
 use recto::{DynamicRecord, MAX_BATCH_CHANGES, MAX_TTL_SECONDS};
+use recto_api::queues::Rejection;
+use recto_api::records::{BatchResult, ChangeOutcome, MadeChange};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value as Json, json};
@@ -44,30 +46,29 @@ pub(super) async fn write(caller: Caller, uri: Uri, request: Request) -> Result<
     let needed: BTreeSet<(&str, Right)> = changes.iter().map(needed).collect();
     let session = caller.access.session_over(caller.app_session(), needed)?;
     let written = session.write(changes).await?;
-    Ok(answer::json_once(&told(written)))
+    Ok(answer::json_once(&json!(reply(written))))
 }
 
-/// What a write did; of records that have versions, with what became of each change.
-fn told(written: session::Written) -> Json {
-    let mut told = json!({
-        "puts": written.puts,
-        "deletes": written.deletes,
-        "repeated": written.repeated,
-    });
-    if !written.outcomes.is_empty() {
-        told["updates"] = written.updates.into();
-        told["outcomes"] = written.outcomes.into_iter().map(outcome).collect();
+fn reply(written: session::Written) -> BatchResult {
+    let has_outcomes = !written.outcomes.is_empty();
+    BatchResult {
+        puts: written.puts,
+        deletes: written.deletes,
+        repeated: written.repeated,
+        updates: has_outcomes.then_some(written.updates),
+        outcomes: written.outcomes.into_iter().map(outcome).collect(),
     }
-    told
 }
 
-fn outcome(outcome: recto::Result<Outcome>) -> Json {
+fn outcome(outcome: recto::Result<Outcome>) -> ChangeOutcome {
     match outcome {
-        Err(error) => json!({ "problem": Problem::of_record(error).to_json() }),
-        Ok(Outcome { version, pending }) => {
-            let version = version.map(|version| version.to_string());
-            json!({ "version": version, "pending": pending })
-        }
+        Err(error) => ChangeOutcome::Rejected(Box::new(Rejection {
+            problem: Problem::of_record(error).to_body(),
+        })),
+        Ok(Outcome { version, pending }) => ChangeOutcome::Made(MadeChange {
+            version: version.map(|version| version.to_string()),
+            pending,
+        }),
     }
 }
 

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use recto::schema::Schema;
 use recto::{Session as _, Type};
+use recto_api::store::StoreSchema;
 use serde_json::json;
 
 use super::answer;
@@ -26,13 +27,14 @@ pub(super) async fn get(caller: Caller, uri: Uri, headers: HeaderMap) -> Result<
         let settings = session.queues()?.table_settings().await?;
         schema.queues = settings.map(|said| said.to_schema()).unwrap_or_default();
     }
-    let mut document = json!({ "generation": store.generation, "toml": schema.to_toml() });
     let mut unavailable = store.unavailable;
     unavailable.retain(|one| caller.access.sees(&one.collection));
-    if !unavailable.is_empty() {
-        document["unavailable"] = json!(unavailable);
-    }
-    Ok(answer::json(&headers, &document))
+    let reply = StoreSchema {
+        generation: store.generation,
+        toml: schema.to_toml(),
+        unavailable,
+    };
+    Ok(answer::json(&headers, &json!(reply)))
 }
 
 /// Drops types that only collections outside the schema use.

@@ -26,7 +26,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::response::Response;
 use recto::schema::Schema;
-use recto::session::{CheckOutcome, SchemaPlan, StoreProgress, ViewProgress};
+use recto::session::{CheckOutcome, StoreProgress, ViewProgress};
 use recto::{ApplyOptions, Session};
 use recto_api::store::{BackupRequest, CursorKeys, RotateRequest, SchemaRequest};
 use serde_json::{Map, Value as Json, json};
@@ -119,9 +119,8 @@ pub(super) async fn plan(caller: Caller, uri: Uri, request: Request) -> Result<R
     let session = caller.store_session(Right::Apply)?;
     request::no_parameters(&uri)?;
     let (schema, options) = schema(body::read(request).await?.value()?)?;
-    Ok(answer::json_once(&plan_json(
-        &session.tools()?.plan(&schema, &options).await?,
-    )))
+    let plan = session.tools()?.plan(&schema, &options).await?;
+    Ok(answer::json_once(&json!(plan)))
 }
 
 /// `POST /v1/store:apply`: the same body; makes the store hold the schema.
@@ -239,17 +238,6 @@ fn store_progress(at: StoreProgress) -> Json {
         progress.insert("total".into(), total.into());
     }
     Json::Object(progress)
-}
-
-fn plan_json(plan: &SchemaPlan) -> Json {
-    json!({
-        "generation": plan.generation,
-        "changes": plan.changes,
-        "statements": plan.statements,
-        "kept": plan.kept,
-        "rejected": plan.rejected,
-        "misfits": plan.misfits,
-    })
 }
 
 fn check_json(outcome: &CheckOutcome) -> Json {

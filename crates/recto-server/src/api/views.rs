@@ -2,9 +2,9 @@
 
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use recto::session::ViewStatus;
 use recto_api::operations::ANY_COLLECTION;
-use serde_json::{Value as Json, json};
+use recto_api::views::ViewList;
+use serde_json::json;
 
 use super::caller::Caller;
 use super::request;
@@ -22,6 +22,5 @@ pub(super) async fn list(caller: Caller, uri: Uri, headers: HeaderMap) -> Result
     }
     let mut views = caller.access.views(caller.app_session()).await?;
     views.retain(|view| [ANY_COLLECTION, &view.collection].contains(&&*collection));
-    let views: Vec<Json> = views.iter().map(ViewStatus::to_json).collect();
-    Ok(answer::json(&headers, &json!({ "views": views })))
+    Ok(answer::json(&headers, &json!(ViewList { views })))
 }

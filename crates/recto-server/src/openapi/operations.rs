@@ -231,8 +231,8 @@ fn described_reply(reply: &Reply, names: &Names<'_>) -> Json {
             described["content"] = json!({ NDJSON: { "schema": { "type": "string" } } });
         }
     }
-    for name in reply.headers {
-        described["headers"][*name] = responses::header(name);
+    for header in reply.headers {
+        described["headers"][header.name()] = responses::header(*header);
     }
     described
 }

@@ -1,5 +1,6 @@
 //! The answers that all operations share.
 
+use recto_api::operations::Header;
 use serde_json::{Map, Value as Json, json};
 
 use super::schemas;
@@ -75,25 +76,14 @@ pub(super) fn shared() -> Map<String, Json> {
     let mut shared: Map<String, Json> = PROBLEMS.into_iter().map(problem).collect();
     shared.insert(
         "304".into(),
-        json!({ "description": "The reply is still the one that `If-None-Match` names.", "headers": { "ETag": header("ETag") } }),
+        json!({ "description": "The reply is still the one that `If-None-Match` names.", "headers": { "ETag": header(Header::ETag) } }),
     );
     shared
 }
 
-/// Returns a header of replies.
-pub(super) fn header(name: &str) -> Json {
-    let about = match name {
-        "ETag" => {
-            "Entity tag. It changes whenever the reply changes. For a record or a queue it is the version."
-        }
-        "Link" => "Addresses of the first, the previous and the next page (RFC 8288), relative to this one.",
-        "Recto-Cost" => {
-            "Cost of the page: rows and bytes read, round trips, statements, tombstones, buckets asked, reads of their \
-             directory, microseconds (a dictionary of RFC 9651). Absent where it would tell of rows that the token does not see."
-        }
-        _ => "",
-    };
-    json!({ "schema": { "type": "string" }, "description": about })
+/// Returns the description of a header of replies.
+pub(super) fn header(header: Header) -> Json {
+    json!({ "schema": { "type": "string" }, "description": header.description() })
 }
 
 /// A reference to a response of the document.

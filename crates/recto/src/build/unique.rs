@@ -15,7 +15,7 @@ use crate::catalog::Recorded;
 use crate::catalog::views::KeptViews;
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Result};
-use crate::misfits::{list, misfits_of};
+use crate::misfits::{count, list, misfits_of};
 use crate::pace::Pace;
 use crate::session::{MisfitCounts, ViewProgress};
 use crate::writes::{claim_as_it_is, has_claims};
@@ -127,7 +127,8 @@ impl Duplicates {
             if !numbers.contains(&misfit.number.0) {
                 continue;
             }
-            self.misfits.entry(misfit.number.0).or_default().add(misfit.cause);
+            let counts = self.misfits.entry(misfit.number.0).or_default();
+            count(counts, misfit.cause);
             if self.misfit.is_none() {
                 let listed = list(core, row, misfit);
                 self.misfit = Some(format!("{}: {}", listed.key, listed.reason()));

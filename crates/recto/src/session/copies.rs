@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::misfits::Misfits;
+use recto_api::misfits::Misfits;
 
 /// What to copy, and how quickly.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use recto_plan::text::FilterText;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::PageCost;
-use super::misfits::MisfitCounts;
 use crate::text::{bytes, counted, duration, grouped};
+use recto_api::misfits::MisfitCounts;
 
 /// The most buckets of a source whose numbers people are shown.
 const MAX_BUCKETS_SHOWN: usize = 8;
@@ -517,7 +517,7 @@ mod tests {
     fn what_is_no_explanation_is_refused() {
         for (name, value) in [
             ("shape", "scan + luck"),
-            ("sort order", "day"),
+            ("sort_order", "day"),
             ("direction", "across"),
             ("order", "at sideways"),
         ] {

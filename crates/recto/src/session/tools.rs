@@ -7,34 +7,15 @@ use recto_api::buckets::{
     BucketList, BucketPartitions, BucketsRequest, RebalanceProgress, RebalanceReport, RebalanceRequest,
 };
 use recto_api::csv::CsvOptions;
-use recto_api::store::CursorKey;
+use recto_api::misfits::Misfits;
+use recto_api::store::{CursorKey, SchemaPlan};
+use recto_api::views::ViewStatus;
 use recto_model::schema::Schema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value as Json;
 
-use super::misfits::Misfits;
-use super::views::{VerifyReport, VerifyRequest, ViewProgress, ViewStatus};
+use super::views::{VerifyReport, VerifyRequest, ViewProgress};
 use crate::error::{Error, Result};
-
-/// What a schema needs of the store it is applied to.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct SchemaPlan {
-    /// The generation recorded in the store; 0 where there is none.
-    pub generation: u64,
-    /// Changes in plain words, a line each; empty where the store holds this schema.
-    pub changes: Vec<String>,
-    /// What would be run to make and change keyspace, types and tables, in order: CQL, or the embedded store's
-    /// tables in words. After it, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
-    pub statements: Vec<String>,
-    /// What the store has and the schema does not name, a line each: it is left as it is.
-    #[serde(default)]
-    pub kept: Vec<String>,
-    /// What cannot be done, with the reason; `apply` refuses while there is any.
-    pub rejected: Vec<String>,
-    /// Records that do not fit views and unique constraints that would be added, one element for each of these.
-    #[serde(default)]
-    pub misfits: Vec<Misfits>,
-}
 
 /// What `apply` shall do beside making the store hold a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,64 +1,9 @@
 //! The views of a store: how far they are, and whether they are true.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 
 use super::VerifiedBuckets;
-use super::misfits::MisfitCounts;
-
-/// A view of a store.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct ViewStatus {
-    /// Its collection.
-    pub collection: String,
-    /// Its name.
-    pub view: String,
-    /// How it arranges records: `(carrier), -time_hour, flight`.
-    pub sort_order: String,
-    /// The fields that pick a partition of it.
-    pub partition: Vec<String>,
-    /// The order inside a partition, down to one record; `-` is descending.
-    pub order: Vec<String>,
-    /// The collation of each order field that sorts by one, a language tag; other text sorts by its bytes.
-    #[serde(default)]
-    pub collate: BTreeMap<String, String>,
-    /// The fields that it holds. What is asked for beside them is looked up, row by row.
-    pub fields: Vec<String>,
-    /// `building`: it is written, and filled; `ready`: it is read; `retiring`, `dropping`: it goes; `outdated`:
-    /// its sort keys are of another collation number than this program makes: it is neither read nor written.
-    pub state: String,
-    /// The number of its table, which never recurs.
-    pub number: u64,
-    /// Its table.
-    pub table: String,
-    /// Of a view that is being built, how many records have been filled in so far.
-    #[serde(default)]
-    pub rows_filled: Option<u64>,
-    /// Maximum number of records that the view lacks because they do not fit it, as recorded when it was added.
-    #[serde(default)]
-    pub misfits: MisfitCounts,
-}
-
-impl ViewStatus {
-    /// The JSON that `views --json` prints of it and a server answers.
-    pub fn to_json(&self) -> serde_json::Value {
-        serde_json::json!({
-            "collection": self.collection,
-            "view": self.view,
-            "sort_order": self.sort_order,
-            "partition": self.partition,
-            "order": self.order,
-            "collate": self.collate,
-            "fields": self.fields,
-            "state": self.state,
-            "number": self.number,
-            "table": self.table,
-            "rows_filled": self.rows_filled,
-            "misfits": self.misfits,
-        })
-    }
-}
+use recto_api::misfits::MisfitCounts;
 
 /// How far work on a view is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

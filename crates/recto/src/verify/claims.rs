@@ -15,7 +15,7 @@ use recto_store::{PointRead, RowsRead};
 use super::{MISFIT, Steps, Verification};
 use crate::core::CollectionCore;
 use crate::error::{ErrorKind, Result};
-use crate::misfits::{list, misfits_of};
+use crate::misfits::{count, list, misfits_of};
 use crate::pace::Pace;
 use crate::session::{Drift, Progress, VerifiedView, ViewProgress};
 use crate::settle::patiently;
@@ -156,7 +156,7 @@ impl<'a> Claims<'a> {
     fn note_misfit(&self, claims: &ClaimsTable, row: RowRef<'_>, found: &mut VerifiedView) -> Result<()> {
         let misfits = misfits_of(self.core, row)?.into_iter();
         for misfit in misfits.filter(|misfit| misfit.number == claims.number()) {
-            found.misfits.add(misfit.cause);
+            count(&mut found.misfits, misfit.cause);
             if found.misfits.total() <= MAX_MISFIT_EXAMPLES as u64 {
                 let listed = list(self.core, row, misfit);
                 found.examples.push(Drift {

@@ -16,7 +16,7 @@ use super::steps::{Places, Steps};
 use super::suspects::{self, Outcome, Suspect, Wrong, undisturbed};
 use crate::beside::Beside;
 use crate::error::Result;
-use crate::misfits::list;
+use crate::misfits::{count, list};
 use crate::pace::Pace;
 use crate::session::{Drift, VerifiedView};
 
@@ -208,7 +208,7 @@ impl Comparison {
     /// Counts a record that does not fit the view.
     fn note_misfit(&mut self, misfit: Misfit, read: &ScanRead, index: usize) {
         let found = &mut self.reached.found;
-        found.misfits.add(misfit.cause);
+        count(&mut found.misfits, misfit.cause);
         if found.misfits.total() <= MAX_MISFIT_EXAMPLES as u64 {
             let listed = list(&self.beside.core, read.rows.row(index), misfit);
             found.examples.push(Drift {

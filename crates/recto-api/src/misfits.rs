@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use recto_protocol::views::MisfitCause;
-use recto_protocol::views::collection::MAX_VIEW_KEY_BYTES;
+use recto_model::schema::MAX_VIEW_KEY_BYTES;
 use serde::{Deserialize, Serialize};
 
-use crate::text::{counted, grouped};
+use crate::display::{counted, grouped};
 
 /// Maximum number of misfits of a view that are listed.
 pub const MAX_LISTED_MISFITS: usize = 20;
@@ -15,10 +14,11 @@ pub const MAX_LISTED_MISFITS: usize = 20;
 ///
 /// A misfit is a record that should be there and does not fit. It has no entry, so that no page of the view shows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MisfitCounts {
-    /// Records whose value of the only partition field is empty.
+    /// Number of records whose value of the only partition field is empty.
     pub empty: u64,
-    /// Records whose key in the view is too large.
+    /// Number of records whose key in the view would be too large.
     pub too_large: u64,
 }
 
@@ -34,24 +34,18 @@ impl MisfitCounts {
     }
 
     /// Returns the larger number of each cause.
-    pub(crate) fn max(self, other: Self) -> Self {
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
         Self {
             empty: self.empty.max(other.empty),
             too_large: self.too_large.max(other.too_large),
         }
     }
 
-    /// Whether all records fit.
+    /// Returns whether all records fit.
     #[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for a reference
-    pub(crate) fn is_none(&self) -> bool {
+    pub fn is_none(&self) -> bool {
         self.total() == 0
-    }
-
-    pub(crate) fn add(&mut self, cause: MisfitCause) {
-        match cause {
-            MisfitCause::Empty => self.empty += 1,
-            MisfitCause::TooLarge(_) => self.too_large += 1,
-        }
     }
 }
 
@@ -72,28 +66,19 @@ impl fmt::Display for MisfitCounts {
 
 /// A record that does not fit a view or a unique constraint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ListedMisfit {
-    /// The key of the record.
+    /// Key of the record.
     pub key: String,
-    /// The field that is the cause.
+    /// Field that is the cause.
     pub field: String,
     /// Number of bytes that the key in the view would have; absent if the field is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub key_bytes: Option<u64>,
 }
 
 impl ListedMisfit {
-    pub(crate) fn new(key: String, field: &str, cause: MisfitCause) -> Self {
-        Self {
-            key,
-            field: field.to_owned(),
-            key_bytes: match cause {
-                MisfitCause::Empty => None,
-                MisfitCause::TooLarge(bytes) => Some(bytes as u64),
-            },
-        }
-    }
-
     /// Returns the cause in words: `city is empty`.
     pub fn reason(&self) -> String {
         match self.key_bytes {
@@ -108,17 +93,19 @@ impl ListedMisfit {
     }
 }
 
-/// The misfits of a view or of a unique constraint.
+/// Records that do not fit a view or a unique constraint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Misfits {
-    /// The collection.
+    /// Collection of the records.
     pub collection: String,
-    /// The name of the view; of a unique constraint `unique (FIELDS)`.
+    /// Name of the view; of a unique constraint `unique (FIELDS)`.
     pub view: String,
-    /// The number of misfits.
+    /// Numbers of records.
     #[serde(flatten)]
     pub counts: MisfitCounts,
-    /// The first of them, at most [`MAX_LISTED_MISFITS`].
+    /// First of these records.
+    #[cfg_attr(test, schemars(length(max = MAX_LISTED_MISFITS)))]
     pub listed: Vec<ListedMisfit>,
 }
 
@@ -144,22 +131,20 @@ mod tests {
 
     #[test]
     fn misfits_are_told_with_their_causes() {
-        let mut misfits = Misfits {
+        let listed = |key: &str, field: &str, key_bytes| ListedMisfit {
+            key: key.into(),
+            field: field.into(),
+            key_bytes,
+        };
+        let misfits = Misfits {
             collection: "p".into(),
             view: "by_city".into(),
-            listed: vec![
-                ListedMisfit::new("1".into(), "city", MisfitCause::Empty),
-                ListedMisfit::new("3".into(), "name", MisfitCause::TooLarge(9_005)),
-            ],
-            ..Misfits::default()
+            counts: MisfitCounts {
+                empty: 1,
+                too_large: 2,
+            },
+            listed: vec![listed("1", "city", None), listed("3", "name", Some(9_005))],
         };
-        for cause in [
-            MisfitCause::Empty,
-            MisfitCause::TooLarge(9_005),
-            MisfitCause::TooLarge(9_006),
-        ] {
-            misfits.counts.add(cause);
-        }
         assert_eq!(
             misfits.to_string(),
             "p.by_city: 3 records that do not fit (1 empty, 2 too large), as 1: city is empty; 3: name is too large: the \

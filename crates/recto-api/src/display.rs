@@ -1,0 +1,111 @@
+//! Numbers, sizes and times as people read them.
+
+use std::time::Duration;
+
+/// A number with its thousands apart: `336,776`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count and what is counted: `1 row`, `1,024 rows`.
+pub fn counted(number: u64, singular: &str, plural: &str) -> String {
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { singular } else { plural }
+    )
+}
+
+/// Bytes in the largest decimal unit that leaves a whole part: `512 B`, `9.8 kB`, `8.3 MB`.
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if number < 1_000 {
+        return format!("{number} B");
+    }
+    let mut value = number as f64 / 1_000.0;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1_000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A time in the unit that fits it: `212 µs`, `3.4 ms`, `2.1 s`, `1 min 05 s`, `2 h 10 min`.
+pub fn duration(time: Duration) -> String {
+    let micros = time.as_micros();
+    let seconds = time.as_secs();
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1_000.0),
+        1_000_000..60_000_000 => format!("{:.1} s", time.as_secs_f64()),
+        60_000_000..3_600_000_000 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        let shown: Vec<_> = [0, 7, 999, 1_000, 12_345, 336_776, 1_000_000].map(grouped).into();
+        assert_eq!(
+            shown,
+            ["0", "7", "999", "1,000", "12,345", "336,776", "1,000,000"]
+        );
+        let rows = |number| counted(number, "row", "rows");
+        assert_eq!(
+            (rows(0), rows(1), rows(2_512)),
+            ("0 rows".into(), "1 row".into(), "2,512 rows".into())
+        );
+    }
+
+    #[test]
+    fn bytes_take_the_unit_that_fits() {
+        let shown: Vec<_> = [0, 999, 1_000, 9_760, 999_949, 999_950, 8_258_905, u64::MAX]
+            .map(bytes)
+            .into();
+        assert_eq!(
+            shown,
+            [
+                "0 B",
+                "999 B",
+                "1.0 kB",
+                "9.8 kB",
+                "999.9 kB",
+                "1.0 MB",
+                "8.3 MB",
+                "18446.7 PB"
+            ]
+        );
+    }
+
+    #[test]
+    fn times_take_the_unit_that_fits() {
+        let shown: Vec<_> = [0, 999, 1_000, 3_449, 2_100_000, 65_000_000, 7_800_000_000]
+            .map(|micros| duration(Duration::from_micros(micros)))
+            .into();
+        assert_eq!(
+            shown,
+            [
+                "0 µs",
+                "999 µs",
+                "1.0 ms",
+                "3.4 ms",
+                "2.1 s",
+                "1 min 05 s",
+                "2 h 10 min"
+            ]
+        );
+    }
+}
