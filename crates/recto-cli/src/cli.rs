@@ -145,71 +145,71 @@ fn refuse_unused_store(program: &clap::Command, matches: &ArgMatches) -> Result<
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Makes an embedded store with 336,776 real flights and shows pages of it
+    /// Create an embedded store with 336,776 real flights, and show pages of it
     Demo(demo_args::DemoArgs),
-    /// Writes a commented schema file to start from
+    /// Write a schema file with comments to start from
     Init(schema::InitArgs),
-    /// Shows what applying the schema file would change in the store
+    /// Show what applying the schema file would change in the store
     Plan(schema::PlanArgs),
-    /// Makes the store hold the schema file's collections
+    /// Apply the schema file to the store
     Apply(schema::ApplyArgs),
-    /// Shows what the store holds: its collections, fields and sort orders
+    /// Show collections, fields and sort orders of the store
     Describe(describe::DescribeArgs),
-    /// Attaches an existing table of Cassandra, to page it read-only
+    /// Attach an existing table of Cassandra, to page it read-only
     #[cfg(feature = "cassandra")]
     Attach(attach::AttachArgs),
-    /// Loads a CSV or NDJSON file into collections
+    /// Load a CSV or NDJSON file into collections
     Load(load::LoadArgs),
-    /// Shows a page of a collection, and turns pages
+    /// Show a page of a collection, and turn pages
     Page(page::PageArgs),
-    /// Shows how a page is found and what it costs
+    /// Show how a page is found, and what it costs
     Explain(explain::ExplainArgs),
-    /// Prints every record of a collection as NDJSON
+    /// Print every record of a collection as NDJSON
     Scan(scan::ScanArgs),
-    /// Shows one record
+    /// Show one record
     Get(records::GetArgs),
-    /// Puts records: new ones, or whole ones in place of those with the same key
+    /// Put records, in place of records with the same key
     Put(records::PutArgs),
-    /// Inserts records that are not there yet
+    /// Insert records whose keys do not exist
     Insert(records::InsertArgs),
-    /// Gives some fields of a record new values
+    /// Change fields of a record
     Update(update::UpdateArgs),
-    /// Deletes one record
+    /// Delete one record
     Delete(records::DeleteArgs),
-    /// Serves the store over HTTP
+    /// Serve the store over HTTP
     Serve(serve::ServeArgs),
-    /// Makes, lists and revokes the tokens that a server asks for
+    /// Create, list and revoke access tokens of a server
     Token(token::TokenArgs),
-    /// Shows and checks the configuration of a server
+    /// Show and check the configuration of a server
     Config(config::ConfigArgs),
-    /// Copies an embedded store, while it is open, to a new folder
+    /// Copy an embedded store, while it is open, to a new folder
     Backup(upkeep::BackupArgs),
-    /// Checks a backup, and copies it to the folder of a store
+    /// Check a backup, and copy it to the folder of a store
     Restore(upkeep::RestoreArgs),
-    /// Copies collections from one store into another: a folder to Cassandra, or back
+    /// Copy collections to another store: a folder to Cassandra, or back
     Copy(copy::CopyArgs),
-    /// Gives unused space of an embedded store back
+    /// Free unused space of an embedded store
     Compact(upkeep::CompactArgs),
-    /// Checks every row of an embedded store, or the tables of Cassandra
+    /// Check every row of an embedded store, or the tables on Cassandra
     Check(upkeep::CheckArgs),
-    /// Lists the views of a store, with their states
+    /// List the views of a store, with their states
     Views(views::ViewsArgs),
-    /// Compares views with their records
+    /// Compare views with their records
     Verify(views::VerifyArgs),
     /// Compare views with their records, and repair them
     Repair(views::RepairArgs),
-    /// Finishes changes that crashed processes left incomplete on Cassandra
+    /// Finish changes that crashed processes left incomplete on Cassandra
     Recover(recover::RecoverArgs),
-    /// Work queues: makes them, sends, receives and settles messages, shows what there is
+    /// Work with queues: create them, and send, receive and settle messages
     Queue(queue::QueueArgs),
     /// List the buckets of partitions, and split those that are too large
     Buckets(buckets::BucketsArgs),
-    /// Shows how large buckets become, and what knowing that costs
+    /// Show how large buckets become, and what measuring them costs
     Tune(tune::TuneArgs),
-    /// Lists or rotates the keys that page tokens are sealed with
+    /// List or rotate the keys that encrypt page tokens
     CursorKeys(cursor_keys::CursorKeysArgs),
-    /// Finds the fewest views that serve the queries of a collection
+    /// Find the fewest views that serve the queries of a collection
     Design(design::DesignArgs),
-    /// Prints a script that completes this program's arguments in a shell
+    /// Print a script that completes arguments in a shell
     Completions(completions::CompletionsArgs),
 }

@@ -38,7 +38,7 @@ pub(crate) struct ConfigArgs {
 /// What can be done with a configuration.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Shows the configuration a server would have, and refuses one that is not right
+    /// Show the configuration that a server would have, and check it
     Check(CheckArgs),
 }
 

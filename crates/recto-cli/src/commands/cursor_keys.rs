@@ -37,7 +37,7 @@ pub(crate) struct CursorKeysArgs {
 /// What can be done with the keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CursorKeysCommand {
-    /// Shows which keys there are: numbers and ages
+    /// Show the numbers and ages of the keys
     List(ListArgs),
     /// Add a key that encrypts from now on, and drop the oldest
     Rotate(RotateArgs),

@@ -142,7 +142,7 @@ fn draw_collection(collection: &Collection, store: &StoreDescription, console: &
     if let Some(refused) = store.unavailability(&collection.name) {
         draw_refused(refused, "  ", console)?;
     }
-    console.line(format_args!("  sort order  {}", collection.base()))?;
+    console.line(format_args!("  sort order   {}", collection.base()))?;
     console.line(format_args!("  key          {}", collection.key.join(", ")))?;
     console.line(format_args!("  writes       {}", written(collection)))?;
     for sort_order in collection.sort_orders().iter().skip(1) {

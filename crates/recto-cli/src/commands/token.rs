@@ -55,11 +55,11 @@ pub(crate) struct TokenArgs {
 /// What can be done with tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Makes a token and shows it, once
+    /// Create a token, and show it once
     Create(CreateArgs),
-    /// Shows the tokens there are, without their secrets
+    /// List the tokens, without their secrets
     List(ListArgs),
-    /// Takes a token back: a running server refuses it within a second
+    /// Revoke a token: a running server rejects it within a second
     Revoke(RevokeArgs),
 }
 

@@ -37,10 +37,10 @@ A queue to which another one sends its dead letters is not deleted.";
 /// Whether to ask.
 #[derive(Debug, Args)]
 pub(crate) struct AgreedArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -69,13 +69,13 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Args)]
 #[command(after_help = REDRIVE_EXAMPLES)]
 pub(crate) struct RedriveArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where they go; else to the queue whose dead letters they are
+    /// Queue to which the messages go [default: the queue whose dead letters they are]
     #[arg(long, value_name = "QUEUE")]
     to: Option<String>,
-    /// Messages at most; else all
+    /// Maximum number of messages to move [default: all]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     max: Option<u64>,
     /// Print JSON

@@ -57,43 +57,43 @@ pub(crate) struct QueueArgs {
 /// What can be done with queues.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCommand {
-    /// Makes a queue, and the store if it is not there
+    /// Create a queue, and the store if it does not exist
     Create(settings::CreateArgs),
-    /// Shows the queues there are, and how much is in them
+    /// List the queues, with their numbers of messages
     List(status::ListArgs),
-    /// Shows what a queue is like, and how much is in it
+    /// Show the options and the numbers of messages of a queue
     Describe(status::DescribeArgs),
-    /// Changes what a queue is like
+    /// Change options of a queue
     Change(settings::ChangeArgs),
-    /// Sends messages: those named, or a line each from standard input or a file
+    /// Send messages: arguments, or the lines of standard input or a file
     Send(send::SendArgs),
-    /// Receives messages, the oldest first
+    /// Receive messages, the oldest first
     Receive(receive::ReceiveArgs),
-    /// Acknowledges messages that were received: they are done with
+    /// Acknowledge received messages, which removes them
     Ack(settle::AckArgs),
-    /// Gives messages back that were received: they are received again
+    /// Return received messages, to be received again
     Nack(settle::NackArgs),
-    /// Keeps messages that were received for longer
+    /// Extend the visibility timeout of received messages
     Extend(settle::ExtendArgs),
-    /// Shows messages as they stand, about the oldest first, without receiving them
+    /// Show messages without receiving them, about the oldest first
     Peek(peek::PeekArgs),
-    /// Takes messages out, by the positions that `peek` shows
+    /// Remove messages, by the positions that `peek` shows
     Remove(peek::RemoveArgs),
-    /// Takes every message out that is there now
+    /// Remove all messages that are in the queue now
     Purge(empty::PurgeArgs),
-    /// Moves messages to another queue: dead letters back to where they came from
+    /// Move messages to another queue: dead letters back to their queue
     Redrive(empty::RedriveArgs),
-    /// Deletes a queue with its messages
+    /// Delete a queue with its messages
     Delete(empty::DeleteArgs),
-    /// Parts of a queue's work that end at once: begun, listed, ended
+    /// Begin, list and end work units, parts of a queue that end as a whole
     Unit(unit::UnitArgs),
     /// Show the tables of message bodies on Cassandra, and change the options of all queues
     Tables(tables::TablesArgs),
     /// Confirm the clock by which an embedded store expires messages
     ConfirmClock(clock::ConfirmClockArgs),
-    /// Shows every second how much is in queues, and what becomes of it
+    /// Show the numbers and rates of messages every second
     Watch(watch::WatchArgs),
-    /// Runs a command for each message, which is done with if that ends well
+    /// Run a command for each message; exit code 0 acknowledges it
     Work(work::WorkArgs),
 }
 

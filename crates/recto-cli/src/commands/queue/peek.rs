@@ -35,10 +35,10 @@ another queue is not.";
 #[derive(Debug, Args)]
 #[command(after_help = PEEK_EXAMPLES)]
 pub(crate) struct PeekArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Messages at most: 1 to 1,000
+    /// Maximum number of messages: 1 to 1,000
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BATCH)))]
     max: u32,
     /// Print JSON
@@ -52,10 +52,10 @@ pub(crate) struct PeekArgs {
 #[derive(Debug, Args)]
 #[command(after_help = REMOVE_EXAMPLES)]
 pub(crate) struct RemoveArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Where the messages stand
+    /// Positions of the messages, as `recto queue peek` shows them
     #[arg(value_name = "POSITION", required = true)]
     positions: Vec<String>,
     /// Print JSON

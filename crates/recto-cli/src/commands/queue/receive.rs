@@ -28,22 +28,22 @@ after the visibility timeout. Those that cannot be printed are given back at onc
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReceiveArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Messages at most: 1 to 1,000
+    /// Maximum number of messages: 1 to 1,000
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BATCH)))]
     max: u32,
-    /// For how long they are yours; else as the queue says
+    /// Visibility timeout of the messages [default: that of the queue]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     visibility: Option<u32>,
-    /// How long to wait for a message if there is none, up to 20
+    /// Time to wait if there is no message: up to 20s
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=MAX_WAIT_SECONDS))]
     wait_message: u32,
-    /// Acknowledge them when they were printed
+    /// Acknowledge the messages after printing them
     #[arg(long)]
     ack: bool,
-    /// Print a line of JSON a message
+    /// Print each message as a line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

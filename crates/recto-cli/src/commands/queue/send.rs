@@ -31,42 +31,42 @@ Examples:
 With --ndjson each line is a JSON object with body (text) or body_base64, and attributes, delay_seconds, group and \
 deduplication_id as they are needed: {\"body\": \"to ada\", \"attributes\": {\"lang\": \"en\"}}.
 
-Messages are sent in the order of the lines, up to 1,000 and 2 MiB together, and each is durable when it is counted. \
-Those that are not right are named by their lines, and the others sent; the exit code is then 4. It is 5 where it is not \
+Messages are sent in the order of the lines, up to 1,000 and 2 MiB at a time. A message is durable when it is counted. \
+A rejected message is named by its line, and the others are sent; the exit code is then 4. It is 5 where it is not \
 known whether some were sent: sending them again under the same deduplication ids, within five minutes, sends none twice.";
 
 /// Arguments of `recto queue send`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SendArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// The messages; without any, each line of standard input is one
+    /// Messages; without any, each line of standard input is a message
     #[arg(value_name = "BODY", conflicts_with_all = ["file", "ndjson"])]
     bodies: Vec<String>,
-    /// Read the lines of this file
+    /// File whose lines are messages
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Each line is a JSON object: a message with all that it may have
+    /// Read each line as a JSON object with all members of a message
     #[arg(long, conflicts_with_all = ["attributes", "delay", "group", "deduplication_id"])]
     ndjson: bool,
-    /// An attribute of each message; may be given several times
+    /// Attribute of each message; can be given several times
     #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = attribute)]
     attributes: Vec<(String, String)>,
-    /// How much later than now they are received first; else as the queue says
+    /// Delay of the messages: up to 30d [default: the delay of the queue]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     delay: Option<u32>,
-    /// Their group, in an ordered queue
+    /// Group of the messages, in an ordered queue
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
-    /// Within five minutes no other message of this id is sent; for one message
+    /// Deduplication id of the message: within five minutes, no other message with it is sent
     #[arg(long, value_name = "ID", requires = "bodies")]
     deduplication_id: Option<String>,
     /// Show no progress
     #[arg(long, short)]
     quiet: bool,
-    /// Print what became of each message, a line of JSON each
+    /// Print the outcome of each message as a line of JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `recto queue create` and `recto queue change`: what queues are like.
+//! `recto queue create` and `recto queue change`: the options of queues.
 
 use clap::{Args, ValueEnum};
 use recto::session::{DeadLetterSettings, DeduplicationScope, QueueSettings, Queues};
@@ -19,43 +19,43 @@ Examples:
   recto queue create orders.fifo --ordered --deduplication group
   recto queue create clicks --shards 16
 
-A queue that is there and is like that is left as it is; one that is like something else is an error. The names of \
-ordered queues may end with .fifo.";
+A queue that exists with these options stays as it is. If it has other options, the command fails. The name of an ordered \
+queue may end in .fifo.";
 
 const CHANGE_EXAMPLES: &str = "\
 Examples:
   recto queue change mails --visibility 10m
   recto queue change mails --retention forever --no-dead-letters
 
-What is not said stays as it is. Who uses the queue goes by the new options at once.";
+An option that you leave out keeps its value. New options apply at once.";
 
-/// What a queue may be like from some time on.
+/// Options of a queue that can be changed.
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
-    /// For how long a message is its receiver's, if that says nothing else: up to 12h [default: 30]
+    /// Visibility timeout of a received message, if its receiver sets none: 1s to 12h [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     visibility: Option<u32>,
-    /// How much later than sent a message is received first, if its sender says nothing else: up to 30d [default: 0]
+    /// Delay of a message, if its sender sets none: up to 30d [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     delay: Option<u32>,
-    /// For how long a message is kept that is not acknowledged: 60s to 365d, or forever [default: forever]
+    /// Retention of a message that is not acknowledged: 60s to 365d, or forever [default: forever]
     #[arg(long, value_name = "TIME", value_parser = retention)]
     retention: Option<Retention>,
-    /// The queue to which messages go that were received --attempts times
+    /// Queue to which messages go that were received --attempts times
     #[arg(long, value_name = "QUEUE", requires = "attempts")]
     dead_letters: Option<String>,
-    /// How often a message is received before it goes to the dead letters: 1 to 1,000
+    /// Number of times that a message is received before it goes to --dead-letters: 1 to 1,000
     #[arg(long, value_name = "NUMBER", requires = "dead_letters")]
     attempts: Option<u16>,
-    /// Bytes of a message's body and attributes, at most 1048576 [default: 1048576]
+    /// Maximum number of bytes of a message's body and attributes: up to 1048576 [default: 1048576]
     #[arg(long, value_name = "BYTES")]
     body_bytes: Option<u32>,
-    /// Maximum number of messages in flight at once: 1 to 1,000,000 [default: 120000]
+    /// Maximum number of messages in flight: 1 to 1,000,000 [default: 120000]
     #[arg(long, value_name = "NUMBER")]
     max_in_flight: Option<u32>,
 }
 
-/// For how long messages are kept; none: until they are done with.
+/// Retention of messages in seconds; `None` keeps them until they are acknowledged.
 #[derive(Debug, Clone, Copy)]
 struct Retention(Option<u32>);
 
@@ -69,12 +69,12 @@ fn retention(text: &str) -> std::result::Result<Retention, String> {
     }
 }
 
-/// Where two messages with one deduplication id are the same.
+/// Scope in which a deduplication id is unique.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scope {
-    /// In all of the queue
+    /// Name of the queue
     Queue,
-    /// In their group, of an ordered queue
+    /// The group of the message, in an ordered queue
     Group,
 }
 
@@ -97,18 +97,18 @@ impl SettingsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = CREATE_EXAMPLES)]
 pub(crate) struct CreateArgs {
-    /// What it is called: up to 80 letters, digits, - and _
+    /// Name of the queue: up to 80 letters, digits, - and _
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Messages have groups, each of which is received in order; never changes
+    /// Receive the messages of each group in order; cannot be changed later
     #[arg(long)]
     ordered: bool,
-    /// Of how many parts it is, so that as many servers write to it side by side: 1 to 64; in an embedded store 1, whatever is asked for; never changes [default: 4]
+    /// Number of shards, to which as many servers write concurrently: 1 to 64, and always 1 in an embedded store; cannot be changed later [default: 4]
     #[arg(long, value_name = "NUMBER")]
     shards: Option<u16>,
-    /// Where two messages with one deduplication id are the same; never changes [default: queue]
+    /// Scope in which a deduplication id is unique; cannot be changed later [default: queue]
     #[arg(long, value_name = "SCOPE")]
     deduplication: Option<Scope>,
     /// Print JSON
@@ -122,15 +122,15 @@ pub(crate) struct CreateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = CHANGE_EXAMPLES)]
 pub(crate) struct ChangeArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
     settings: SettingsArgs,
-    /// Messages are received again and again, however often that was
+    /// Remove the dead-letter queue
     #[arg(long, conflicts_with = "dead_letters")]
     no_dead_letters: bool,
-    /// Change it only if it is of this version, as `recto queue describe` shows it
+    /// Change the queue only if it has this version, as `recto queue describe` shows it
     #[arg(long, value_name = "VERSION")]
     if_version: Option<u64>,
     /// Print JSON
@@ -140,7 +140,7 @@ pub(crate) struct ChangeArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// Makes a queue.
+/// Creates a queue.
 pub(crate) async fn create(args: &CreateArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let settings = QueueSettings {
         ordered: args.ordered.then_some(true),
@@ -166,7 +166,7 @@ pub(crate) async fn create(args: &CreateArgs, queues: &dyn Queues, console: &mut
     Ok(Exit::Done)
 }
 
-/// Changes what a queue is like.
+/// Changes options of a queue.
 pub(crate) async fn change(args: &ChangeArgs, queues: &dyn Queues, console: &mut Console) -> Result<Exit> {
     let mut settings = args.settings.settings();
     if args.no_dead_letters {

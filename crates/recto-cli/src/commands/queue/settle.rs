@@ -43,10 +43,10 @@ The time counts from now on. Without receipts, those on standard input are taken
 /// Which messages.
 #[derive(Debug, Args)]
 pub(crate) struct ReceiptsArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// What `receive` showed of each message; without any, standard input is read
+    /// Receipts that `receive` printed; without any, standard input has them
     #[arg(value_name = "RECEIPT")]
     receipts: Vec<String>,
     /// Print JSON
@@ -70,10 +70,10 @@ pub(crate) struct AckArgs {
 pub(crate) struct NackArgs {
     #[command(flatten)]
     which: ReceiptsArgs,
-    /// After how long they are received again
+    /// Delay after which the messages can be received again
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = time_seconds)]
     delay: u32,
-    /// Why they are given back
+    /// Reason, which `peek` shows
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     error: String,
     #[command(flatten)]
@@ -86,7 +86,7 @@ pub(crate) struct NackArgs {
 pub(crate) struct ExtendArgs {
     #[command(flatten)]
     which: ReceiptsArgs,
-    /// For how long from now on they are yours, up to 12h
+    /// Visibility timeout from now on: up to 12h
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     visibility: u32,
     #[command(flatten)]

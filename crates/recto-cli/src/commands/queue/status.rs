@@ -41,7 +41,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = DESCRIBE_EXAMPLES)]
 pub(crate) struct DescribeArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
     /// Print JSON

@@ -35,21 +35,21 @@ pub(crate) struct UnitArgs {
 /// What can be done with work units.
 #[derive(Debug, Subcommand)]
 enum UnitCommand {
-    /// Begins a work unit of a queue, or finds that it has begun
+    /// Begin a work unit of a queue, if it has not begun
     Begin(BeginArgs),
-    /// Ends a work unit: what is left of it is gone
+    /// End a work unit, and remove its messages
     End(EndArgs),
-    /// Shows the work units of a queue, and how much is in them
+    /// List the work units of a queue, with their numbers of messages
     List(ListArgs),
 }
 
 /// Which work unit.
 #[derive(Debug, Args)]
 struct NamedArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "QUEUE")]
     queue: String,
-    /// What the unit is called, in its queue
+    /// Name of the work unit
     #[arg(value_name = "UNIT")]
     unit: String,
 }
@@ -71,7 +71,7 @@ struct BeginArgs {
 struct EndArgs {
     #[command(flatten)]
     named: NamedArgs,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ struct EndArgs {
 /// Arguments of `recto queue unit list`.
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "QUEUE")]
     queue: String,
     /// Print JSON

@@ -38,13 +38,13 @@ that has it. A server that does not answer is asked again.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WatchArgs {
-    /// The queue; all if none is named
+    /// Name of the queue [default: all queues]
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Look so often, and end
+    /// Number of times to print [default: until Ctrl-C]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// Print a line of JSON a second
+    /// Print a line of JSON each second
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -46,37 +46,37 @@ Ctrl-C and SIGTERM let the commands finish that run, and end; a second one kills
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag
 pub(crate) struct WorkArgs {
-    /// The queue
+    /// Name of the queue
     #[arg(value_name = "NAME")]
     name: String,
-    /// Commands that run at once, at most 1,000
+    /// Maximum number of commands that run at a time: up to 1,000
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = concurrency)]
     concurrency: usize,
-    /// For how long messages are leased at a time: if this process dies, others receive them after that; else as the queue says
+    /// Visibility timeout, which is extended while a command runs: other processes receive a message after it if this one dies [default: that of the queue]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     visibility: Option<u32>,
-    /// After about how long a message comes again that failed for the first time; each further time after twice as long
+    /// Delay of a message that failed for the first time; each further failure doubles it
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time_seconds)]
     first_delay: u32,
-    /// The longest such delay
+    /// Maximum of this delay
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = time_seconds)]
     longest_delay: u32,
-    /// How long commands may go on after this was told to stop; else until they end
+    /// Time that commands have after a signal to stop [default: until they end]
     #[arg(long, value_name = "TIME", value_parser = time_seconds)]
     stop_within: Option<u32>,
-    /// Handle one message, and end
+    /// Handle one message, and exit
     #[arg(long, conflicts_with = "concurrency")]
     once: bool,
-    /// End when there is no message to receive
+    /// Exit when there is no message to receive
     #[arg(long)]
     until_empty: bool,
-    /// Do not say what failed
+    /// Do not print failures
     #[arg(long, short)]
     quiet: bool,
-    /// Print JSON at the end
+    /// Print a summary as JSON at the end
     #[arg(long)]
     json: bool,
-    /// The command, with its arguments
+    /// Command with its arguments
     #[arg(value_name = "COMMAND", last = true, required = true)]
     command: Vec<OsString>,
     #[command(flatten)]
