@@ -169,6 +169,7 @@ async fn people_can_use_it_in_a_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: a browser follows each kind of link, minutes in all"]
 async fn clicks_each_kind_of_link_and_button() {
     let fixture = Fixture::new().await;
     crate::queues::fill(&fixture).await;

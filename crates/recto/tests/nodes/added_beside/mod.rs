@@ -191,6 +191,7 @@ fn writers(address: &str, records: u64, lines: &Sender<String>) -> [Child; 3] {
 }
 
 #[test]
+#[ignore = "slow: processes write and are killed while views are added, minutes in all"]
 fn a_view_that_is_added_beside_writers_is_exact() {
     let is_long = std::env::var("RECTO_TEST_SCALE").is_ok_and(|scale| scale != "1");
     let records = if is_long { MANY_RECORDS } else { RECORDS };
