@@ -542,8 +542,8 @@ async fn worker_that_gets_killed() {
         }
         Ok(())
     });
-    // Its lease was of the process before, and ends.
-    let worker = worker.concurrency(1).visibility(Duration::from_secs(1));
+    // The visibility timeout of the killed process must end. It is long enough for a slow machine to call the handler.
+    let worker = worker.concurrency(1).visibility(Duration::from_secs(4));
     let stop = async {
         while dead.stats().await.unwrap().messages == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
