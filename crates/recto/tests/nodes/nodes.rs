@@ -12,10 +12,10 @@ use recto_testkit::rig::{Cluster, ClusterOptions, Nodes, unique_keyspace};
 const FOLDER: &str = "three-nodes-";
 
 static CLUSTER: Mutex<Option<Cluster>> = Mutex::new(None);
-/// Number of tests of the push set that lease the nodes: those of `three_nodes`.
-const LEASES: usize = 2;
-/// Number of these tests that still need the nodes. The last one ends the nodes, which other programs wait for. A slow test
-/// that comes later starts them again, and they end with the process.
+/// Number of tests that lease the nodes. All of them are slow.
+const LEASES: usize = 7;
+/// Number of these tests that still need the nodes. The last one ends the nodes. If only some tests run, the nodes end with the
+/// process.
 static LEFT: AtomicUsize = AtomicUsize::new(LEASES);
 
 /// The nodes, for one test at a time; all are up when it begins.

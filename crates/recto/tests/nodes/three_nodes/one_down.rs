@@ -36,6 +36,7 @@ const EARLIER_KEYS: u32 = 15;
 const ROTATIONS: usize = 6;
 
 #[test]
+#[ignore = "slow: three nodes are killed and paused in turn, minutes in all"]
 fn no_page_is_wrong_and_no_acknowledged_row_missing() {
     let seed = super::seed();
     let lease = Lease::new();

@@ -30,6 +30,7 @@ const PREPARED: Duration = Duration::from_secs(60);
 const LOST: i64 = 1_000_000;
 
 #[test]
+#[ignore = "slow: three nodes, of which two are killed, minutes in all"]
 fn without_a_quorum_requests_fail_at_once_and_come_back_with_the_nodes() {
     let lease = Lease::new();
     let cluster = lease.cluster();
