@@ -72,7 +72,7 @@ fn retention(text: &str) -> std::result::Result<Retention, String> {
 /// Scope in which a deduplication id is unique.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Scope {
-    /// Name of the queue
+    /// The whole queue
     Queue,
     /// The group of the message, in an ordered queue
     Group,
