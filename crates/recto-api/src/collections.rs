@@ -114,7 +114,7 @@ pub enum FilterMethod {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "CollectionView"))]
 pub struct SortOrderDescription {
-    /// Name of the view; `primary` is the collection's own sort order.
+    /// Name of the view; `base` is the order by the key, and `primary` the partition and order of the collection.
     pub name: String,
     /// Fields that a filter fixes with `=`, or with an OR of equalities.
     pub partition: Vec<String>,
@@ -138,7 +138,7 @@ impl CollectionDescription {
     ///
     /// let schema = Schema::parse("[collection.notes]\nfields = { id = \"int\" }\nkey = [\"id\"]")?;
     /// let description = CollectionDescription::new(&schema.collections[0], None);
-    /// assert_eq!(description.views[0].name, "primary");
+    /// assert_eq!(description.views[0].name, "base");
     /// # Ok::<(), recto_model::schema::SchemaErrors>(())
     /// ```
     pub fn new(collection: &Collection, unavailable: Option<String>) -> Self {
