@@ -14,7 +14,7 @@ pub struct CollectionList {
     pub collections: Vec<CollectionDescription>,
 }
 
-/// What a client needs to know to read and write a collection.
+/// Fields, key and sort orders of a collection, for clients that read and write it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "Collection"))]
@@ -206,19 +206,18 @@ fn operators(collection: &Collection, field: &Field) -> Vec<Operator> {
 
 impl SortOrderDescription {
     fn new(of: &SortOrder<'_>) -> Self {
-        let order = of.order.iter();
-        let rounding = order.clone().filter_map(|column| {
+        let rounding = of.order.iter().filter_map(|column| {
             let width = of.rounding_of(&column.field)?;
             Some((column.field.clone(), width.to_string()))
         });
-        let collate = order.clone().filter_map(|column| {
+        let collate = of.order.iter().filter_map(|column| {
             let collation = of.collation_of(&column.field)?;
             Some((column.field.clone(), collation.locale().to_owned()))
         });
         Self {
             name: of.name().to_owned(),
             partition: of.partition.to_vec(),
-            order: order.clone().map(ToString::to_string).collect(),
+            order: of.order.iter().map(ToString::to_string).collect(),
             rounding: rounding.collect(),
             collate: collate.collect(),
         }

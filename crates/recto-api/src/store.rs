@@ -52,10 +52,10 @@ pub struct SchemaPlan {
     /// Statements that would create and change keyspace, types and tables, in order: CQL, or the tables of an embedded store in
     /// words. After them, rows of the table `recto_catalog` record the schema and, the first time, cursor keys.
     pub statements: Vec<String>,
-    /// What the store has and the schema does not name, a line each. It stays as it is.
+    /// Parts of the store that the schema does not name, a line each. They stay as they are.
     #[serde(default)]
     pub kept: Vec<String>,
-    /// What cannot be done, with reasons. Applying the schema fails while there is any.
+    /// Changes that cannot be made, with reasons. Applying the schema fails while there is any.
     pub rejected: Vec<String>,
     /// Records that do not fit views and unique constraints that would be added, one element for each of these.
     #[serde(default)]
@@ -84,7 +84,7 @@ pub struct UnavailableCollection {
     pub collection: String,
     /// Reason why the collection is unavailable.
     pub message: String,
-    /// What to do about it.
+    /// Most likely remedy.
     pub hint: String,
 }
 

@@ -1,7 +1,7 @@
 //! What becomes of queries without one of the views that are proposed.
 //!
-//! Each answer is the planner's, over the sort orders that are left. What else may take a view's place belongs here:
-//! another kind is another [`Instead`].
+//! Each answer is the planner's, over the sort orders that are left. Every other way to serve a
+//! query without the view belongs here, as another [`Instead`].
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) fn without_each(
     views.iter().map(without).collect()
 }
 
-/// What is to be had of a query from these sort orders: the least costly that there is.
+/// Returns the cheapest way to serve a query from these sort orders.
 fn instead(collection: &Collection, others: &[Arc<SortOrder>], query: &Arc<Query>) -> Instead {
     let names = |fields: &[usize]| -> Vec<String> {
         fields

@@ -70,7 +70,7 @@ pub const EXAMPLE: &str = include_str!("schema/example.toml");
 
 /// The name of the view that `partition` and `order` of an `update` collection declare.
 pub const PRIMARY_VIEW: &str = "primary";
-/// What the base table of an `update` collection is called among its sort orders.
+/// Name of the base table of an `update` collection among its sort orders.
 pub const BASE_SORT_ORDER: &str = "base";
 
 /// The longest schema text, in bytes.

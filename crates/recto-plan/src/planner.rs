@@ -362,7 +362,7 @@ fn nothing(collection: &Collection, sort_order: &Arc<SortOrder>, query: &Arc<Que
     }
 }
 
-/// What a sort order serves of a query, whatever values are compared with.
+/// The part of a query that a sort order serves, whatever the values in its conditions.
 struct LaidOut<'a> {
     layout: Layout<'a>,
     order: Vec<OrderTerm>,
@@ -391,7 +391,7 @@ fn lay_out<'a>(
     })
 }
 
-/// What a sort order serves of a query, as [`serves`] finds it.
+/// The part of a query that a sort order serves. [`serves`] returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serves {
     /// The fields of the query's total order, the first deciding first.
@@ -400,8 +400,8 @@ pub struct Serves {
     pub filter_scan: Vec<usize>,
 }
 
-/// What a sort order serves of a query, if it does; what is compared with does not matter and is not looked at,
-/// nor how many sources that makes.
+/// Returns the part of a query that a sort order serves, if it can serve the query. The values in conditions and the number
+/// of sources do not matter.
 pub fn serves(
     collection: &Collection,
     sort_order: &SortOrder,
@@ -416,7 +416,7 @@ pub fn serves(
     Some(Serves::new(sort_order, &laid_out.order, &laid_out.filter_scan))
 }
 
-/// What several sort orders serve of a query together, if they do and none does alone.
+/// Returns the part of a query that several sort orders serve together, if none serves the query alone.
 pub fn serve_together(
     collection: &Collection,
     sort_orders: &[Arc<SortOrder>],
@@ -1011,13 +1011,13 @@ fn filter_scan_reason(
     )
 }
 
-/// What the resume token of a scan for this query's rows is bound to: a scan reads a sort order in
-/// its store's order, so that no order is part of it.
+/// Returns the identity to which a scan binds its resume token. It has no order, because a scan reads a sort order in the
+/// order of the store.
 pub fn scan_identity(collection: &Collection, sort_order: &SortOrder, query: &Query) -> QueryIdentity {
     arranged_identity(collection, sort_order, query, &[])
 }
 
-/// What a cursor of version 1 was bound to if this plan made it: the sort order, instead of the order.
+/// Returns the identity to which this plan bound cursors of version 1: the sort order in place of the order.
 pub fn identity_of_version_1(collection: &Collection, plan: &Plan) -> QueryIdentity {
     arranged_identity(collection, &plan.sort_order, &plan.query, &plan.order)
 }

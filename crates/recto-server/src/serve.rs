@@ -171,10 +171,10 @@ impl Server {
         let reloading = tokio::spawn(reloading);
         let refreshing = tokio::spawn(refresh(self.session.clone(), Arc::clone(&observer)));
         let is_read_only = self.config.read_only;
-        let pass = self.session.clone();
+        let session = self.session.clone();
         let recovering = tokio::spawn(async move {
             if !is_read_only {
-                recover::recover(pass).await;
+                recover::recover(session).await;
             }
         });
         let watching = tokio::spawn(clock::watch(self.session.clone()));

@@ -110,7 +110,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         path: "/v1/queues/{queue}/units/{unit}:begin",
         access: Access::Queue(Manage),
         summary: "Begin a work unit",
-        description: "A work unit that has begun stays as it is. If as many have begun as `units` of the queue tables allows, or no table is \
+        description: "A work unit that has begun stays as it is. If as many have begun as `units` of the queue tables allow, or no table is \
                       free, the request is rejected (409, `full`).",
         replies: &[Reply::tagged(200, "ChangedQueue", "The work unit has begun.")],
         problems: &[409, 501],

@@ -112,18 +112,18 @@ fn draw_store(store: &StoreDescription, schema: &Schema, console: &mut Console) 
             collection.name,
             collection.base().to_string()
         ))?;
-        if let Some(refused) = store.unavailability(&collection.name) {
-            draw_refused(refused, "    ", console)?;
+        if let Some(unavailable) = store.unavailability(&collection.name) {
+            draw_unavailable(unavailable, "    ", console)?;
         }
     }
     Ok(())
 }
 
 /// That a collection is neither read nor written, why, and what to do.
-fn draw_refused(refused: &UnavailableCollection, indent: &str, console: &mut Console) -> Result<()> {
-    let message = console.paint(Tone::Warning, &printable(&refused.message));
+fn draw_unavailable(unavailable: &UnavailableCollection, indent: &str, console: &mut Console) -> Result<()> {
+    let message = console.paint(Tone::Warning, &printable(&unavailable.message));
     console.line(format_args!("{indent}{message}"))?;
-    let hint = console.paint(Tone::Hint, &printable(&refused.hint));
+    let hint = console.paint(Tone::Hint, &printable(&unavailable.hint));
     console.line(format_args!("{indent}{hint}"))?;
     Ok(())
 }
@@ -139,8 +139,8 @@ fn written(collection: &Collection) -> String {
 
 fn draw_collection(collection: &Collection, store: &StoreDescription, console: &mut Console) -> Result<()> {
     console.line(console.paint(Tone::Strong, &collection.name))?;
-    if let Some(refused) = store.unavailability(&collection.name) {
-        draw_refused(refused, "  ", console)?;
+    if let Some(unavailable) = store.unavailability(&collection.name) {
+        draw_unavailable(unavailable, "  ", console)?;
     }
     console.line(format_args!("  sort order   {}", collection.base()))?;
     console.line(format_args!("  key          {}", collection.key.join(", ")))?;
@@ -178,8 +178,8 @@ fn collection_json(collection: &Collection, store: &StoreDescription) -> Json {
         "writes": if collection.attached.is_some() { "none" } else { collection.writes.as_str() },
         "views": collection.views.iter().map(|view| view.name.clone()).collect::<Vec<_>>(),
     });
-    if let Some(refused) = store.unavailability(&collection.name) {
-        told["unavailable"] = json!(refused.message);
+    if let Some(unavailable) = store.unavailability(&collection.name) {
+        told["unavailable"] = json!(unavailable.message);
     }
     told
 }

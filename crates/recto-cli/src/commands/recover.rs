@@ -149,7 +149,7 @@ pub(crate) async fn run(args: &RecoverArgs, session: &dyn Session, console: &mut
     let tools = session.tools()?;
     let mut recovering = tools.recover(&goes_on, &bears);
     let mut is_stopped = false;
-    let recovers = loop {
+    let has_writers = loop {
         let pass = tokio::select! {
             pass = &mut recovering => Some(pass?.is_some()),
             () = stop.requested() => {
@@ -164,15 +164,15 @@ pub(crate) async fn run(args: &RecoverArgs, session: &dyn Session, console: &mut
         for failure in failures.try_iter() {
             failure.show(console);
         }
-        if let Some(recovers) = pass {
-            break recovers;
+        if let Some(has_writers) = pass {
+            break has_writers;
         }
     };
     drop(recovering);
     let elapsed = meter.elapsed();
     meter.finish();
     let total = *total.lock().unwrap_or_else(PoisonError::into_inner);
-    let exit = end(args, recovers.then_some(total), elapsed, console)?;
+    let exit = end(args, has_writers.then_some(total), elapsed, console)?;
     Ok(if is_stopped && !args.watch {
         Exit::Interrupted
     } else {

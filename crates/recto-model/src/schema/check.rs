@@ -81,7 +81,7 @@ fn texts(words: &[Word]) -> Vec<String> {
     words.iter().map(|word| word.text.clone()).collect()
 }
 
-/// What a sort order's declaration comes to.
+/// A sort order whose declaration is checked.
 struct SortOrder {
     partition: Vec<String>,
     order: Vec<OrderColumn>,

@@ -420,8 +420,8 @@ fn list<T: fmt::Display>(names: &[T]) -> String {
     format!("[{}]", names.join(", "))
 }
 
-/// What stands against other buckets of a collection's own sort order. How large they become may be said anew at any time, and
-/// for how long they are kept.
+/// Returns why the buckets of a collection's own sort order cannot change as asked, if they cannot. Their target and their
+/// retention can change at any time.
 fn bucket_obstacle(old: &Collection, new: &Collection) -> Option<&'static str> {
     let (Some(old), Some(new)) = (&old.bucket, &new.bucket) else {
         return Some(MOVES_RECORDS);

@@ -66,7 +66,7 @@ pub struct SortOrder<'a> {
     pub allows_empty_partition: bool,
 }
 
-/// What a column of a sort order's table holds.
+/// Content of a column of a sort order's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Holds {
     /// The field of this index.

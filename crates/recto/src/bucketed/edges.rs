@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// What a sort order is by.
+/// Fields of the partition and the order of a sort order.
 pub(super) struct Edges<'a> {
     pub(super) definition: &'a Collection,
     pub(super) sort_order: &'a SortOrder,

@@ -18,7 +18,7 @@ pub struct CopyRequest {
 pub struct CopyProgress {
     /// The collection.
     pub collection: String,
-    /// What is done: `copying`, `comparing`; of no collection, `recovering`: what a run that was cut off left half done.
+    /// Step: `copying` or `comparing`; or, without a collection, `recovering`, which completes changes of an interrupted run.
     pub step: String,
     /// Rows read in this step, of this collection: those that an earlier run read among them. When both stores are compared, of both.
     pub rows: u64,

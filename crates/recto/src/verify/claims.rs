@@ -39,7 +39,7 @@ const MAX_EXAMPLES: usize = 20;
 /// The most examples of records whose values cannot be kept, which leaves room for others.
 const MAX_MISFIT_EXAMPLES: usize = MAX_EXAMPLES / 2;
 
-/// What is said of what was repaired.
+/// Outcome of a difference that was repaired.
 const REPAIRED: &str = "repaired";
 
 /// The comparison of a collection's claims.

@@ -1,4 +1,4 @@
-//! What seems wrong with a view: looked at once more, and repaired.
+//! Differences between a view and its records: Recto reads each a second time, and repairs it.
 
 use std::time::Duration;
 

@@ -184,7 +184,7 @@ pub(super) fn rebalanced(
     Ok(())
 }
 
-/// What a sort order is called: a collection's own has its name.
+/// Returns the name of a sort order. A collection's own sort order has the name of the collection.
 fn name(collection: &str, view: &str) -> String {
     if collection == view {
         collection.to_owned()

@@ -50,7 +50,7 @@ pub(crate) struct TablesArgs {
 }
 
 impl TablesArgs {
-    /// What is to be changed.
+    /// Returns the options to change.
     fn settings(&self) -> QueueTableSettings {
         QueueTableSettings {
             rotation_seconds: self.rotation,

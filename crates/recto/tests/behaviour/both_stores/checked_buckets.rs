@@ -1,4 +1,4 @@
-//! What is wrong with buckets, planted by CQL: it is found, and repaired beside who writes and who reads.
+//! `verify` finds faults in buckets that the tests plant by CQL, and `repair` corrects them while others write and read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

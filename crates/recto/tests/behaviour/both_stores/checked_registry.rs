@@ -1,4 +1,4 @@
-//! What is wrong with buckets by time, planted by CQL: it is found, and repaired beside who writes.
+//! `verify` finds faults in buckets by time that the tests plant by CQL, and `repair` corrects them while others write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
