@@ -175,8 +175,12 @@ pub(crate) async fn load(
         buffer_bytes = buffer_bytes.min(MAX_CHANGES_BUFFER_BYTES);
     }
     let sizes = Sizes::of(buffer_bytes, limits);
-    let (rooms, coming) = mpsc::channel(1);
     let making = RoomMaking::of(collections);
+    // Without a receiver there must be no channel: a message that is sent while the receiver is dropped stays in the channel as
+    // long as it has a sender, and the load would wait for its answer forever.
+    let (rooms, coming) = matches!(making, RoomMaking::Steps)
+        .then(|| mpsc::channel(1))
+        .unzip();
     let survey = matches!(making, RoomMaking::Once).then(|| Survey {
         source: Arc::clone(&source),
         plan: Arc::clone(&plan),
@@ -203,8 +207,7 @@ pub(crate) async fn load(
         options: collections[0].shared.load_options(write::WRITE_TIMEOUT, true),
         stamp: state.stamp,
     });
-    // If nobody takes what is coming, nobody waits for room.
-    let _rooms = matches!(making, RoomMaking::Steps).then(|| Rooms::begin(Arc::clone(&writer), coming));
+    let _rooms = coming.map(|coming| Rooms::begin(Arc::clone(&writer), coming));
     let rows_resumed = state.rows;
     let mut load = Load {
         telling: Telling::new(progress, counters, source.bytes_total()),

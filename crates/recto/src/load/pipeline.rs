@@ -247,8 +247,9 @@ pub(super) struct Conversion {
     pub(super) full_bytes: usize,
     /// A buffer of this size is delivered if the writer is waiting.
     pub(super) worth_bytes: usize,
-    /// Who makes room for what comes next, while what came before is written.
-    pub(super) rooms: mpsc::Sender<Coming>,
+    /// Receiver of the rows that are delivered next, which makes room for them while earlier rows are written; `None` if
+    /// nothing makes room.
+    pub(super) rooms: Option<mpsc::Sender<Coming>>,
 }
 
 /// Where sorted rows come from.
@@ -356,12 +357,14 @@ impl ConvertingThread {
         self.buffer.keep_one_of_each_key(&self.conversion.plan);
         let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
         let (buffer, (told, room)) = (Arc::new(buffer), oneshot::channel());
-        let coming = Coming {
-            buffer: Arc::clone(&buffer),
-            room: told,
-        };
-        // If nobody takes it, nobody waits for room. The one before was taken before it was delivered.
-        let _ = self.conversion.rooms.blocking_send(coming);
+        match &self.conversion.rooms {
+            // The receiver took the buffer before this one before that one was delivered. It is gone only after the load.
+            Some(rooms) => drop(rooms.blocking_send(Coming {
+                buffer: Arc::clone(&buffer),
+                room: told,
+            })),
+            None => drop(told),
+        }
         if !self.is_demanded {
             self.demanded.recv().map_err(|_| Abandoned)?;
         }
