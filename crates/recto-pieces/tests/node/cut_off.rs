@@ -108,6 +108,7 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "slow: minutes on Cassandra"]
 async fn who_is_cut_off_at_any_step_leaves_nothing_wrong() {
     let played = scenarios()
         .into_iter()

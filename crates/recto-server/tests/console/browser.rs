@@ -160,6 +160,7 @@ async fn drive(script: &str, fixture: &Fixture, tokens: Option<PathBuf>, secrets
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "slow: minutes of a browser, which keeps both processors busy"]
 async fn people_can_use_it_in_a_browser() {
     let fixture = Fixture::new().await;
     crate::queues::fill(&fixture).await;

@@ -48,23 +48,24 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Makes `embedded::NAME` and `cassandra::NAME` of each behaviour: a function that takes the store
-/// under test, open with the schema named first. After the last of them, the stores are removed. The modules of the
-/// behaviours are siblings of the module that calls this macro.
+/// Makes the tests `embedded::NAME` and `cassandra::NAME` of each behavior: a function that takes the store under test, open with
+/// the schema named first. After the last of them, the stores are removed. The modules of the behaviors are siblings of the module
+/// that calls this macro. An attribute before a name belongs to the test on Cassandra, which it marks as slow.
 #[macro_export]
 macro_rules! on_both_stores {
-    ($schema:expr; $($module:ident { $($name:ident),+ $(,)? })+) => {
+    ($schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ $(,)? })+) => {
         static TESTS: $crate::common::Suite = $crate::common::Suite::new(
             module_path!(),
-            2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+),
+            2 * (0 $($(+ { let _ = stringify!($name); 1 })+)+) - (0 $($($(+ { let _ = stringify!($slow); 1 })?)+)+),
         );
         $crate::on_both_stores!(@store embedded, Embedded, $schema; $($module { $($name),+ })+);
-        $crate::on_both_stores!(@store cassandra, Cassandra, $schema; $($module { $($name),+ })+);
+        $crate::on_both_stores!(@store cassandra, Cassandra, $schema; $($module { $($(#[$slow])? $name),+ })+);
     };
-    (@store $store:ident, $kind:ident, $schema:expr; $($module:ident { $($name:ident),+ })+) => {
+    (@store $store:ident, $kind:ident, $schema:expr; $($module:ident { $($(#[$slow:meta])? $name:ident),+ })+) => {
         mod $store {
             $(mod $module {
                 $(#[test]
+                $(#[$slow])?
                 fn $name() {
                     let _scope = $crate::common::Scope::new(&super::super::TESTS);
                     $crate::common::run(async {

@@ -104,8 +104,14 @@ crate::on_both_stores! { super::super::SCHEMA;
         a_whole_table_by_token,
     }
     suspensions { suspending_and_unsuspending }
-    composite { every_combination_of_filters }
-    crashes { dying_between_the_tables }
+    composite {
+        #[ignore = "slow: a minute on Cassandra"]
+        every_combination_of_filters,
+    }
+    crashes {
+        #[ignore = "slow: a minute on Cassandra"]
+        dying_between_the_tables,
+    }
 }
 
 /// The cases of views on stores in memory.

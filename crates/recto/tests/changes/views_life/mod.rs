@@ -57,7 +57,7 @@ fields = ["note"]
 /// Records that are put together, which are less than a logged batch holds.
 const BATCH_RECORDS: usize = 200;
 /// The tests that open stores in files, or on Cassandra.
-static TESTS: Suite = Suite::new(module_path!(), 16);
+static TESTS: Suite = Suite::new(module_path!(), 12);
 
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+ $(,)?) => {
@@ -129,6 +129,7 @@ mod cassandra {
     use super::{Fresh, Kind, Scope, TESTS, added, drift, resumed, run, writers};
 
     #[test]
+    #[ignore = "slow: a minute on Cassandra"]
     fn who_goes_on_finds_what_is_before_and_after() {
         let _scope = Scope::new(&TESTS);
         run(async {
@@ -138,6 +139,7 @@ mod cassandra {
     }
 
     #[test]
+    #[ignore = "slow: a minute on Cassandra"]
     fn who_repairs_goes_on_with_what_is_left() {
         let _scope = Scope::new(&TESTS);
         run(async {
@@ -165,6 +167,7 @@ mod cassandra {
     }
 
     #[test]
+    #[ignore = "slow: a minute on Cassandra"]
     fn old_orphans_are_removed_and_records_keep_their_versions() {
         let _scope = Scope::new(&TESTS);
         run(async {
@@ -192,6 +195,7 @@ mod cassandra {
     }
 
     #[test]
+    #[ignore = "slow: a minute on Cassandra"]
     fn views_of_plain_records_are_added_while_others_write() {
         let _scope = Scope::new(&TESTS);
         run(writers::plain_views_are_added_while_others_write(&Fresh::new(

@@ -120,6 +120,7 @@ fn cassandra_to_embedded() {
 
 /// Cut off before or after every some of its calls that change something.
 #[tokio::test]
+#[ignore = "slow: four minutes"]
 async fn at_any_call() {
     let source = stores::in_memory(true).await;
     apply(&source).await;
