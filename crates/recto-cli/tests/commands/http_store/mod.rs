@@ -2,6 +2,7 @@
 //! folder.
 
 mod buckets;
+mod parameters;
 mod queues;
 mod upkeep;
 mod views;

@@ -56,7 +56,7 @@ async fn receive(queues: &dyn Queues, told: &mut Told, queue: &str, most: u32) -
         wait_seconds: Some(1),
         ..ReceiveRequest::default()
     };
-    let mut received = queues.receive(queue, &request).await.unwrap();
+    let mut received = queues.receive(queue, &request).await.unwrap().messages;
     let receipts = received.iter().map(|one| one.receipt.clone()).collect();
     for message in &mut received {
         assert_eq!(message.id.len(), 32);
@@ -301,7 +301,7 @@ fn many_messages_go_with_several_requests_in_their_order() {
         let mut bodies = Vec::new();
         while bodies.len() < 2_499 {
             let mut receipts = Vec::new();
-            for message in queues.receive("jobs", &request).await.unwrap() {
+            for message in queues.receive("jobs", &request).await.unwrap().messages {
                 bodies.push(message.body.unwrap().parse::<u32>().unwrap());
                 receipts.push(message.receipt);
             }
