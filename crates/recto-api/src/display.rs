@@ -1,4 +1,4 @@
-//! Numbers, sizes and times as people read them.
+//! Numbers, sizes and times as people read and write them.
 
 use std::time::Duration;
 
@@ -52,9 +52,57 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
+/// Returns the seconds of a time with its unit: `90s`, `10m`, `12h`, `3d`, `4w`. `None` if the text is no such time.
+pub fn span_seconds(text: &str) -> Option<u64> {
+    let minute = 60;
+    let (hour, day) = (60 * minute, 24 * 60 * minute);
+    let units = [("s", 1), ("m", minute), ("h", hour), ("d", day), ("w", 7 * day)];
+    let (number, unit) = units
+        .into_iter()
+        .find_map(|(letter, unit)| Some((text.strip_suffix(letter)?, unit)))?;
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// Reads a time as a number of seconds, or with its unit.
+///
+/// # Errors
+/// The text is neither. The error says what is expected.
+pub fn time_seconds(text: &str) -> Result<u32, String> {
+    let seconds = text.parse().ok();
+    seconds
+        .or_else(|| u32::try_from(span_seconds(text)?).ok())
+        .ok_or_else(|| "a whole number of seconds, or with s, m, h, d or w: 30, 90s, 10m, 12h".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_seconds_or_have_units() {
+        for (text, seconds) in [
+            ("0", 0),
+            ("30", 30),
+            ("90s", 90),
+            ("10m", 600),
+            ("12h", 43_200),
+            ("4w", 2_419_200),
+        ] {
+            assert_eq!(time_seconds(text), Ok(seconds), "{text}");
+        }
+        for text in [
+            "",
+            "s",
+            "-1",
+            "1.5",
+            "1y",
+            "4294967296",
+            "99999999999999999999w",
+            "1é",
+        ] {
+            assert!(time_seconds(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn numbers_are_grouped_by_thousands() {

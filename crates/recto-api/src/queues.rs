@@ -7,6 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use recto_model::schema::StoreQueues;
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "clap")]
+use crate::display::time_seconds;
+use crate::pages::is_false;
 use crate::parameters::{ParameterError, present, whole_number};
 use crate::problem::ProblemBody;
 
@@ -16,52 +19,84 @@ const BASE64: &str = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+
 
 /// Options of a queue. A queue that is created gets the default of each option that is left out. A queue that is changed
 /// keeps it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct QueueSettings {
-    /// Time in seconds for which a received message is invisible to others, if its receiver does not say it; default 30.
+    /// Time for which a received message is invisible to others, if its receiver sets none: 1 second to 12 hours; default
+    /// 30 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long = "visibility", value_name = "TIME", value_parser = time_seconds))]
     #[cfg_attr(test, schemars(range(min = 1, max = 43_200)))]
     pub visibility_seconds: Option<u32>,
-    /// Time in seconds from the sending of a message until it can be received, if its sender does not say it; at most 900 in
-    /// an ordered queue; default 0.
+    /// Time from the sending of a message until it can be received, if its sender sets none: up to 30 days, and up to 15
+    /// minutes in an ordered queue; default 0 seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long = "delay", value_name = "TIME", value_parser = time_seconds))]
     #[cfg_attr(test, schemars(range(max = 2_592_000)))]
     pub delay_seconds: Option<u32>,
-    /// Time in seconds for which the queue keeps a message that is not acknowledged; null, until it is; default null.
+    /// Time for which the queue keeps a message that is not acknowledged: 1 minute to 365 days. By default it keeps the message
+    /// until it is acknowledged (JSON: null; command line: `forever`).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[cfg_attr(feature = "clap", arg(long = "retention", value_name = "TIME", value_parser = retention))]
     #[cfg_attr(test, schemars(with = "Option<u32>", range(min = 60, max = 31_536_000)))]
-    pub retention_seconds: Option<Option<u32>>,
+    pub retention_seconds: Option<Retention>,
     /// Queue to which a message goes that was received too often; null, no queue; default null.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[cfg_attr(feature = "clap", arg(skip))]
     #[cfg_attr(test, schemars(with = "Option<DeadLetterSettings>"))]
     pub dead_letters: Option<Option<DeadLetterSettings>>,
+    /// Whether the queue is paused. A paused queue accepts messages and delivers none; default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true"))]
+    pub paused: Option<bool>,
     /// Whether messages have groups, and each group is received in order. The name of an ordered queue may end in `.fifo`. It
     /// never changes; default false.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true"))]
     pub ordered: Option<bool>,
-    /// Number of parts of the queue, to which as many servers can write at the same time. An embedded store has one part. It
-    /// never changes; default 4.
+    /// Number of parts of the queue, to which as many servers can write at the same time: 1 to 64. An embedded store has one
+    /// part. It never changes; default 4, and 1 for an ordered queue whose `deduplication` is `queue`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     #[cfg_attr(test, schemars(range(min = 1, max = 64)))]
     pub shards: Option<u16>,
     /// Scope in which a deduplication id is unique. It never changes; default `queue`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "SCOPE"))]
     pub deduplication: Option<DeduplicationScope>,
-    /// Maximum number of bytes of a message's body and attributes; default 1048576.
+    /// Maximum number of bytes of a message's body and attributes; default 1048576, which is also the maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "BYTES"))]
     #[cfg_attr(test, schemars(range(min = 1, max = 1_048_576)))]
     pub body_bytes: Option<u32>,
-    /// Maximum number of messages in flight. A receive beyond it is answered with 429 and the problem
-    /// `too-many-in-flight`; default 120000.
+    /// Maximum number of messages in flight: 1 to 1000000; default 120000. A receive beyond it fails with
+    /// `too-many-in-flight` (HTTP status 429).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
     #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub max_in_flight: Option<u32>,
 }
 
+/// Retention of messages in seconds; `None` keeps a message until it is acknowledged.
+///
+/// clap gives a field of the type `Option<Option<u32>>` another meaning, and knows the type by its name.
+pub type Retention = Option<u32>;
+
+/// Reads a retention on the command line.
+#[cfg(feature = "clap")]
+fn retention(text: &str) -> Result<Retention, String> {
+    match text {
+        "forever" => Ok(None),
+        text => time_seconds(text)
+            .map(Some)
+            .map_err(|expected| format!("`forever`, or {expected}")),
+    }
+}
+
 /// Queue to which a message goes that was received too often.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeadLetterSettings {
@@ -77,11 +112,13 @@ pub struct DeadLetterSettings {
 }
 
 /// Scope in which a deduplication id is unique.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DeduplicationScope {
     /// The queue.
+    #[default]
     Queue,
     /// The group of the message, in an ordered queue.
     Group,
@@ -295,6 +332,9 @@ pub struct ReceiveRequest {
 pub struct ReceivedMessages {
     /// Messages, the oldest first; empty if no message came in time.
     pub messages: Vec<ReceivedMessage>,
+    /// Whether the queue is paused, which is why there are no messages; absent, false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub paused: bool,
 }
 
 /// A message that was received.
@@ -507,7 +547,7 @@ pub struct PeekedMessage {
 }
 
 /// Options of the tables in which a store on Cassandra keeps bodies of messages. An option that is left out stays as it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[cfg_attr(test, schemars(rename = "QueueTableSettings"))]
 #[serde(default, deny_unknown_fields)]

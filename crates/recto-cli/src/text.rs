@@ -26,17 +26,6 @@ pub(crate) fn rows(number: u64) -> String {
     counted(number, "row", "rows")
 }
 
-/// The seconds of a time as people write it: `90s`, `30m`, `12h`, `90d`, `4w`; none if it is no such time.
-pub(crate) fn span_seconds(text: &str) -> Option<u64> {
-    let minute = 60;
-    let (hour, day) = (60 * minute, 24 * 60 * minute);
-    let units = [("s", 1), ("m", minute), ("h", hour), ("d", day), ("w", 7 * day)];
-    let (number, unit) = units
-        .into_iter()
-        .find_map(|(letter, unit)| Some((text.strip_suffix(letter)?, unit)))?;
-    number.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 /// A number of bytes as people write it: `512`, `10MB`, `1.5 GB`, `64KiB`.
 pub(crate) fn byte_count(text: &str) -> Result<u64, String> {
     const UNITS: [(&str, u32); 7] = [

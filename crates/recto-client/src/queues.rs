@@ -7,7 +7,7 @@ use hyper::Method;
 use recto::queues::MAX_BATCH;
 use recto::session::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTableSettings,
-    QueueTables, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling,
+    QueueTables, Queues, ReceiveRequest, SentMessage, Settling,
 };
 use recto::{Error, ErrorKind, Result};
 use recto_api::queues::{
@@ -199,14 +199,13 @@ impl Queues for HttpSession {
         }
     }
 
-    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
+    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages> {
         let mut ask = Ask::post(of_queue(queue, "/messages:receive"), &body(request)?);
         ask.wait = Duration::from_secs(request.wait_seconds.unwrap_or_default().into());
         let response = self.transport.begin_by(&ask, COMES_AGAIN).await?;
         let reply = self.transport.read_whole(response).await;
         let reply = reply.map_err(|error| error.with_hint(COMES_AGAIN))?;
-        let body: ReceivedMessages = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.messages)
+        replies::read(self.transport.server(), &reply.body)
     }
 
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {

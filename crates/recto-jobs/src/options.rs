@@ -3,7 +3,7 @@
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use recto_protocol::queues::options::Deduplication;
+use recto_api::queues::DeduplicationScope;
 use recto_protocol::queues::{Place, QueueOptions, Tenure, Version};
 
 /// What holds for the shards of a queue: of the options of its queue what the engine goes by.
@@ -21,6 +21,8 @@ pub struct ShardOptions {
     pub body_bytes: u32,
     /// Maximum number of messages in flight at once.
     pub max_in_flight: u32,
+    /// Whether the queue accepts messages and delivers none.
+    pub is_paused: bool,
     /// Whether each message has a group, and of each group one is received at a time, in the order in which they were sent.
     pub is_ordered: bool,
     /// Whether messages of different groups with one deduplication id are different.
@@ -61,8 +63,9 @@ impl ShardOptions {
             retention_seconds: options.retention_seconds,
             body_bytes: options.body_bytes,
             max_in_flight: options.max_in_flight,
+            is_paused: options.is_paused,
             is_ordered: options.is_ordered,
-            deduplicates_by_group: options.deduplication == Deduplication::Group,
+            deduplicates_by_group: options.deduplication == DeduplicationScope::Group,
             dead_letters: said.map(|(said, to)| DeadLetters {
                 attempts: said.attempts,
                 to,

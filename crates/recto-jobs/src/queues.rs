@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use recto_api::queues::{QueueSettings, QueueTableSettings};
 use recto_model::Environment;
 use recto_protocol::queues::{
-    Address, Place, PlaceRow, QueueChange, QueueId, QueueName, QueueOptions, Register as _, Registry,
-    RegistryAnswer, RegistryWish, StoreChange, StoreOptions, Version,
+    Address, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry, RegistryAnswer,
+    RegistryWish, StoreOptions, Version,
 };
 use recto_store::Store;
 use tokio::sync::watch;
@@ -158,7 +159,7 @@ impl Queues {
     ///
     /// # Errors
     /// A number is not right, as the message says by its field.
-    pub async fn configure(&self, change: impl Into<StoreChange>) -> Result<()> {
+    pub async fn configure(&self, change: impl Into<QueueTableSettings>) -> Result<()> {
         match self.ask(RegistryWish::Configure(change.into())).await? {
             RegistryAnswer::Done => Ok(()),
             other => Err(unexpected(&other)),
@@ -218,10 +219,10 @@ impl Queues {
         &self,
         queue: QueueId,
         expected: Option<Version>,
-        change: impl Into<QueueChange>,
+        change: impl Into<QueueSettings>,
     ) -> Result<Version> {
-        let change: QueueChange = change.into();
-        let change = QueueChange {
+        let change: QueueSettings = change.into();
+        let change = QueueSettings {
             shards: change.shards.filter(|_| self.0.queues.has_ring()),
             ..change
         };

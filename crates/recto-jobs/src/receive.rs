@@ -17,6 +17,8 @@ use crate::shards::Shards;
 const MIN_VISIBILITY: Duration = Duration::from_millis(100);
 /// The longest that a receive waits.
 pub const MAX_WAIT: Duration = Duration::from_secs(20);
+/// Interval at which a receive that waits finds out whether its queue is still paused.
+const PAUSED_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What looks at the shards of a queue found.
 #[derive(Default)]
@@ -35,7 +37,7 @@ impl Found {
 impl Shards {
     /// Receives at most so many messages, the oldest of a shard first, and fewer where they have many bytes; each is this caller's for
     /// `visibility`, or for as long as its queue says, counted from before this was asked. Waits for so long, if there is none. A
-    /// caller that goes away before it has them gives them back.
+    /// caller that goes away before it has them gives them back. A queue that is paused delivers nothing, as if it were empty.
     ///
     /// # Errors
     /// A number is not right; the store cannot be reached; what is stored of the queue is damaged, or of a newer release. A message
@@ -56,6 +58,14 @@ impl Shards {
             let mut news = std::pin::pin!(common.news.notified());
             // What comes while it is looked is not missed.
             news.as_mut().enable();
+            if self.options().is_paused {
+                let left = queues.left(until);
+                if left.is_zero() {
+                    return Ok(Vec::new());
+                }
+                tokio::time::sleep(PAUSED_INTERVAL.min(left)).await;
+                continue;
+            }
             let kept = visibility.unwrap_or(self.options().visibility);
             let found = self.look(most, micros(kept), !wait.is_zero()).await?;
             common.counters.received.add(found.look.messages.len());

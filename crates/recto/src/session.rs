@@ -42,7 +42,7 @@ pub use recto_api::pages::{Count, PageRequest};
 pub use recto_api::queues::{
     DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
     QueueStatus, QueueTable, QueueTableSettings, QueueTables, QueueTotals, ReceiveRequest, ReceivedMessage,
-    SentMessage,
+    ReceivedMessages, SentMessage,
 };
 pub use recto_api::scans::ScanRequest;
 pub use recto_api::store::{CursorKey, SchemaPlan, UnavailableCollection};
@@ -63,10 +63,9 @@ pub use explanation::{
     ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedSortOrder, TableOrder,
 };
 pub use pages::{Choices, FieldChoices, Pages, ScanStep, SortChoice};
-pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes, queue_settings, table_settings};
+pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes};
 pub(crate) use queues::{
-    check_range, check_receive, most_messages, new_message, queue_change, queue_options, queue_totals,
-    table_change,
+    check_range, check_receive, invalid_option, most_messages, new_message, queue_totals,
 };
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use recto::{Environment, ErrorKind, LocalSession, OpenOptions, Recto, Session as _};
+use recto_api::display::span_seconds;
 use recto_server::access::{EVERY_COLLECTION, Grant, QUEUE_PREFIX, Right, STORE};
 use recto_server::auth::{StoredToken, StrangeToken, TokenError, TokenFile, parse_grants, show_grant};
 use serde_json::{Value as Json, json};
@@ -15,7 +16,7 @@ use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::opening::environment;
 use crate::store::{DEFAULT_STORE, StoreArgs};
-use crate::text::{counted, duration, printable, span_seconds};
+use crate::text::{counted, duration, printable};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 /// The longest a token may be made for, in seconds: ten years.

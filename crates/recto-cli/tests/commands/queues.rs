@@ -264,6 +264,16 @@ fn a_queue_is_changed_upon_what_it_is(place: &Place) {
     assert_eq!(changed["options"]["retention_seconds"], Json::Null);
     assert_eq!(changed["options"]["visibility_seconds"], 600);
     queue(place, &["delete", "dead", "--yes"]).done();
+    queue(place, &["send", "jobs", "a"]).done();
+    let changed = queue(place, &["change", "jobs", "--paused"]).done();
+    assert!(changed.contains("paused"), "{changed}");
+    assert!(queue(place, &["list"]).done().contains("paused"));
+    let received = queue(place, &["receive", "jobs"]);
+    assert!(received.err.contains("The queue is paused."), "{received:?}");
+    queue(place, &["change", "jobs", "--paused=false"]).done();
+    assert!(!queue(place, &["list"]).done().contains("paused"));
+    assert!(queue(place, &["receive", "jobs", "--ack"]).done().contains('a'));
+    queue(place, &["change", "jobs", "--ordered"]).failed(2, "ordered");
 }
 
 fn dead_letters_are_kept_with_their_error_and_driven_back(place: &Place) {

@@ -140,6 +140,7 @@ behaviours! {
     options::what_a_queue_says_holds_where_nothing_else_is_said,
     options::in_an_ordered_queue_its_delay_holds,
     options::what_is_changed_holds_for_all_at_once,
+    options::a_paused_queue_delivers_nothing,
     options::dead_letters_go_where_the_queue_of_that_name_is_now,
     options::what_is_done_is_counted,
     options::messages_that_are_too_large_are_not_redriven,

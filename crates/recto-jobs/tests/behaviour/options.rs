@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use recto_jobs::{NewMessage, Queue, QueueErrorKind, Queues, ShardOptions, Totals};
+use recto_api::queues::QueueSettings;
+use recto_jobs::{NewMessage, Queue, QueueErrorKind, Queues, Settled, ShardOptions, Totals};
 use recto_protocol::queues::QueueOptions;
 
 use crate::queues::{assert_refused, made, with_dead_letters};
@@ -94,6 +95,46 @@ pub(crate) async fn what_is_changed_holds_for_all_at_once(bed: Bed) {
         LONG,
         "an older registry says nothing any more"
     );
+}
+
+pub(crate) async fn a_paused_queue_delivers_nothing(bed: Bed) {
+    let queues = bed.open_queues().await;
+    let queue = made(&queues, "jobs", QueueOptions::default()).await;
+    let shards = &queue.shards;
+    send(shards, NewMessage::new("a")).await;
+    send(shards, NewMessage::new("b")).await;
+    let first = shards.receive(1, Some(LONG), NOW).await.unwrap();
+    let pause = |paused| QueueSettings {
+        paused: Some(paused),
+        ..QueueSettings::default()
+    };
+    queues.change(queue.id, None, pause(true)).await.unwrap();
+    assert!(shards.options().is_paused);
+    send(shards, NewMessage::new("c")).await;
+    assert_eq!(receive(shards, 5).await, []);
+    // Messages that were received before are settled as usual.
+    let receipts = [first[0].receipt];
+    assert_eq!(
+        shards.extend(&receipts, VISIBILITY).await.unwrap(),
+        [Settled::Done]
+    );
+    assert_eq!(shards.ack(&receipts).await.unwrap(), [Settled::Done]);
+    // Somebody who waits receives when the pause ends.
+    let waiting = {
+        let shards = shards.clone();
+        tokio::spawn(async move { shards.receive(5, Some(LONG), Duration::from_secs(20)).await })
+    };
+    tokio::task::yield_now().await;
+    queues.change(queue.id, None, pause(false)).await.unwrap();
+    let mut all = bodies(&waiting.await.unwrap().unwrap());
+    all.extend(bodies(&receive(shards, 5).await));
+    let expected = if first[0].body == b"a" {
+        ["b", "c"]
+    } else {
+        ["a", "c"]
+    };
+    all.sort();
+    assert_eq!(all, expected);
 }
 
 async fn dies(queue: &Queue, body: &str) {

@@ -33,7 +33,6 @@
 //! | [`units`] | [`Ending`]: tables of work units that have ended |
 //! | [`stored`] | the bytes of all that |
 
-pub mod changes;
 pub mod clearing;
 pub mod entering;
 pub mod head;
@@ -62,7 +61,6 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use changes::{QueueChange, StoreChange};
 pub use clearing::{ClearAction, ClearEvent, Clearing, Purging, expired_by, is_expired};
 pub use entering::{ShardAction, ShardEvent};
 pub use head::{Head, HeadAnswer, HeadContext, HeadWish, Live, Reach, Resting, Settled};
@@ -75,7 +73,7 @@ pub use names::{
     Address, BodyTable, Chunk, ClaimId, Fingerprint, Life, MessageId, Micros, Place, QueueId, RegisterNumber,
     Segment, Seq, Shard, Tenure, Ticket, Version,
 };
-pub use options::{DeadLetters, Deduplication, OptionError, QueueName, QueueOptions, StoreOptions};
+pub use options::{DeadLetters, OptionError, QueueName, QueueOptions, StoreOptions};
 pub use order::{OpenGroups, Order};
 pub use registry::{Held, PlaceRow, Queue, Registry, RegistryAnswer, RegistryContext, RegistryWish, Unit};
 pub use releasing::{ReleaseAction, ReleaseEvent, Released, Releasing};

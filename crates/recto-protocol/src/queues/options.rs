@@ -1,8 +1,12 @@
-//! What users say of a queue, and of all queues of a store; and what is wrong with that.
+//! Options of a queue, and of all queues of a store. Users state them as settings, in which each option may be left out.
+//! A change is computed from the options that are stored when it is written, so that of two users who change different
+//! options at the same time, neither restores the other's.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+
+use recto_api::queues::{DeadLetterSettings, DeduplicationScope, QueueSettings, QueueTableSettings};
 
 use crate::queues::limits::{
     DEFAULT_IN_FLIGHT, FAR_MICROS, MAX_ATTEMPTS, MAX_BODY_BYTES, MAX_DELAY_SECONDS, MAX_GRACE_SECONDS,
@@ -41,12 +45,14 @@ pub struct QueueOptions {
     pub is_ordered: bool,
     /// Of how many parts it is: 1 to 64, else 4. Never changes.
     pub shards: u16,
-    /// Where two messages with one deduplication id are found to be the same. Never changes.
-    pub deduplication: Deduplication,
+    /// Scope in which a deduplication id is unique. An ordered queue with the scope `Queue` has one shard. Never changes.
+    pub deduplication: DeduplicationScope,
     /// Bytes of a message's body and attributes: 1 to 1,048,576, else as many.
     pub body_bytes: u32,
     /// Maximum number of messages in flight at once: 1 to 1,000,000, else 120,000. It may be passed a little.
     pub max_in_flight: u32,
+    /// Whether the queue accepts messages and delivers none.
+    pub is_paused: bool,
 }
 
 /// Where messages go that were received too often.
@@ -56,16 +62,6 @@ pub struct DeadLetters {
     pub queue: QueueName,
     /// How often a message is received before: 1 to 1,000.
     pub attempts: u16,
-}
-
-/// Where two messages with one deduplication id are found to be the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Deduplication {
-    /// In all of the queue. One that is ordered has one shard then.
-    #[default]
-    Queue,
-    /// In their group, of an ordered queue.
-    Group,
 }
 
 /// What holds for all queues of a store: `[queues]` of a schema file.
@@ -212,9 +208,10 @@ impl Default for QueueOptions {
             dead_letters: None,
             is_ordered: false,
             shards: 4,
-            deduplication: Deduplication::Queue,
+            deduplication: DeduplicationScope::Queue,
             body_bytes: MAX_BODY_BYTES,
             max_in_flight: DEFAULT_IN_FLIGHT,
+            is_paused: false,
         }
     }
 }
@@ -224,8 +221,69 @@ impl QueueOptions {
     pub fn ordered() -> Self {
         Self {
             is_ordered: true,
-            deduplication: Deduplication::Group,
+            deduplication: DeduplicationScope::Group,
             ..Self::default()
+        }
+    }
+
+    /// Returns the options of a queue that is created with these settings.
+    ///
+    /// # Errors
+    /// As of [`changed_by`](Self::changed_by).
+    pub fn created_with(settings: &QueueSettings) -> Result<Self, OptionError> {
+        let options = Self::default().changed_by(settings)?;
+        // An ordered queue in which a deduplication id is unique has one shard by default.
+        let is_one = options.is_ordered && options.deduplication == DeduplicationScope::Queue;
+        let shards = if is_one { 1 } else { options.shards };
+        Ok(Self {
+            shards: settings.shards.unwrap_or(shards),
+            ..options
+        })
+    }
+
+    /// Returns these options with those that the settings state.
+    ///
+    /// # Errors
+    /// The dead-letter queue has a name that no queue can have. Use [`check`](Self::check) for all other errors.
+    pub fn changed_by(&self, settings: &QueueSettings) -> Result<Self, OptionError> {
+        let dead_letters = match &settings.dead_letters {
+            None => self.dead_letters.clone(),
+            Some(None) => None,
+            Some(Some(dead)) => Some(DeadLetters {
+                queue: QueueName::new("dead_letters.queue", &dead.queue)?,
+                attempts: dead.attempts,
+            }),
+        };
+        Ok(Self {
+            visibility_seconds: settings.visibility_seconds.unwrap_or(self.visibility_seconds),
+            delay_seconds: settings.delay_seconds.unwrap_or(self.delay_seconds),
+            retention_seconds: settings.retention_seconds.unwrap_or(self.retention_seconds),
+            dead_letters,
+            is_ordered: settings.ordered.unwrap_or(self.is_ordered),
+            shards: settings.shards.unwrap_or(self.shards),
+            deduplication: settings.deduplication.unwrap_or(self.deduplication),
+            body_bytes: settings.body_bytes.unwrap_or(self.body_bytes),
+            max_in_flight: settings.max_in_flight.unwrap_or(self.max_in_flight),
+            is_paused: settings.paused.unwrap_or(self.is_paused),
+        })
+    }
+
+    /// Returns all options as settings.
+    pub fn settings(&self) -> QueueSettings {
+        QueueSettings {
+            visibility_seconds: Some(self.visibility_seconds),
+            delay_seconds: Some(self.delay_seconds),
+            retention_seconds: Some(self.retention_seconds),
+            dead_letters: Some(self.dead_letters.as_ref().map(|dead| DeadLetterSettings {
+                queue: dead.queue.as_str().to_owned(),
+                attempts: dead.attempts,
+            })),
+            ordered: Some(self.is_ordered),
+            shards: Some(self.shards),
+            deduplication: Some(self.deduplication),
+            body_bytes: Some(self.body_bytes),
+            max_in_flight: Some(self.max_in_flight),
+            paused: Some(self.is_paused),
         }
     }
 
@@ -277,7 +335,7 @@ impl QueueOptions {
     }
 
     fn check_order(&self, name: &QueueName) -> Result<(), OptionError> {
-        let is_per_group = self.deduplication == Deduplication::Group;
+        let is_per_group = self.deduplication == DeduplicationScope::Group;
         if !self.is_ordered {
             agrees(!name.is_of_ordered(), "ordered", "the name ends with .fifo")?;
             return agrees(!is_per_group, "deduplication", "the queue is not ordered");
@@ -320,6 +378,7 @@ impl QueueOptions {
             deduplication,
             body_bytes,
             max_in_flight,
+            is_paused,
         } = other;
         let same = [
             (
@@ -334,6 +393,7 @@ impl QueueOptions {
             ("deduplication", self.deduplication == *deduplication),
             ("body_bytes", self.body_bytes == *body_bytes),
             ("max_in_flight", self.max_in_flight == *max_in_flight),
+            ("paused", self.is_paused == *is_paused),
         ];
         let other = same.into_iter().find(|(_, is_same)| !is_same);
         other.map(|(field, _)| field)
@@ -363,7 +423,45 @@ impl Default for StoreOptions {
     }
 }
 
+impl From<QueueOptions> for QueueSettings {
+    fn from(options: QueueOptions) -> Self {
+        options.settings()
+    }
+}
+
+impl From<StoreOptions> for QueueTableSettings {
+    fn from(options: StoreOptions) -> Self {
+        options.settings()
+    }
+}
+
 impl StoreOptions {
+    /// Returns these options with those that the settings state.
+    ///
+    /// # Errors
+    /// An option is out of its range.
+    pub fn changed_by(&self, settings: &QueueTableSettings) -> Result<Self, OptionError> {
+        let most = MAX_OPTION_TABLES.into();
+        let changed = Self {
+            rotation_seconds: settings.rotation_seconds.unwrap_or(self.rotation_seconds),
+            grace_seconds: settings.grace_seconds.unwrap_or(self.grace_seconds),
+            tables: number_of_tables("tables", settings.tables, self.tables, MIN_TABLES.into()..=most)?,
+            units: number_of_tables("units", settings.units, self.units, 0..=most)?,
+        };
+        changed.check()?;
+        Ok(changed)
+    }
+
+    /// Returns all options as settings.
+    pub fn settings(&self) -> QueueTableSettings {
+        QueueTableSettings {
+            rotation_seconds: Some(self.rotation_seconds),
+            grace_seconds: Some(self.grace_seconds),
+            tables: Some(self.tables.into()),
+            units: Some(self.units.into()),
+        }
+    }
+
     /// Whether a store can be like that.
     ///
     /// # Errors
@@ -385,7 +483,22 @@ impl StoreOptions {
     }
 }
 
-pub(crate) fn within(field: &'static str, said: u32, range: RangeInclusive<u32>) -> Result<(), OptionError> {
+/// Returns the number that settings state, or else the present one.
+fn number_of_tables(
+    field: &'static str,
+    stated: Option<u32>,
+    present: u8,
+    range: RangeInclusive<u32>,
+) -> Result<u8, OptionError> {
+    let Some(stated) = stated else {
+        return Ok(present);
+    };
+    within(field, stated, range)?;
+    // The range ends at MAX_OPTION_TABLES, which fits.
+    Ok(stated as u8)
+}
+
+fn within(field: &'static str, said: u32, range: RangeInclusive<u32>) -> Result<(), OptionError> {
     let (least, most) = range.into_inner();
     if (least..=most).contains(&said) {
         return Ok(());

@@ -11,7 +11,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::queues::changes::{QueueChange, StoreChange};
+use recto_api::queues::{QueueSettings, QueueTableSettings};
+
 use crate::queues::limits::{MAX_DATA_CENTRE_LENGTH, Protocol};
 use crate::queues::names::{Micros, Place, QueueId, Shard, Tenure, Version};
 use crate::queues::options::{OptionError, QueueName, QueueOptions, StoreOptions};
@@ -106,8 +107,8 @@ pub enum RegistryWish {
         queue: QueueId,
         /// What its row [says](PlaceRow::changed) of when it was changed last, if it must not have been since.
         expected: Option<Version>,
-        /// What is to be changed.
-        change: QueueChange,
+        /// Options to change.
+        change: QueueSettings,
     },
     /// That the queue has a work unit of this name.
     Begin {
@@ -123,7 +124,7 @@ pub enum RegistryWish {
     /// Every head of the place knows this tenure, of a deletion, and has no live segment.
     Cleared(Place, Tenure),
     /// The options of the store are others from now on.
-    Configure(StoreChange),
+    Configure(QueueTableSettings),
     /// The keyspace's queues are served by servers of this data centre, and no other.
     Serve(Arc<str>),
 }
@@ -390,13 +391,16 @@ impl Registry {
         &mut self,
         id: QueueId,
         expected: Option<Version>,
-        change: &QueueChange,
+        change: &QueueSettings,
         was_sent: bool,
     ) -> RegistryAnswer {
         let Some((place, row, queue)) = self.queue(id) else {
             return RegistryAnswer::NoQueue;
         };
-        let options = change.on(&queue.options);
+        let options = match queue.options.changed_by(change) {
+            Ok(options) => options,
+            Err(error) => return RegistryAnswer::Refused(error),
+        };
         let is_as_expected = expected.is_none_or(|expected| expected == row.changed);
         if queue.options == options && (is_as_expected || was_sent) {
             return RegistryAnswer::Changed(row.changed);
@@ -484,8 +488,8 @@ impl Registry {
         RegistryAnswer::Done
     }
 
-    fn configure(&mut self, change: StoreChange) -> RegistryAnswer {
-        match change.on(&self.options()) {
+    fn configure(&mut self, change: &QueueTableSettings) -> RegistryAnswer {
+        match self.options().changed_by(change) {
             Ok(options) => {
                 self.options = Some(options);
                 RegistryAnswer::Done
@@ -560,7 +564,7 @@ impl Register for Registry {
             RegistryWish::Begin { id, queue, name } => self.begin(*id, *queue, name, context),
             RegistryWish::Delete(queue) => self.delete(*queue, was_sent, context),
             RegistryWish::Cleared(place, tenure) => self.cleared(*place, *tenure),
-            RegistryWish::Configure(change) => self.configure(*change),
+            RegistryWish::Configure(change) => self.configure(change),
             RegistryWish::Serve(data_centre) => self.serve(data_centre),
         }
     }

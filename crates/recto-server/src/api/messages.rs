@@ -61,13 +61,13 @@ pub(super) async fn receive(caller: Caller, uri: Uri, request: Request) -> Resul
     let queue = address::queue(&uri)?;
     let session = caller.queue_session(&queue, Right::Receive)?;
     let asked: ReceiveRequest = read(&uri, request).await?;
-    let messages = tokio::select! {
+    let received = tokio::select! {
         biased;
         // First, so that nothing is handed out to a token that is taken no more; why, the next request is told.
-        () = caller.waits_no_more() => Vec::new(),
+        () = caller.waits_no_more() => ReceivedMessages::default(),
         received = session.queues()?.receive(&queue, &asked) => received.map_err(of_queue)?,
     };
-    Ok(answer::json_once(&json!(ReceivedMessages { messages })))
+    Ok(answer::json_once(&json!(received)))
 }
 
 /// `POST …/messages:ack`.

@@ -74,7 +74,11 @@ fn text(body: &str) -> OutgoingMessage {
 
 /// Receives a message, and gives it back for the last time.
 async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
-    let received = queues.receive(queue, &ReceiveRequest::default()).await.unwrap();
+    let received = queues
+        .receive(queue, &ReceiveRequest::default())
+        .await
+        .unwrap()
+        .messages;
     let nack = Settling::Nack {
         delay_seconds: 0,
         error: error.to_owned(),
@@ -82,7 +86,11 @@ async fn fail(queues: &dyn Queues, queue: &str, error: &str) {
     let receipts: Vec<String> = received.into_iter().map(|message| message.receipt).collect();
     assert_eq!(queues.settle(queue, &receipts, &nack).await.unwrap(), [true]);
     // Who receives next moves it to the dead letters.
-    let none = queues.receive(queue, &ReceiveRequest::default()).await.unwrap();
+    let none = queues
+        .receive(queue, &ReceiveRequest::default())
+        .await
+        .unwrap()
+        .messages;
     assert_eq!(none, []);
 }
 
@@ -210,6 +218,19 @@ async fn a_queue_has_its_figures_options_and_oldest_messages() {
         "{}",
         figures.main()
     );
+    assert!(!main.contains("paused"), "{main}");
+    let paused = QueueSettings {
+        paused: Some(true),
+        ..QueueSettings::default()
+    };
+    queues(&fixture)
+        .change_queue("mails", &paused, None)
+        .await
+        .unwrap();
+    for address in [MAILS, "/queues"] {
+        let page = client.get(address).await;
+        assert!(page.main().contains("paused</span>"), "{}", page.main());
+    }
     let none = client.get("/queues/none").await;
     assert_eq!(none.status, StatusCode::NOT_FOUND);
 }

@@ -9,8 +9,6 @@ use recto_protocol::views::ViewState;
 use recto_store::Store;
 use recto_store::tables::added_columns;
 
-use recto_protocol::queues::StoreChange;
-
 use super::change::{TableChange, change_table};
 use super::queues::{FoundQueues, change_of, is_of_queues};
 use super::tables::FoundTables;
@@ -18,7 +16,7 @@ use super::unsupported::unsupported;
 use super::views::{KeptUnique, KeptView, KeptViews};
 use super::{Catalog, Recorded};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Applied, ApplyOptions, Misfits, SchemaPlan};
+use crate::session::{Applied, ApplyOptions, Misfits, QueueTableSettings, SchemaPlan};
 
 /// What applying a schema would do.
 pub(crate) struct Intent {
@@ -40,7 +38,7 @@ pub(crate) struct After {
     /// Tables that are dropped.
     pub(crate) dropped: Vec<String>,
     /// What is changed of what holds for all queues.
-    pub(crate) queues: Option<StoreChange>,
+    pub(crate) queues: Option<QueueTableSettings>,
 }
 
 impl Intent {

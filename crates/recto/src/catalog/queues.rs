@@ -5,12 +5,12 @@
 
 use recto_model::Table;
 use recto_model::schema::{Change, ChangeKind, Schema, StoreQueues};
-use recto_protocol::queues::{StoreChange, StoreOptions};
+use recto_protocol::queues::StoreOptions;
 
 use super::Catalog;
 use crate::error::Result;
 use crate::options::write_options;
-use crate::session::{QueueTableSettings, table_change, table_settings};
+use crate::session::QueueTableSettings;
 
 /// The only option that matters where bodies are not in queue tables.
 const UNITS: &str = "units";
@@ -48,12 +48,12 @@ impl FoundQueues {
 
     /// As a schema would say it.
     pub(super) fn said(&self) -> StoreQueues {
-        table_settings(&self.options).to_schema()
+        self.options.settings().to_schema()
     }
 
     /// Why a store cannot be like that, with where it stands.
     pub(super) fn refusal(&self, asked: &Schema) -> Option<String> {
-        let error = change_of(asked).on(&self.options).err()?;
+        let error = self.options.changed_by(&change_of(asked)).err()?;
         let place = asked.queues.position(error.field());
         let place = place.map_or_else(String::new, |place| format!("{}:{}: ", place.line, place.column));
         Some(format!("{place}queues: {error} ({})", error.hint()))
@@ -76,8 +76,8 @@ pub(crate) async fn stored_options(catalog: &Catalog<'_>) -> Result<Option<Store
 }
 
 /// What a schema is to change.
-pub(super) fn change_of(asked: &Schema) -> StoreChange {
-    table_change(&QueueTableSettings::of_schema(&asked.queues))
+pub(super) fn change_of(asked: &Schema) -> QueueTableSettings {
+    QueueTableSettings::of_schema(&asked.queues)
 }
 
 /// Whether a change is one of what holds for queues.

@@ -8,14 +8,13 @@ use recto_model::{Type, Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::queues::{
-    Message, Peeked, PeekedStanding, Queue, Receive, Sent, Settled, message_id_text, position_from_text,
-    position_text, receipt_from_text, receipt_text,
+    Message, Peeked, PeekedStanding, Queue, QueueOptions, Receive, Sent, Settled, message_id_text,
+    position_from_text, position_text, receipt_from_text, receipt_text,
 };
 use crate::session::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTable,
-    QueueTableSettings, QueueTables, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling,
-    check_range, check_receive, most_messages, new_message, queue_change, queue_options, queue_settings,
-    queue_totals, table_change, table_settings,
+    QueueTableSettings, QueueTables, Queues, ReceiveRequest, ReceivedMessage, ReceivedMessages, SentMessage,
+    Settling, check_range, check_receive, invalid_option, most_messages, new_message, queue_totals,
 };
 
 use super::tools::LocalTools;
@@ -32,7 +31,7 @@ impl Queues for LocalTools {
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
-        let options = queue_options(settings)?;
+        let options = QueueOptions::created_with(settings).map_err(|error| invalid_option(&error))?;
         let (queue, is_new) = self.recto.queues().await?.create_telling(name, options).await?;
         Ok((self.status(&queue).await?, is_new))
     }
@@ -53,7 +52,7 @@ impl Queues for LocalTools {
                 .with_hint("look at what it is now, and change that")
                 .with_version(i64::try_from(queue.version()).unwrap_or(i64::MAX)));
         }
-        queue.change_from(version, queue_change(settings)?).await?;
+        queue.change_from(version, settings.clone()).await?;
         self.status(&queue).await
     }
 
@@ -83,15 +82,19 @@ impl Queues for LocalTools {
         Ok(results.into_iter().flatten().collect())
     }
 
-    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
+    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages> {
         check_receive(request)?;
         let receive = Receive {
             most: usize::try_from(request.max_messages.unwrap_or(1)).unwrap_or(usize::MAX),
             visibility: request.visibility_seconds.map(seconds),
             wait: seconds(request.wait_seconds.unwrap_or(0)),
         };
-        let received = self.named(queue).await?.receive(receive).await?;
-        Ok(received.into_iter().map(received_words).collect())
+        let queue = self.named(queue).await?;
+        let received = queue.receive(receive).await?;
+        Ok(ReceivedMessages {
+            paused: received.is_empty() && queue.is_paused(),
+            messages: received.into_iter().map(received_words).collect(),
+        })
     }
 
     async fn settle(&self, queue: &str, receipts: &[String], settling: &Settling) -> Result<Vec<bool>> {
@@ -172,13 +175,13 @@ impl Queues for LocalTools {
 
     async fn change_tables(&self, settings: &QueueTableSettings) -> Result<QueueTables> {
         let queues = self.recto.queues().await?;
-        queues.configure(table_change(settings)).await?;
+        queues.configure(*settings).await?;
         Ok(self.table_words(queues.tables().await?))
     }
 
     async fn table_settings(&self) -> Result<Option<QueueTableSettings>> {
         let options = self.recto.stored_queue_options().await?;
-        Ok(options.as_ref().map(table_settings))
+        Ok(options.map(QueueTableSettings::from))
     }
 
     async fn confirm_clock(&self) -> Result<String> {
@@ -236,7 +239,7 @@ impl LocalTools {
         };
         QueueTables {
             needed: tables.is_needed,
-            options: table_settings(&tables.options),
+            options: tables.options.settings(),
             tables: tables.tables.into_iter().map(table).collect(),
             obstacle: tables.obstacle,
         }
@@ -253,7 +256,7 @@ impl LocalTools {
                 Err(error) if error.kind() == ErrorKind::Corrupt => all.push(QueueStatus {
                     name: queue.name().to_owned(),
                     version: queue.version(),
-                    options: queue_settings(queue.options()),
+                    options: queue.options().settings(),
                     damage: Some(error.to_string()),
                     ..QueueStatus::default()
                 }),
@@ -269,7 +272,7 @@ impl LocalTools {
         Ok(QueueStatus {
             name: queue.name().to_owned(),
             version: queue.version(),
-            options: queue_settings(queue.options()),
+            options: queue.options().settings(),
             messages: stats.messages,
             in_flight: stats.in_flight,
             delayed: stats.delayed,

@@ -67,6 +67,7 @@ mod worker;
 
 use std::time::Duration;
 
+pub use recto_api::queues::{DeduplicationScope, QueueSettings, QueueTableSettings};
 use recto_jobs::Created;
 pub use recto_jobs::{
     ATTEMPTS_ATTRIBUTE, ERROR_ATTRIBUTE, MAX_BATCH, MAX_WAIT, Message, NewMessage, Peeked, PeekedStanding,
@@ -77,10 +78,7 @@ pub use recto_protocol::queues::limits::{
     MAX_QUEUE_NAME_LENGTH, MAX_RETENTION_SECONDS, MAX_ROTATION_SECONDS, MAX_SHARDS, MAX_VISIBILITY_SECONDS,
     MIN_RETENTION_SECONDS, MIN_ROTATION_SECONDS, MIN_TABLES,
 };
-pub use recto_protocol::queues::options::{DeadLetters, Deduplication};
-pub use recto_protocol::queues::{
-    MessageId, QueueChange, QueueName, QueueOptions, Receipt, StoreChange, StoreOptions,
-};
+pub use recto_protocol::queues::{DeadLetters, MessageId, QueueName, QueueOptions, Receipt, StoreOptions};
 
 use crate::error::Result;
 use crate::shared::Shared;
@@ -213,13 +211,13 @@ impl Queues {
         Ok(self.engine.options().await?)
     }
 
-    /// Changes what all queues of the store go by: how often slices end, and the like. A [`StoreChange`] changes what it names,
-    /// whatever another changes at the same time; [`StoreOptions`] are put as a whole. Where bodies need no queue tables, only how many
-    /// work units there may be matters.
+    /// Changes options of all queues of the store, such as the time after which bodies go to the next table. Settings change the
+    /// options that they state, whatever others change at the same time; [`StoreOptions`] replace all options. In a store that
+    /// needs no queue tables, only the number of work units has an effect.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): a number is too small or too great, as [`Error::field`](crate::Error::field) says.
-    pub async fn configure(&self, change: impl Into<StoreChange>) -> Result<()> {
+    pub async fn configure(&self, change: impl Into<QueueTableSettings>) -> Result<()> {
         Ok(self.engine.configure(change).await?)
     }
 

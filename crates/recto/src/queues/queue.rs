@@ -9,7 +9,8 @@ use futures::FutureExt as _;
 use super::typed::TypedQueue;
 use super::worker::{Failure, Worker};
 use super::{
-    Message, NewMessage, Peeked, Position, QueueChange, QueueOptions, Receipt, Receive, Sent, Settled, Stats,
+    Message, NewMessage, Peeked, Position, QueueOptions, QueueSettings, Receipt, Receive, Sent, Settled,
+    Stats,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -62,23 +63,28 @@ impl Queue {
         &self.known.options
     }
 
+    /// Whether the queue is paused, as far as this process knows: it accepts messages and delivers none.
+    pub fn is_paused(&self) -> bool {
+        self.known.shards.options().is_paused
+    }
+
     /// When its options were changed last, as this handle knows it: a number that only rises.
     pub fn version(&self) -> u64 {
         self.known.changed
     }
 
-    /// It is like that from now on; this handle too. If it was changed since this handle was got, nothing is done. A
-    /// [`QueueChange`] changes what it names; [`QueueOptions`] are put as a whole.
+    /// Changes options of the queue, unless it was changed since this handle read it. [`QueueSettings`] change the options that
+    /// they state; [`QueueOptions`] replace all options.
     ///
     /// # Errors
     /// [`ErrorKind::Changed`]: it was changed since. [`ErrorKind::InvalidArgument`]: an option is not right, or one that cannot
     /// be changed, as [`Error::field`] says, or it is a work unit. [`ErrorKind::NotFound`]: it was deleted.
-    pub async fn change(&mut self, change: impl Into<QueueChange>) -> Result<()> {
+    pub async fn change(&mut self, change: impl Into<QueueSettings>) -> Result<()> {
         self.change_from(Some(self.known.changed), change.into()).await
     }
 
     /// The same of whatever version it is of, or of one only.
-    pub(crate) async fn change_from(&mut self, expected: Option<u64>, change: QueueChange) -> Result<()> {
+    pub(crate) async fn change_from(&mut self, expected: Option<u64>, change: QueueSettings) -> Result<()> {
         self.check_no_unit("is as its queue is", "change its queue")?;
         self.engine.change(self.known.id, expected, change).await?;
         self.known = self.engine.queue(self.known.id).await?;
@@ -113,6 +119,7 @@ impl Queue {
     }
 
     /// Receives messages, the oldest of a shard first. If the future is dropped, or its answer is not taken, they are given back.
+    /// A queue that [is paused](Self::is_paused) delivers no messages.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`]: a number is not right. [`ErrorKind::NotFound`]: the queue was deleted.

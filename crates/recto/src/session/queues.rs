@@ -5,105 +5,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_api::queues::{
-    DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
-    QueueStatus, QueueTableSettings, QueueTables, QueueTotals, ReceiveRequest, ReceivedMessage, SentMessage,
+    MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTableSettings,
+    QueueTables, QueueTotals, ReceiveRequest, ReceivedMessages, SentMessage,
 };
 use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage, Totals};
+use recto_protocol::queues::OptionError;
 use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
-use recto_protocol::queues::options::{DeadLetters, Deduplication};
-use recto_protocol::queues::{QueueChange, QueueName, QueueOptions, StoreChange, StoreOptions};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Returns all options of a queue as settings.
-pub fn queue_settings(options: &QueueOptions) -> QueueSettings {
-    let dead_letters = options.dead_letters.as_ref();
-    QueueSettings {
-        visibility_seconds: Some(options.visibility_seconds),
-        delay_seconds: Some(options.delay_seconds),
-        retention_seconds: Some(options.retention_seconds),
-        dead_letters: Some(dead_letters.map(|dead_letters| DeadLetterSettings {
-            queue: dead_letters.queue.as_str().to_owned(),
-            attempts: dead_letters.attempts,
-        })),
-        ordered: Some(options.is_ordered),
-        shards: Some(options.shards),
-        deduplication: Some(match options.deduplication {
-            Deduplication::Queue => DeduplicationScope::Queue,
-            Deduplication::Group => DeduplicationScope::Group,
-        }),
-        body_bytes: Some(options.body_bytes),
-        max_in_flight: Some(options.max_in_flight),
-    }
-}
-
-/// Returns the change of a queue that settings ask for.
-///
-/// # Errors
-/// [`ErrorKind::InvalidArgument`]: the queue for dead letters has a name that no queue can have.
-pub(crate) fn queue_change(settings: &QueueSettings) -> Result<QueueChange> {
-    let read = |target: &Option<DeadLetterSettings>| target.as_ref().map(dead_letters).transpose();
-    Ok(QueueChange {
-        visibility_seconds: settings.visibility_seconds,
-        delay_seconds: settings.delay_seconds,
-        retention_seconds: settings.retention_seconds,
-        dead_letters: settings.dead_letters.as_ref().map(read).transpose()?,
-        is_ordered: settings.ordered,
-        shards: settings.shards,
-        deduplication: settings.deduplication.map(|scope| match scope {
-            DeduplicationScope::Queue => Deduplication::Queue,
-            DeduplicationScope::Group => Deduplication::Group,
-        }),
-        body_bytes: settings.body_bytes,
-        max_in_flight: settings.max_in_flight,
-    })
-}
-
-/// Returns the options of a queue that is created with settings.
-///
-/// # Errors
-/// As of [`queue_change`].
-pub(crate) fn queue_options(settings: &QueueSettings) -> Result<QueueOptions> {
-    let options = queue_change(settings)?.on(&QueueOptions::default());
-    // A queue that finds duplicates in all of its order has one shard, without being told.
-    let is_one = options.is_ordered && options.deduplication == Deduplication::Queue;
-    let shards = if is_one { 1 } else { options.shards };
-    Ok(QueueOptions {
-        shards: settings.shards.unwrap_or(shards),
-        ..options
-    })
-}
-
-fn dead_letters(settings: &DeadLetterSettings) -> Result<DeadLetters> {
-    let queue = QueueName::new("dead_letters.queue", &settings.queue).map_err(|error| {
-        Error::new(ErrorKind::InvalidArgument, error.to_string())
-            .with_hint(error.hint())
-            .with_field("dead_letters.queue")
-    })?;
-    Ok(DeadLetters {
-        queue,
-        attempts: settings.attempts,
-    })
-}
-
-/// Returns all options of a store as settings.
-pub fn table_settings(options: &StoreOptions) -> QueueTableSettings {
-    QueueTableSettings {
-        rotation_seconds: Some(options.rotation_seconds),
-        grace_seconds: Some(options.grace_seconds),
-        tables: Some(options.tables.into()),
-        units: Some(options.units.into()),
-    }
-}
-
-/// Returns the change of a store's options that settings ask for.
-pub(crate) fn table_change(settings: &QueueTableSettings) -> StoreChange {
-    StoreChange {
-        rotation_seconds: settings.rotation_seconds,
-        grace_seconds: settings.grace_seconds,
-        tables: settings.tables,
-        units: settings.units,
-    }
+/// Returns the error of an option that no queue can have.
+pub(crate) fn invalid_option(error: &OptionError) -> Error {
+    Error::new(ErrorKind::InvalidArgument, error.to_string())
+        .with_hint(error.hint())
+        .with_field(error.field())
 }
 
 /// Returns the counters of a process.
@@ -256,7 +171,7 @@ impl Settling {
 /// let queues = session.queues()?;
 /// queues.create_queue("mails", &QueueSettings::default()).await?;
 /// queues.send("mails", vec![OutgoingMessage::of(b"to ada".to_vec())]).await?;
-/// let received = queues.receive("mails", &ReceiveRequest::default()).await?;
+/// let received = queues.receive("mails", &ReceiveRequest::default()).await?.messages;
 /// assert_eq!(received[0].body.as_deref(), Some("to ada"));
 /// let receipts = [received[0].receipt.clone()];
 /// assert_eq!(queues.settle("mails", &receipts, &Settling::Ack).await?, [true]);
@@ -282,8 +197,8 @@ pub trait Queues: Send + Sync {
     async fn delete_queue(&self, name: &str) -> Result<()>;
     /// Sends messages in this order; what became of each. [`Error::change`] is which one an error is about.
     async fn send(&self, queue: &str, messages: Vec<OutgoingMessage>) -> Result<Vec<Result<SentMessage>>>;
-    /// Receives messages; if the future is dropped they are given back.
-    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>>;
+    /// Receives messages. If the future is dropped, they are given back.
+    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages>;
     /// Acknowledges messages, gives them back, or keeps them for longer. Returns for each receipt whether that was done: not if the
     /// message was received again since, not for a text that is no receipt, and not if a message that was settled or removed is to
     /// be given back or kept.
@@ -325,33 +240,5 @@ pub trait Queues: Send + Sync {
             "confirming the clock needs direct access to the store",
         )
         .with_hint("stop the server, and run this command on the machine that has the store"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    #[test]
-    fn null_is_not_an_option_left_out() {
-        let read = |text| serde_json::from_str::<QueueSettings>(text);
-        assert_eq!(read("{}").unwrap(), QueueSettings::default());
-        assert_eq!(read(r#"{"dead_letters":null}"#).unwrap().dead_letters, Some(None));
-        assert!(read(r#"{"visibility":5}"#).is_err());
-        let all = queue_settings(&QueueOptions::default());
-        let text = serde_json::to_string(&all).unwrap();
-        assert_eq!(read(&text).unwrap(), all);
-        let change = queue_change(&all).unwrap();
-        assert_eq!(change.on(&QueueOptions::ordered()), QueueOptions::default());
-    }
-
-    #[test]
-    fn an_ordered_queue_has_one_shard_by_default() {
-        let read = |text| serde_json::from_str::<QueueSettings>(text).unwrap();
-        let shards = |text| queue_options(&read(text)).unwrap().shards;
-        assert_eq!(shards(r#"{"ordered":true}"#), 1);
-        assert_eq!(shards(r#"{"ordered":true,"shards":2}"#), 2);
     }
 }

@@ -9,7 +9,7 @@ use recto::queues::{
 };
 use recto::session::{
     DeadLetterSettings, OutgoingMessage, QueueSettings, QueueTable, QueueTableSettings, REDRIVE_TIME,
-    ReceiveRequest, Settling, body_bytes, table_settings,
+    ReceiveRequest, Settling, body_bytes,
 };
 use recto::{ErrorKind, OpenOptions, Recto, Session, StoreAddress, schema::Schema};
 
@@ -195,7 +195,7 @@ async fn tools_do_the_same_in_words(kind: Kind) {
         max_messages: Some(10),
         ..ReceiveRequest::default()
     };
-    let received = queues.receive("jobs", &request).await.unwrap();
+    let received = queues.receive("jobs", &request).await.unwrap().messages;
     let body = body_bytes(received[0].body.as_deref(), received[0].body_base64.as_deref());
     assert_eq!(body.unwrap(), [0xff, 0]);
     assert_eq!(received[1].body.as_deref(), Some("text"));
@@ -292,9 +292,8 @@ async fn who_looks_after_the_store_knows_queues() {
         let message = OutgoingMessage::of(body.into());
         queues.send("jobs", vec![message]).await.unwrap();
     }
-    let receipt = queues.receive("jobs", &ReceiveRequest::default()).await.unwrap()[0]
-        .receipt
-        .clone();
+    let received = queues.receive("jobs", &ReceiveRequest::default()).await.unwrap();
+    let receipt = received.messages[0].receipt.clone();
     queues.settle("jobs", &[receipt], &Settling::Ack).await.unwrap();
     let tools = session.tools().unwrap();
     let checked = tools.check(&|_| {}).await.unwrap();
@@ -578,7 +577,7 @@ async fn a_schema_says_what_holds_for_all_queues(kind: Kind) {
     // Others read what holds without opening queues.
     let session = session(&store).await;
     let settings = session.queues().unwrap().table_settings().await.unwrap();
-    assert_eq!(settings, Some(table_settings(&options)));
+    assert_eq!(settings, Some(options.settings()));
     let wrong = schema("[queues]\ntables = 42\nrotation_seconds = 60");
     let plan = session
         .tools()

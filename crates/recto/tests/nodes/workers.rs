@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto::queues::{
-    DeadLetters, ERROR_ATTRIBUTE, Failure, Message, NewMessage, Queue, QueueName, QueueOptions, Receipt,
-    Receive, Settled, Source, WorkEvent, Worker,
+    DeadLetters, ERROR_ATTRIBUTE, Failure, Message, NewMessage, Queue, QueueName, QueueOptions,
+    QueueSettings, Receipt, Receive, Settled, Source, WorkEvent, Worker,
 };
 use recto::{Error, ErrorKind, OpenOptions, Recto, Result};
 use tokio::sync::Notify;
@@ -325,6 +325,37 @@ async fn reports_the_limit_in_flight_once() {
         });
     assert_eq!(worker.run().await.unwrap().done, 6);
     assert_eq!(reported.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn reports_a_pause_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = QueueOptions {
+        is_paused: true,
+        ..QueueOptions::default()
+    };
+    let (_recto, mut jobs) = jobs(&folder, options).await;
+    send(&jobs, 1).await;
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = || {
+        let counted = Arc::clone(&told);
+        move |event: &WorkEvent<'_>| {
+            if let WorkEvent::Paused = event {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    };
+    let worker = jobs.worker(|_| async { Ok(()) }).until_empty().observe(count());
+    assert_eq!(worker.run().await.unwrap().done, 0);
+    assert_eq!(told.load(Ordering::SeqCst), 1);
+    let end = QueueSettings {
+        paused: Some(false),
+        ..QueueSettings::default()
+    };
+    jobs.change(end).await.unwrap();
+    let worker = jobs.worker(|_| async { Ok(()) }).until_empty().observe(count());
+    assert_eq!(worker.run().await.unwrap().done, 1);
+    assert_eq!(told.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

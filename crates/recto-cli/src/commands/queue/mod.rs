@@ -25,7 +25,6 @@ use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};
 use crate::opening::{Place, environment};
 use crate::store::{DEFAULT_STORE, StoreArgs};
-use crate::text::span_seconds;
 
 /// What to do where there is no store.
 const MAKES_A_QUEUE: &str = "`recto queue create NAME` makes it, with a queue";
@@ -199,44 +198,5 @@ pub(crate) async fn run(args: &QueueArgs, session: Arc<dyn Session>, console: &m
         QueueCommand::ConfirmClock(_) => clock::confirm(queues, console).await,
         QueueCommand::Watch(args) => watch::run(args, queues, console).await,
         QueueCommand::Work(args) => work::run(args, Arc::clone(&session), console).await,
-    }
-}
-
-/// A time as an option says it: seconds, or a number with a unit.
-fn time_seconds(text: &str) -> std::result::Result<u32, String> {
-    let seconds = text.parse().ok();
-    seconds
-        .or_else(|| u32::try_from(span_seconds(text)?).ok())
-        .ok_or_else(|| "a whole number of seconds, or with s, m, h, d or w: 30, 90s, 10m, 12h".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_seconds_or_have_units() {
-        for (text, seconds) in [
-            ("0", 0),
-            ("30", 30),
-            ("90s", 90),
-            ("10m", 600),
-            ("12h", 43_200),
-            ("4w", 2_419_200),
-        ] {
-            assert_eq!(time_seconds(text), Ok(seconds), "{text}");
-        }
-        for text in [
-            "",
-            "s",
-            "-1",
-            "1.5",
-            "1y",
-            "4294967296",
-            "99999999999999999999w",
-            "1é",
-        ] {
-            assert!(time_seconds(text).is_err(), "{text}");
-        }
     }
 }

@@ -1,10 +1,11 @@
 //! `recto queue receive`: messages of a queue, as they are due.
 
 use clap::Args;
-use recto::session::{Queues, ReceiveRequest, ReceivedMessage, Settling};
+use recto::session::{Queues, ReceiveRequest, ReceivedMessage, ReceivedMessages, Settling};
+use recto_api::display::time_seconds;
 use serde_json::json;
 
-use super::{MAX_BATCH, time_seconds};
+use super::MAX_BATCH;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::stop::Stop;
@@ -62,6 +63,10 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
         received = queues.receive(&args.name, &request) => received?,
         () = stop.requested() => return Ok(Exit::Interrupted),
     };
+    let ReceivedMessages {
+        messages: received,
+        paused,
+    } = received;
     let receipts: Vec<String> = received.iter().map(|message| message.receipt.clone()).collect();
     if let Err(failure) = print(args, &received, console) {
         give_back(args, queues, &receipts).await;
@@ -69,7 +74,11 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
     }
     if received.is_empty() {
         if !args.json {
-            console.note("There is no message to receive.")?;
+            console.note(if paused {
+                "The queue is paused."
+            } else {
+                "There is no message to receive."
+            })?;
         }
         return Ok(Exit::Done);
     }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use recto::ErrorKind;
 use recto::session::{OutgoingMessage, Queues, SentMessage};
+use recto_api::display::time_seconds;
 use serde_json::{Value as Json, json};
 
 use super::lines::{Line, Lines};
-use super::time_seconds;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
 use crate::progress::{Meter, per_second};

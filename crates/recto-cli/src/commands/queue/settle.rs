@@ -3,10 +3,11 @@
 use clap::Args;
 use recto::queues::receipt_from_text;
 use recto::session::{Queues, Settling};
+use recto_api::display::time_seconds;
 use serde_json::{Value as Json, json};
 
+use super::MAX_BATCH;
 use super::lines::{Line, Lines};
-use super::{MAX_BATCH, time_seconds};
 use crate::commands::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};

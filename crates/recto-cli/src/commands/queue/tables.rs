@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use recto::session::{QueueTable, QueueTableSettings, QueueTables, Queues};
+use recto_api::display::time_seconds;
 use serde_json::json;
 
-use super::time_seconds;
 use crate::commands::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Result};

@@ -11,11 +11,11 @@ use clap::Args;
 use recto::Session;
 use recto::queues::{MAX_CONCURRENCY, Receive, Settled, Source, WorkEvent, Worked, Worker};
 use recto::session::{DeadLetterSettings, ReceiveRequest, ReceivedMessage, Settling};
+use recto_api::display::time_seconds;
 use serde_json::json;
 use tokio::sync::Notify;
 
 use super::program::Program;
-use super::time_seconds;
 use crate::commands::print_json;
 use crate::console::{Console, Tone};
 use crate::failure::{Exit, Failure, Result};
@@ -100,6 +100,7 @@ pub(crate) async fn run(args: &WorkArgs, session: Arc<dyn Session>, console: &mu
         session,
         queue: args.name.clone(),
         visibility: seconds(status.options.visibility_seconds.unwrap_or_default()),
+        is_paused: AtomicBool::new(false),
         one: one.clone(),
     };
     let handler = Arc::clone(&program);
@@ -210,6 +211,7 @@ fn tell(event: &WorkEvent<'_>, dead_letters: Option<&DeadLetterSettings>) {
         }
         WorkEvent::NotSettled(error) => format!("a message comes again: {}", printable(error.message())),
         WorkEvent::Unreachable(error) => format!("tried again: {}", printable(error.message())),
+        WorkEvent::Paused => "waiting: the queue is paused".to_owned(),
         WorkEvent::TooManyInFlight(error) => format!("waiting: {}", printable(error.message())),
         _ => return,
     };
@@ -222,6 +224,8 @@ struct SessionQueue {
     session: Arc<dyn Session>,
     queue: String,
     visibility: Duration,
+    /// Whether the last receive found the queue paused.
+    is_paused: AtomicBool,
     /// If only one message is received of it.
     one: Option<Arc<One>>,
 }
@@ -272,6 +276,10 @@ impl Source for SessionQueue {
         self.visibility
     }
 
+    fn is_paused(&self) -> bool {
+        self.is_paused.load(Ordering::SeqCst)
+    }
+
     async fn receive(&self, receive: Receive) -> recto::Result<Vec<ReceivedMessage>> {
         if self
             .one
@@ -287,7 +295,9 @@ impl Source for SessionQueue {
             visibility_seconds: receive.visibility.map(whole_seconds),
             wait_seconds: u32::try_from(wait).ok(),
         };
-        let received = self.session.queues()?.receive(&self.queue, &request).await?;
+        let reply = self.session.queues()?.receive(&self.queue, &request).await?;
+        self.is_paused.store(reply.paused, Ordering::SeqCst);
+        let received = reply.messages;
         match &self.one {
             Some(one) if !received.is_empty() => {
                 one.is_given.store(true, Ordering::SeqCst);

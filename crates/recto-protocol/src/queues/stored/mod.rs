@@ -17,8 +17,8 @@ pub use log::{
 };
 pub use receipt::{RECEIPT_FORMAT_VERSION, Receipt};
 pub use registry::{
-    IN_FLIGHT_FORMAT_VERSION, REGISTRY_FORMAT_VERSION, decode_registry, decode_registry_row, encode_registry,
-    encode_registry_row,
+    IN_FLIGHT_FORMAT_VERSION, PAUSED_FORMAT_VERSION, REGISTRY_FORMAT_VERSION, decode_registry,
+    decode_registry_row, encode_registry, encode_registry_row,
 };
 pub use ring::{RING_FORMAT_VERSION, decode_ring, encode_ring};
 pub use state::{CROWDED_FORMAT_VERSION, STATE_FORMAT_VERSION, decode_state, encode_state};

@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use recto_api::queues::DeduplicationScope;
+
 use super::{Reader, StoredError};
 use crate::queues::limits::{DEFAULT_IN_FLIGHT, MAX_DATA_CENTRE_LENGTH, MAX_PLACES, MAX_SHARDS};
 use crate::queues::names::{Place, QueueId, Tenure, Version};
-use crate::queues::options::{DeadLetters, Deduplication, QueueName, QueueOptions, StoreOptions};
+use crate::queues::options::{DeadLetters, QueueName, QueueOptions, StoreOptions};
 use crate::queues::registry::{Held, PlaceRow, Queue, Registry, Unit};
 
 /// Version of the form of a registry, and of a row whose queue has as many messages in flight as queues have by default.
 pub const REGISTRY_FORMAT_VERSION: u8 = 1;
-/// Version of the form of a row whose queue says how many messages are in flight.
+/// Version of the form of a row whose queue states how many messages may be in flight.
 pub const IN_FLIGHT_FORMAT_VERSION: u8 = 2;
+/// Version of the form of a row whose queue is paused.
+pub const PAUSED_FORMAT_VERSION: u8 = 3;
 
 const REGISTRY: &str = "a registry of queues";
 const ROW: &str = "a registry's row";
@@ -30,6 +34,7 @@ const PER_GROUP: u8 = 2;
 const RETENTION: u8 = 4;
 const DEAD_LETTERS: u8 = 8;
 const IN_FLIGHT: u8 = 16;
+const PAUSED: u8 = 32;
 
 /// The static column, beside the version.
 pub fn encode_registry(registry: &Registry) -> Vec<u8> {
@@ -50,14 +55,7 @@ pub fn encode_registry(registry: &Registry) -> Vec<u8> {
 
 /// A place's row.
 pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
-    let says_in_flight =
-        matches!(&row.held, Held::Queue(queue) if queue.options.max_in_flight != DEFAULT_IN_FLIGHT);
-    let version = if says_in_flight {
-        IN_FLIGHT_FORMAT_VERSION
-    } else {
-        REGISTRY_FORMAT_VERSION
-    };
-    let mut bytes = vec![version];
+    let mut bytes = vec![row_version(&row.held)];
     bytes.extend(row.tenure.0.to_be_bytes());
     bytes.extend(row.changed.to_be_bytes());
     bytes.extend(row.shards.to_be_bytes());
@@ -87,6 +85,15 @@ pub fn encode_registry_row(row: &PlaceRow) -> Vec<u8> {
     bytes
 }
 
+/// Returns the lowest version that can state what a place holds, so that earlier releases read as much as they can.
+fn row_version(held: &Held) -> u8 {
+    match held {
+        Held::Queue(queue) if queue.options.is_paused => PAUSED_FORMAT_VERSION,
+        Held::Queue(queue) if queue.options.max_in_flight != DEFAULT_IN_FLIGHT => IN_FLIGHT_FORMAT_VERSION,
+        _ => REGISTRY_FORMAT_VERSION,
+    }
+}
+
 /// Of 255 bytes at most.
 fn push_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.push(text.len() as u8);
@@ -101,10 +108,11 @@ fn push_options(bytes: &mut Vec<u8>, options: &QueueOptions) {
     let has = |is_there: bool, flag: u8| if is_there { flag } else { 0 };
     bytes.push(
         has(options.is_ordered, ORDERED)
-            | has(options.deduplication == Deduplication::Group, PER_GROUP)
+            | has(options.deduplication == DeduplicationScope::Group, PER_GROUP)
             | has(options.retention_seconds.is_some(), RETENTION)
             | has(options.dead_letters.is_some(), DEAD_LETTERS)
-            | has(options.max_in_flight != DEFAULT_IN_FLIGHT, IN_FLIGHT),
+            | has(options.max_in_flight != DEFAULT_IN_FLIGHT, IN_FLIGHT)
+            | has(options.is_paused, PAUSED),
     );
     if let Some(retention) = options.retention_seconds {
         bytes.extend(retention.to_be_bytes());
@@ -195,11 +203,9 @@ fn check_queues(reader: &Reader<'_>, registry: &Registry) -> Result<(), StoredEr
 /// # Errors
 /// It is of another version, or damaged.
 pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
-    let says_in_flight = bytes.first() == Some(&IN_FLIGHT_FORMAT_VERSION);
-    let version = if says_in_flight {
-        IN_FLIGHT_FORMAT_VERSION
-    } else {
-        REGISTRY_FORMAT_VERSION
+    let version = match bytes.first() {
+        Some(&version @ (IN_FLIGHT_FORMAT_VERSION | PAUSED_FORMAT_VERSION)) => version,
+        _ => REGISTRY_FORMAT_VERSION,
     };
     let mut reader = Reader::new(ROW, version, bytes)?;
     let (tenure, changed, shards) = (Tenure(reader.u64()?), reader.u64()?, reader.u16()?);
@@ -212,8 +218,10 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
         "it has no shards, or too many",
     )?;
     let held = match reader.u8()? {
-        QUEUE => Held::Queue(read_queue(&mut reader, shards, says_in_flight)?),
-        _ if says_in_flight => return Err(reader.damaged("its version has queues only, and it is none")),
+        QUEUE => Held::Queue(read_queue(&mut reader, shards)?),
+        _ if version != REGISTRY_FORMAT_VERSION => {
+            return Err(reader.damaged("its version has queues only, and it is none"));
+        }
         FREE => Held::Free,
         UNIT => Held::Unit(Unit {
             id: QueueId(reader.u128()?),
@@ -235,6 +243,10 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
         Held::Unit(_) | Held::Deleting { .. } => tenure.0 == changed,
     };
     reader.check(is_possible, "it was changed when it could not be")?;
+    reader.check(
+        row_version(&held) == version,
+        "it is of a version for other options",
+    )?;
     reader.end()?;
     Ok(PlaceRow {
         tenure,
@@ -269,24 +281,23 @@ fn read_store_options(reader: &mut Reader<'_>) -> Result<StoreOptions, StoredErr
     Ok(options)
 }
 
-fn read_queue(reader: &mut Reader<'_>, shards: u16, says_in_flight: bool) -> Result<Queue, StoredError> {
+fn read_queue(reader: &mut Reader<'_>, shards: u16) -> Result<Queue, StoredError> {
     let queue = Queue {
         id: QueueId(reader.u128()?),
         name: read_name(reader)?,
         created: reader.i64()?,
-        options: read_options(reader, says_in_flight)?,
+        options: read_options(reader)?,
     };
     let is_possible = queue.options.check(&queue.name).is_ok() && queue.options.shards <= shards;
     reader.check(is_possible, "its options are none")?;
     Ok(queue)
 }
 
-fn read_options(reader: &mut Reader<'_>, says_in_flight: bool) -> Result<QueueOptions, StoredError> {
+fn read_options(reader: &mut Reader<'_>) -> Result<QueueOptions, StoredError> {
     let (visibility_seconds, delay_seconds) = (reader.u32()?, reader.u32()?);
     let (body_bytes, shards) = (reader.u32()?, reader.u16()?);
     let flags = reader.u8()?;
-    let in_flight = if says_in_flight { IN_FLIGHT } else { 0 };
-    let is_known = flags & !(ORDERED | PER_GROUP | RETENTION | DEAD_LETTERS) == in_flight;
+    let is_known = flags & !(ORDERED | PER_GROUP | RETENTION | DEAD_LETTERS | IN_FLIGHT | PAUSED) == 0;
     reader.check(is_known, "a queue has what no queue has")?;
     let retention_seconds = (flags & RETENTION != 0).then(|| reader.u32()).transpose()?;
     let dead_letters = if flags & DEAD_LETTERS == 0 {
@@ -297,7 +308,7 @@ fn read_options(reader: &mut Reader<'_>, says_in_flight: bool) -> Result<QueueOp
         Some(DeadLetters { queue, attempts })
     };
     let mut max_in_flight = DEFAULT_IN_FLIGHT;
-    if says_in_flight {
+    if flags & IN_FLIGHT != 0 {
         max_in_flight = reader.u32()?;
         let is_needed = max_in_flight != DEFAULT_IN_FLIGHT;
         reader.check(is_needed, "it says what holds if nothing is said")?;
@@ -310,11 +321,12 @@ fn read_options(reader: &mut Reader<'_>, says_in_flight: bool) -> Result<QueueOp
         is_ordered: flags & ORDERED != 0,
         shards,
         deduplication: if flags & PER_GROUP == 0 {
-            Deduplication::Queue
+            DeduplicationScope::Queue
         } else {
-            Deduplication::Group
+            DeduplicationScope::Group
         },
         body_bytes,
         max_in_flight,
+        is_paused: flags & PAUSED != 0,
     })
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use recto_api::queues::{DeduplicationScope, QueueSettings, QueueTableSettings};
+
 use crate::queues::{
-    Action, DeadLetters, Decision, Deduplication, Event, Held, OptionError, Place, Protocol, QueueChange,
-    QueueId, QueueName, QueueOptions, Register, Registry, RegistryAnswer, RegistryContext, RegistryWish,
-    Round, Shard, StoreChange, StoreOptions, Tenure, Ticket,
+    Action, DeadLetters, Decision, Event, Held, OptionError, Place, Protocol, QueueId, QueueName,
+    QueueOptions, Register, Registry, RegistryAnswer, RegistryContext, RegistryWish, Round, Shard,
+    StoreOptions, Tenure, Ticket,
 };
 
 fn name(text: &str) -> QueueName {
@@ -202,7 +204,7 @@ fn who_counts_duplicates_keeps_to_it() {
     let mut registries = Registries::new();
     let per_queue = QueueOptions {
         shards: 1,
-        deduplication: Deduplication::Queue,
+        deduplication: DeduplicationScope::Queue,
         ..QueueOptions::ordered()
     };
     registries.is_told(create(1, "a.fifo", &per_queue));
@@ -375,9 +377,9 @@ fn a_unit_begins_once_and_ends_with_its_queue() {
     };
     let mut registries = Registries::new();
     registries.context.protocol = Protocol::default();
-    registries.is_told(RegistryWish::Configure(StoreChange {
+    registries.is_told(RegistryWish::Configure(QueueTableSettings {
         units: Some(2),
-        ..StoreChange::default()
+        ..QueueTableSettings::default()
     }));
     let wide = QueueOptions {
         shards: 9,
@@ -498,12 +500,51 @@ fn what_holds_for_all_queues_can_be_changed() {
     // The first queue does not change that.
     registries.is_told(create(1, "a", &QueueOptions::default()));
     assert_eq!(registries.registry.options(), good);
-    let many = StoreChange {
+    let many = QueueTableSettings {
         tables: Some(300),
-        ..StoreChange::default()
+        ..QueueTableSettings::default()
     };
     let error = registries.is_refused(RegistryWish::Configure(many));
     assert_eq!(error.to_string(), "`tables` is 300, and must be from 2 to 48");
+}
+
+#[test]
+fn settings_state_each_option() {
+    let other = QueueOptions {
+        visibility_seconds: 60,
+        delay_seconds: 5,
+        retention_seconds: Some(90),
+        deduplication: DeduplicationScope::Group,
+        is_ordered: true,
+        shards: 3,
+        body_bytes: 70,
+        max_in_flight: 80,
+        is_paused: true,
+        ..sends_dead_letters_to("dead")
+    };
+    for options in [other, QueueOptions::default()] {
+        for present in [QueueOptions::default(), sends_dead_letters_to("b")] {
+            assert_eq!(present.changed_by(&options.settings()), Ok(options.clone()));
+            assert_eq!(present.changed_by(&QueueSettings::default()), Ok(present));
+        }
+    }
+}
+
+#[test]
+fn an_ordered_queue_has_one_shard_by_default() {
+    let shards =
+        |settings: QueueSettings| QueueOptions::created_with(&settings).map(|options| options.shards);
+    let ordered = QueueSettings {
+        ordered: Some(true),
+        ..QueueSettings::default()
+    };
+    assert_eq!(shards(QueueSettings::default()), Ok(4));
+    assert_eq!(shards(ordered.clone()), Ok(1));
+    let two = QueueSettings {
+        shards: Some(2),
+        ..ordered
+    };
+    assert_eq!(shards(two), Ok(2));
 }
 
 /// Both are worked out on a registry that the other may have changed since whoever asks has read it.
@@ -511,13 +552,13 @@ fn what_holds_for_all_queues_can_be_changed() {
 fn a_change_of_options_changes_what_it_names() {
     let mut registries = Registries::new();
     for change in [
-        StoreChange {
+        QueueTableSettings {
             rotation_seconds: Some(60),
-            ..StoreChange::default()
+            ..QueueTableSettings::default()
         },
-        StoreChange {
+        QueueTableSettings {
             units: Some(7),
-            ..StoreChange::default()
+            ..QueueTableSettings::default()
         },
     ] {
         registries.is_told(RegistryWish::Configure(change));
@@ -529,9 +570,9 @@ fn a_change_of_options_changes_what_it_names() {
     };
     assert_eq!(registries.registry.options(), both);
     // With what another said since they do not fit.
-    let tables = StoreChange {
+    let tables = QueueTableSettings {
         tables: Some(42),
-        ..StoreChange::default()
+        ..QueueTableSettings::default()
     };
     assert_eq!(
         registries.is_refused(RegistryWish::Configure(tables)).field(),
@@ -541,18 +582,18 @@ fn a_change_of_options_changes_what_it_names() {
     registries.is_told(create(2, "b", &QueueOptions::default()));
     registries.is_told(create(1, "a", &sends_dead_letters_to("b")));
     for change in [
-        QueueChange {
+        QueueSettings {
             visibility_seconds: Some(60),
-            ..QueueChange::default()
+            ..QueueSettings::default()
         },
-        QueueChange {
+        QueueSettings {
             delay_seconds: Some(5),
             retention_seconds: Some(Some(90)),
-            ..QueueChange::default()
+            ..QueueSettings::default()
         },
-        QueueChange {
+        QueueSettings {
             dead_letters: Some(None),
-            ..QueueChange::default()
+            ..QueueSettings::default()
         },
     ] {
         registries.is_told(RegistryWish::Change {
@@ -625,7 +666,7 @@ fn what_is_not_the_same_is_named() {
     );
     assert_eq!(other(&|other| other.is_ordered = true), Some("ordered"));
     assert_eq!(other(&|other| other.shards = 7), Some("shards"));
-    let by_group = |other: &mut QueueOptions| other.deduplication = Deduplication::Group;
+    let by_group = |other: &mut QueueOptions| other.deduplication = DeduplicationScope::Group;
     assert_eq!(other(&by_group), Some("deduplication"));
     assert_eq!(other(&|other| other.body_bytes = 7), Some("body_bytes"));
 }
@@ -672,7 +713,7 @@ fn options_that_no_queue_can_have_are_refused_by_their_name() {
         dead("b", 1_000),
         shards(1, &good),
         shards(64, &good),
-        counted(Deduplication::Queue, &shards(1, &ordered)),
+        counted(DeduplicationScope::Queue, &shards(1, &ordered)),
     ] {
         assert_eq!(check("a", &options), Ok(()));
     }
@@ -691,8 +732,8 @@ fn options_that_no_queue_can_have_are_refused_by_their_name() {
         ("dead_letters.attempts", dead("b", 0)),
         ("dead_letters.attempts", dead("b", 1_001)),
         ("dead_letters.queue", dead("a", 1)),
-        ("deduplication", counted(Deduplication::Group, &good)),
-        ("shards", counted(Deduplication::Queue, &ordered)),
+        ("deduplication", counted(DeduplicationScope::Group, &good)),
+        ("shards", counted(DeduplicationScope::Queue, &ordered)),
         (
             "delay_seconds",
             QueueOptions {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use recto_api::queues::DeduplicationScope;
 use recto_model::golden::bytes_of_hex;
 
 use super::stored::{VERSION, each, hex, lines, number, optional};
@@ -12,8 +13,8 @@ use crate::queues::stored::{
     StoredError, decode_registry, decode_registry_row, encode_registry, encode_registry_row,
 };
 use crate::queues::{
-    DeadLetters, Deduplication, Held, Place, PlaceRow, Queue, QueueId, QueueName, QueueOptions, Registry,
-    StoreOptions, Tenure, Unit,
+    DeadLetters, Held, Place, PlaceRow, Queue, QueueId, QueueName, QueueOptions, Registry, StoreOptions,
+    Tenure, Unit,
 };
 
 fn name(text: &str) -> QueueName {
@@ -30,8 +31,8 @@ fn golden_row(text: &str) -> PlaceRow {
         shards: number(parts[10]),
         is_ordered: parts[11] != "unordered",
         deduplication: match parts[11] {
-            "per-group" => Deduplication::Group,
-            _ => Deduplication::Queue,
+            "per-group" => DeduplicationScope::Group,
+            _ => DeduplicationScope::Queue,
         },
         retention_seconds: optional(parts[12]).map(number),
         dead_letters: optional(parts[13]).map(|attempts| DeadLetters {
@@ -39,6 +40,7 @@ fn golden_row(text: &str) -> PlaceRow {
             attempts: number(attempts),
         }),
         max_in_flight: parts.get(15).map_or(DEFAULT_IN_FLIGHT, |most| number(most)),
+        is_paused: parts.get(16) == Some(&"paused"),
     };
     let held = match parts[3] {
         "free" => Held::Free,
@@ -74,6 +76,7 @@ fn golden() -> Vec<(Registry, Vec<u8>, Vec<Vec<u8>>)> {
     let of_each = [
         include_str!("golden/registry-v1.txt"),
         include_str!("golden/registry-v2.txt"),
+        include_str!("golden/registry-v3.txt"),
     ];
     for line in of_each.into_iter().flat_map(lines) {
         if line[0] == "row" {
@@ -121,7 +124,7 @@ fn reads_and_writes_each_golden_version() {
         assert_eq!(decoded.as_ref(), Ok(registry));
     }
     let rows = golden.iter().map(|(.., rows)| rows.len()).sum::<usize>();
-    assert_eq!((golden.len(), rows), (6, 11));
+    assert_eq!((golden.len(), rows), (7, 13));
 }
 
 /// What is read must be written again as the same bytes.
@@ -147,7 +150,7 @@ fn what_was_cut_extended_or_altered_is_refused_or_says_so() -> Result<(), TestCa
             assert!(decode_registry(VERSION, &longer, []).is_err());
             assert!(decode_registry_row(&longer).is_err());
             // No bit flip turns version 1 into 2.
-            for version in 0..=3 {
+            for version in 0..=4 {
                 is_strict(&[&[version], &bytes[1..]].concat())?;
             }
             for bit in 0..bytes.len() * 8 {
@@ -245,8 +248,12 @@ fn names() -> impl Strategy<Value = QueueName> {
 fn options() -> impl Strategy<Value = QueueOptions> {
     let numbers = (1..=43_200_u32, 0..=900_u32, 1..=64_u16, 1..=1_048_576_u32);
     let retention = proptest::option::of(901..=31_536_000_u32);
-    (numbers, retention, any::<bool>()).prop_map(
-        |((visibility_seconds, delay_seconds, shards, body_bytes), retention_seconds, is_ordered)| {
+    (numbers, retention, any::<[bool; 2]>()).prop_map(
+        |(
+            (visibility_seconds, delay_seconds, shards, body_bytes),
+            retention_seconds,
+            [is_ordered, is_paused],
+        )| {
             let options = if is_ordered {
                 QueueOptions::ordered()
             } else {
@@ -258,6 +265,7 @@ fn options() -> impl Strategy<Value = QueueOptions> {
                 retention_seconds,
                 shards,
                 body_bytes,
+                is_paused,
                 ..options
             }
         },

@@ -17,7 +17,7 @@ use super::super::text::{counted, grouped};
 use super::asked::{href, may};
 use super::chart;
 use super::history::{FLOWS, Histories, History};
-use super::words::{age, depth};
+use super::words::{age, depth, paused};
 use super::{BOARD, TABLES, follow};
 use crate::access::{Access, Right};
 use crate::app::App;
@@ -145,7 +145,7 @@ impl Board<'_> {
     fn row(&self, queue: &QueueStatus) -> Markup {
         html! {
             tr {
-                td { a.row id=(format!("queue-{}", queue.name)) href=(href(&queue.name)) { (queue.name) } }
+                td { a.row id=(format!("queue-{}", queue.name)) href=(href(&queue.name)) { (queue.name) } (paused(queue)) }
                 td.number { (depth(queue)) }
                 td.number { (grouped(queue.in_flight)) }
                 td.number { (grouped(queue.delayed)) }

@@ -17,7 +17,7 @@ use super::chart;
 use super::history::{FLOWS, Histories};
 use super::messages::{self, MAX_PEEKED};
 use super::units::units;
-use super::words::{age, depth, seconds};
+use super::words::{age, depth, paused, seconds};
 use super::{BOARD, follow};
 use crate::access::{Access, Right};
 use crate::app::App;
@@ -136,7 +136,7 @@ async fn figures(asked: &Asked, status: &QueueStatus, histories: &Histories) -> 
         (follow(&asked.action("figures"), "figures"))
         section #figures aria-label="How much is in it" {
             dl.tiles {
-                (tile("Messages", &html! { (depth(status)) (chart::depth(&history)) }))
+                (tile("Messages", &html! { (depth(status)) (paused(status)) (chart::depth(&history)) }))
                 (tile("In flight", &html! { (grouped(status.in_flight)) }))
                 (tile("Delayed", &html! { (grouped(status.delayed)) }))
                 (tile("Oldest", &age(status)))
@@ -220,6 +220,9 @@ fn options(status: &QueueStatus) -> Markup {
             } }
             div { dt { "A message" } dd { "up to " (bytes(options.body_bytes.unwrap_or_default().into())) " of body and attributes" } }
             div { dt { "In flight" } dd { "up to " (counted(options.max_in_flight.unwrap_or_default().into(), "message", "messages")) } }
+            div { dt { "Delivery" } dd {
+                @if options.paused == Some(true) { "paused: messages are accepted, and none is delivered" } @else { "on" }
+            } }
             div { dt { "Version" } dd { (status.version) } }
         }
     }

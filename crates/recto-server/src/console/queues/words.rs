@@ -18,6 +18,15 @@ pub(super) fn depth(status: &QueueStatus) -> Markup {
     }
 }
 
+/// Marks a queue that is paused.
+pub(super) fn paused(status: &QueueStatus) -> Markup {
+    html! {
+        @if status.options.paused == Some(true) {
+            " " span.bad title="The queue accepts messages and delivers none." { "paused" }
+        }
+    }
+}
+
 /// Time since which the oldest message is due.
 pub(super) fn age(status: &QueueStatus) -> Markup {
     let age = status

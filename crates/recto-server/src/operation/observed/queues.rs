@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use recto::session::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTableSettings,
-    QueueTables, Queues, ReceiveRequest, ReceivedMessage, SentMessage, Settling,
+    QueueTables, Queues, ReceiveRequest, ReceivedMessages, SentMessage, Settling,
 };
 use recto::{Result, Session};
 
@@ -69,7 +69,7 @@ impl<S: Session> Queues for Observed<S> {
         Ok(sent)
     }
 
-    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<Vec<ReceivedMessage>> {
+    async fn receive(&self, queue: &str, request: &ReceiveRequest) -> Result<ReceivedMessages> {
         self.seen(self.session.queues()?.receive(queue, request).await)
     }
 

@@ -263,6 +263,32 @@ async fn a_token_that_is_taken_no_more_waits_no_more() {
     assert_eq!(received["messages"][0]["attempts"], 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_says_why_it_delivers_nothing() {
+    let served = served(|_| {}).await;
+    send(&served, "a").await;
+    let change = async |body: Json| {
+        let reply = served.ask("PATCH", JOBS, &[], &body.to_string()).await;
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()
+    };
+    let paused = change(json!({ "paused": true })).await;
+    assert_eq!(paused["options"]["paused"], true);
+    let receive = json!({ "visibility_seconds": 600 });
+    assert_eq!(
+        post(&served, "receive", &receive).await,
+        json!({ "messages": [], "paused": true })
+    );
+    let mut stream = waiting(&served, 20).await;
+    change(json!({ "paused": false })).await;
+    let received = read_reply(&mut stream).await.json();
+    assert_eq!(received["messages"][0]["body"], "a");
+    assert_eq!(
+        post(&served, "receive", &receive).await,
+        json!({ "messages": [] })
+    );
+}
+
 /// More than can be moved while a request may take: each says how far it came, and the next goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redrive_of_many_is_answered_in_time_and_goes_on() {

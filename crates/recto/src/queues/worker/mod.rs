@@ -134,6 +134,8 @@ pub enum WorkEvent<'e> {
     Unreachable(&'e Error),
     /// As many messages of the queue are in flight as may be. The worker waits until some are settled; each worker reports it once.
     TooManyInFlight(&'e Error),
+    /// The queue is paused. The worker waits; it reports each pause once.
+    Paused,
 }
 
 impl<S: Source> Worker<S> {

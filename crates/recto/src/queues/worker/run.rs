@@ -66,6 +66,8 @@ struct Work<S: Source> {
     /// Whether the limit of messages in flight was met and reported. It is reported once, since a worker that is slow meets it after each
     /// message.
     is_limited: bool,
+    /// Whether the queue was paused at the last receive.
+    is_paused: bool,
     is_stopping: bool,
     /// Why it stops, if not because it was told to.
     fatal: Option<Error>,
@@ -146,6 +148,7 @@ impl<S: Source> Work<S> {
             owed: HashMap::new(),
             failures: 0,
             is_limited: false,
+            is_paused: false,
             is_stopping: false,
             fatal: None,
             worked: Worked::default(),
@@ -186,6 +189,10 @@ impl<S: Source> Work<S> {
         match received {
             Ok(messages) => {
                 self.failures = 0;
+                let is_paused = messages.is_empty() && self.worker.source.is_paused();
+                if !std::mem::replace(&mut self.is_paused, is_paused) && is_paused {
+                    self.worker.tell(&WorkEvent::Paused);
+                }
                 self.is_stopping |= messages.is_empty() && self.is_idle() && self.worker.until_empty;
                 for message in messages {
                     self.begin(message);

@@ -21,6 +21,10 @@ pub trait Source: Send + Sync + 'static {
     fn attempts(message: &Self::Message) -> u16;
     /// For how long messages are leased, if nothing else is said.
     fn visibility(&self) -> Duration;
+    /// Whether the last receive returned nothing because the queue is paused.
+    fn is_paused(&self) -> bool {
+        false
+    }
     /// Receives messages. If the future is dropped they are given back.
     async fn receive(&self, receive: Receive) -> Result<Vec<Self::Message>>;
     /// Is done with messages.
@@ -48,6 +52,10 @@ impl Source for Queue {
 
     fn visibility(&self) -> Duration {
         Duration::from_secs(self.options().visibility_seconds.into())
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_paused()
     }
 
     async fn receive(&self, receive: Receive) -> Result<Vec<Message>> {
