@@ -1,6 +1,8 @@
-//! Tables that other programs made: what they have, as the system tables tell, and whether they are still what they were.
+//! Tables that other programs created: their columns, as the system tables list them, and whether
+//! they have changed.
 //!
-//! Nothing but `SELECT` is sent: of `system_schema`, which every user may read, and of the tables themselves.
+//! This module sends only `SELECT` statements: to `system_schema`, which every user may read, and
+//! to the tables themselves.
 
 use recto_model::schema::AttachedTable;
 use recto_model::table::{ColumnKind, WriteKind};
@@ -14,42 +16,43 @@ use crate::ddl::{SchemaColumn, is_comment_of_recto, parse_type};
 use crate::schema::typed_rows;
 use crate::store::CassandraStore;
 
-/// A table or a materialized view that another program made.
+/// Table or materialized view that another program created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableThere {
-    /// Its name, without that of its keyspace.
+    /// Name without the keyspace.
     pub name: String,
-    /// Its columns: those of the partition and of the clustering in the order of the key, then the static ones and the regular
-    /// ones, each by name.
+    /// Columns: partition and clustering columns in the order of the key, then static and regular
+    /// columns, each group by name.
     pub columns: Vec<ColumnThere>,
-    /// Whether Recto created it.
+    /// Whether Recto created the table.
     pub is_of_recto: bool,
 }
 
-/// A column of it.
+/// Column of an existing table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnThere {
-    /// Its name, as it is, whatever its case.
+    /// Name with its exact case.
     pub name: String,
-    /// What it is to the table.
+    /// Role of the column in the table.
     pub kind: ColumnKind,
-    /// Its type, as Cassandra writes it.
+    /// Type, as Cassandra writes it.
     pub type_text: String,
-    /// The same, if it is one that Recto has. What is not frozen is read as if it were, and a counter as the number that it is.
+    /// Type as Recto reads it; `None` if Recto does not support it. Types that are not frozen are
+    /// read as if they were frozen, and a counter is read as its number.
     pub ty: Option<Type>,
 }
 
-/// A materialized view of a table.
+/// Materialized view of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ViewThere {
-    /// Its name, without that of its keyspace.
+    /// Name without the keyspace.
     pub name: String,
-    /// Whether it leaves out more rows than those without its key.
+    /// Whether the view leaves out further rows besides those with a null in its key.
     pub is_partial: bool,
 }
 
 impl CassandraStore {
-    /// A table, or a materialized view, of the keyspace; none if there is none.
+    /// Returns a table or materialized view of the keyspace, or `None` if it does not exist.
     ///
     /// # Errors
     /// Cassandra's system tables cannot be read.
@@ -61,10 +64,10 @@ impl CassandraStore {
         Ok(found.next())
     }
 
-    /// The materialized views of a table of the keyspace, by name.
+    /// Returns the materialized views of a table of the keyspace, by name.
     ///
     /// # Errors
-    /// As [`table_there`](Self::table_there).
+    /// The errors of [`table_there`](Self::table_there).
     pub async fn views_there(&self, table: &str) -> Result<Vec<ViewThere>, StoreError> {
         let client = self.client();
         let deadline = client.schema_deadline();
@@ -81,10 +84,11 @@ impl CassandraStore {
         Ok(views.collect())
     }
 
-    /// Reads a row of a table of the keyspace: whether it may be read.
+    /// Reads one row of a table of the keyspace, to check that the user may read it.
     ///
     /// # Errors
-    /// [`Unauthorized`](recto_store::StoreErrorKind::Unauthorized), or the table cannot be read now.
+    /// [`Unauthorized`](recto_store::StoreErrorKind::Unauthorized) if the user may not read the
+    /// table; otherwise the error that stops the read.
     pub async fn check_readable(&self, table: &str) -> Result<(), StoreError> {
         let client = self.client();
         let deadline = client.connect_deadline();
@@ -97,7 +101,7 @@ impl CassandraStore {
     }
 }
 
-/// Whether a view's condition is more than that no column of its key is null.
+/// Returns whether a view's condition contains more than `IS NOT NULL` of columns.
 fn is_partial(condition: &str) -> bool {
     let condition = condition.to_ascii_lowercase();
     let mut parts = condition.split(" and ");
@@ -105,7 +109,7 @@ fn is_partial(condition: &str) -> bool {
 }
 
 impl Client {
-    /// Those of these tables of the keyspace, and materialized views, that are there.
+    /// Returns the tables and materialized views of the keyspace among `names` that exist.
     async fn tables_there(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<TableThere>, StoreError> {
         let keyspace = string_literal(&self.config.keyspace);
         let literals: Vec<String> = names.iter().map(|name| string_literal(name)).collect();
@@ -156,7 +160,7 @@ impl Client {
         Ok(tables)
     }
 
-    /// The names of those of these tables of the keyspace that Recto created.
+    /// Returns the names of the tables in `literals` that Recto created.
     async fn tables_of_recto(
         &self,
         literals: &[String],
@@ -174,7 +178,8 @@ impl Client {
         Ok(of_recto.map(|(name, _)| name).collect())
     }
 
-    /// How tables that other programs made compare with those asked for: further columns outside the key are no matter.
+    /// Compares the tables of other programs with `asked`. Further columns outside the key do not
+    /// count as a difference.
     pub(crate) async fn compare_attached(&self, asked: &[&Table]) -> Result<Vec<TableState>, StoreError> {
         let deadline = self.schema_deadline();
         let names: Vec<&str> = asked.iter().map(|table| name_in_keyspace(table.name())).collect();
@@ -193,7 +198,7 @@ impl Client {
 }
 
 impl TableThere {
-    /// In what its columns differ from those of `asked`, for people.
+    /// Describes how the columns differ from those of `asked`, for people.
     fn difference(&self, asked: &Table) -> Option<String> {
         if self.is_of_recto {
             return Some(
@@ -215,7 +220,7 @@ impl TableThere {
             there.push(Column {
                 name: column.name.clone(),
                 ty,
-                // Static ones are read with each row.
+                // Recto reads static columns with each row.
                 kind: if is_key {
                     column.kind
                 } else {
@@ -227,7 +232,7 @@ impl TableThere {
     }
 }
 
-/// The type that a column's cells are read as.
+/// Returns the type as which Recto reads a column's cells.
 fn type_there(text: &str) -> Option<Type> {
     if text == "counter" {
         return Some(Type::BigInt);
@@ -235,7 +240,7 @@ fn type_there(text: &str) -> Option<Type> {
     parse_type(text, &[]).ok()
 }
 
-/// Whether a table is another program's.
+/// Returns whether another program owns a table.
 pub(crate) fn is_attached(table: &Table) -> bool {
     AttachedTable::keyspace_of(table.name()).is_some()
 }

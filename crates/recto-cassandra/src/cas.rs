@@ -1,9 +1,9 @@
 //! Conditional writes: one batch of one partition, decided by Paxos.
 //!
-//! The conditions of each row, and of the static columns, ride on a statement that sets one column
-//! to nothing; the mutations follow as they are written plainly, but without stamps. Cassandra then
-//! applies all or none. Nothing here is ever sent twice: the outcome of a request that failed after
-//! it was sent is the caller's to settle.
+//! The conditions of each row, and of the static columns, are attached to a statement that leaves
+//! one column unset. The mutations follow as in plain writes, but without write timestamps.
+//! Cassandra then applies all statements or none. This module never sends a request twice: if a
+//! request fails after it was sent, the caller must resolve its outcome.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use crate::read::rows_of;
 use crate::values::{ReadValuesError, Values};
 use crate::write::requests;
 
-/// The column of a conditional write's result that says whether it was applied.
+/// Column of a conditional write's result that says whether Cassandra applied the write.
 const APPLIED: &str = "[applied]";
 
-/// A column and what it must hold.
+/// Column and the value that it must hold.
 type Compared<'a> = (u16, Option<&'a [u8]>);
 
 impl Client {
@@ -45,7 +45,7 @@ impl Client {
         }
         let call = Call::Batch(BatchType::Unlogged, &statements);
         match self.send(call, &settings).await {
-            // The answer that cannot be read is one to a write that may be applied.
+            // If the response cannot be read, the write may still be applied.
             Ok(answer) => Ok(rows_of(answer)
                 .and_then(|result| read_outcome(&result, cas))
                 .unwrap_or_else(CasOutcome::Unknown)),
@@ -85,8 +85,9 @@ impl Client {
         all
     }
 
-    /// A conditional write is decided at the serial level and committed at the other. A caller who
-    /// asks for a serial level means the former.
+    /// Returns the settings of a conditional write. Cassandra decides the write at the serial level
+    /// and commits it at the normal level. If the caller asks for a serial level, the caller means
+    /// the level of the decision.
     fn cas_settings(&self, options: WriteOptions) -> Settings {
         let mut settings = self.settings(options.consistency, options.timeout);
         settings.idempotent = false;
@@ -124,8 +125,8 @@ fn read_outcome(result: &QueryRowsResult, cas: &Cas) -> Result<CasOutcome, Store
     Ok(CasOutcome::NotApplied { current })
 }
 
-/// What a conditional write that was not applied found: the rows its conditions look at, as far as
-/// they exist, each with the static cells.
+/// Result of a conditional write that was not applied: the existing rows that its conditions refer
+/// to, each with the static cells.
 struct Rows<'r> {
     result: &'r QueryRowsResult,
     rows: Vec<Vec<Option<&'r [u8]>>>,
@@ -156,7 +157,7 @@ impl<'r> Rows<'r> {
             .ok_or_else(|| malformed(&format!("a conditional write's result lacks the column {name}")))
     }
 
-    /// What the column of `condition` holds.
+    /// Returns the current value of the column of `condition`.
     fn current(&self, cas: &Cas, condition: &CasCondition) -> Result<Option<Vec<u8>>, StoreError> {
         let columns = match condition.row {
             RowAddress::Static => cas.table.statics(),
@@ -164,11 +165,11 @@ impl<'r> Rows<'r> {
         };
         let column = &columns[usize::from(condition.column)].name;
         let row = match &condition.row {
-            // Static cells stand in every row.
+            // Every row of the result contains the static cells.
             RowAddress::Static => self.rows.first(),
             RowAddress::Row(clustering) => self.row_at(cas, clustering)?,
         };
-        // A result of absent rows may have no other column than `[applied]`.
+        // If no row exists, the result may have no column but `[applied]`.
         Ok(match row {
             Some(row) if row.len() > 1 => row[self.column(column)?].map(<[u8]>::to_vec),
             _ => None,

@@ -1,14 +1,16 @@
-//! Sending statements: prepared once per shape, each call within its deadline, retried on purpose
-//! only.
+//! Sends statements. Each shape is prepared once, each call has a deadline, and only safe requests
+//! are retried.
 //!
-//! **Retries.** The driver never retries here; this module does, because only it knows what an
-//! earlier attempt may have done. A request is sent again, at most [`CassandraConfig::retries`]
-//! times within its deadline, if it is idempotent and what failed it may pass (a broken connection,
-//! too few replicas, a server-side timeout, an overloaded or starting node). Reads and stamped
-//! writes are idempotent. Conditional writes are not, and are sent again only if no attempt can have done anything.
+//! **Retries.** The driver never retries here. This module does, because only it knows the possible
+//! effects of an earlier attempt. It retries a request at most [`CassandraConfig::retries`] times
+//! within its deadline, if the request is idempotent and the failure may be transient (a broken
+//! connection, too few replicas, a server-side timeout, an overloaded or starting node). Reads and
+//! timestamped writes are idempotent. Conditional writes are not, and are retried only if no
+//! attempt can have had an effect.
 //!
-//! **Nodes that lag.** A node that has just come back takes requests before it knows all tables, and says that there are none. So
-//! who is told so asks another node; and goes on to ask while the nodes do not agree on the schema.
+//! **Nodes that lag.** A node that has just restarted accepts requests before it knows all tables,
+//! and answers that a table does not exist. In that case the client asks another node, and retries
+//! as long as the nodes do not agree on the schema.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -40,20 +42,21 @@ use crate::settings::{Sizes, limits};
 use crate::taken::TakenTables;
 use crate::values::{Values, check_columns};
 
-/// The most statement shapes that are kept prepared; beyond it the one used longest ago goes.
+/// Maximum number of prepared statement shapes. Beyond it, the least recently used shape is
+/// removed.
 const MAX_PREPARED: usize = 1_024;
-/// How long the first retry waits; each further one twice as long.
+/// Wait before the first retry. Each further wait is twice as long.
 const FIRST_RETRY_WAIT: Duration = Duration::from_millis(20);
-/// The longest a retry waits.
+/// Maximum wait before a retry.
 const MAX_RETRY_WAIT: Duration = Duration::from_millis(500);
-/// How often a request is sent again at most because a node does not know a table: for as long as one takes to hear of it
-/// from the others, about.
+/// Maximum number of retries because a node does not know a table: about the time that a node needs
+/// to learn of the table from the others.
 const MAX_LAGGING_RETRIES: u32 = 16;
-/// What a row is taken to have before one was seen: with the usual byte limit of a read it makes
-/// the first protocol page 256 rows.
+/// Assumed size of a row before any row was read, in bytes. With the usual byte limit of a read,
+/// the first protocol page has 256 rows.
 const UNSEEN_ROW_BYTES: u64 = 16 << 10;
 
-/// A connection to a cluster.
+/// Connection to a cluster.
 pub(crate) struct Client {
     pub(crate) session: Session,
     pub(crate) config: CassandraConfig,
@@ -62,16 +65,16 @@ pub(crate) struct Client {
     pub(crate) metrics: Metrics,
     pub(crate) seen_columns: SeenColumns,
     pub(crate) pace: Pace,
-    /// What one request may hold.
+    /// Size limits of one request.
     pub(crate) limits: Limits,
-    /// How conditional writes and serial reads find their node.
+    /// Choice of the node for conditional writes and serial reads.
     pub(crate) coordinator: Arc<OneCoordinator>,
     prepared: Mutex<PreparedCache>,
-    /// Tables whose statements the cluster takes.
+    /// Tables whose statements the cluster accepts.
     pub(crate) taken_tables: TakenTables,
-    /// Whether the cluster refused to read rows of several keys at once.
+    /// Whether the cluster rejected a read of rows of several keys at once.
     pub(crate) refuses_many: AtomicBool,
-    /// Whether the store was closed: nothing is sent any more.
+    /// Whether the store is closed. A closed store sends no more requests.
     pub(crate) closed: AtomicBool,
 }
 
@@ -82,12 +85,13 @@ pub(crate) enum TimeLimit {
     Request,
     /// Time to connect.
     Connect,
-    /// Time to read or change the schema, which no parameter sets.
+    /// Time to read or change the schema. No parameter sets it.
     Schema,
 }
 
 impl TimeLimit {
-    /// The error of a call that reached the limit. It names no duration, because a call may have had less time than the user set.
+    /// Returns the error of a call that reached the limit. The error names no duration, because a
+    /// call may have had less time than the user set.
     pub(crate) fn exceeded(self) -> StoreError {
         let hint = match self {
             Self::Request => {
@@ -103,7 +107,7 @@ impl TimeLimit {
     }
 }
 
-/// When a call must end.
+/// Time when a call must end.
 #[derive(Debug, Clone)]
 pub(crate) struct Deadline {
     environment: Environment,
@@ -121,7 +125,7 @@ impl Deadline {
         }
     }
 
-    /// What is left of it.
+    /// Returns the time that is left, or an error if the deadline has passed.
     pub(crate) fn remaining(&self) -> Result<Duration, StoreError> {
         match self.end_nanos.saturating_sub(self.environment.monotonic_nanos()) {
             0 => Err(self.limit.exceeded()),
@@ -129,7 +133,7 @@ impl Deadline {
         }
     }
 
-    /// What `future` gives, if it does in time.
+    /// Returns the result of `future` if it completes before the deadline.
     pub(crate) async fn limit<T>(&self, future: impl Future<Output = T>) -> Result<T, StoreError> {
         tokio::time::timeout(self.remaining()?, future)
             .await
@@ -137,26 +141,28 @@ impl Deadline {
     }
 }
 
-/// A statement shape that Cassandra knows.
+/// Statement shape that Cassandra has prepared.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) statement: PreparedStatement,
-    /// Bytes of an average row that it returned, to choose the size of protocol pages.
+    /// Average size of the rows that the statement returned, in bytes. Determines the size of
+    /// protocol pages.
     row_bytes: AtomicU64,
 }
 
 impl Prepared {
-    /// How many rows to ask for in one protocol page so that about `bytes` come, at most `rows`.
+    /// Returns the number of rows to request in one protocol page to receive about `bytes`; at most
+    /// `rows`.
     pub(crate) fn page_rows(&self, bytes: u64, rows: u32) -> i32 {
         let fitting = fitting_rows(bytes, self.row_bytes.load(Ordering::Relaxed), rows);
         i32::try_from(fitting).unwrap_or(i32::MAX)
     }
 
-    /// Notes that `rows` rows had `bytes` bytes.
+    /// Records that `rows` rows had `bytes` bytes.
     pub(crate) fn note_rows(&self, rows: u64, bytes: u64) {
         if let Some(average) = bytes.checked_div(rows) {
-            // A rise counts at once, a fall by and by: too small a page costs a round trip, too
-            // large a one memory.
+            // Apply a rise at once and a fall gradually: a page that is too small costs a round
+            // trip, a page that is too large costs memory.
             let before = self.row_bytes.load(Ordering::Relaxed);
             let after = average.max(before - before / 2).max(1);
             self.row_bytes.store(after, Ordering::Relaxed);
@@ -164,7 +170,8 @@ impl Prepared {
     }
 }
 
-/// How many rows of so many bytes each about `bytes` hold; at least one, at most `rows`.
+/// Returns the number of rows of `row_bytes` each that fit into about `bytes`; at least one, at
+/// most `rows`.
 fn fitting_rows(bytes: u64, row_bytes: u64, rows: u32) -> u32 {
     let fitting = bytes.max(1) / row_bytes.max(1);
     u32::try_from(fitting).unwrap_or(u32::MAX).clamp(1, rows.max(1))
@@ -196,37 +203,38 @@ impl PreparedCache {
     }
 }
 
-/// What to send.
+/// Statements to send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call<'a> {
-    /// One statement, all of its result.
+    /// One statement with its whole result.
     Statement(&'a Prepared, &'a Values),
-    /// One statement, a page of its result of so many rows.
+    /// One statement and a page of its result; the number is the maximum of rows.
     Page(&'a Prepared, &'a Values, i32, &'a PagingState),
-    /// Statements as one batch.
+    /// Several statements as one batch.
     Batch(BatchType, &'a [(Arc<Prepared>, Values)]),
 }
 
-/// How to send it.
+/// Options of a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) consistency: Consistency,
     pub(crate) serial_consistency: SerialConsistency,
     pub(crate) deadline: Deadline,
     pub(crate) idempotent: bool,
-    /// How the node to ask is found, if not as any replica: where Paxos decides, as the partition's one coordinator.
+    /// Policy that selects the node; `None` selects any replica. Paxos requests use the policy of
+    /// the partition's one coordinator.
     pub(crate) balancing: Option<Arc<dyn LoadBalancingPolicy>>,
 }
 
-/// What came back.
+/// Response to a call.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) result: QueryResult,
     pub(crate) more: Option<PagingState>,
-    /// How often it was sent, one after the other.
+    /// Number of attempts, one after the other.
     pub(crate) attempts: u32,
-    /// How many tombstones it crossed: Cassandra tells of them past `tombstone_warn_threshold`
-    /// (1,000).
+    /// Number of tombstones that the read crossed. Cassandra reports it above
+    /// `tombstone_warn_threshold` (1,000).
     pub(crate) tombstones: u64,
 }
 
@@ -256,7 +264,7 @@ impl Client {
         }
     }
 
-    /// Refuses to begin anything once the store was closed.
+    /// Returns an error if the store is closed.
     fn check_open(&self) -> Result<(), StoreError> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(
@@ -278,7 +286,7 @@ impl Client {
         Deadline::after(&self.environment, self.config.schema_timeout, TimeLimit::Schema)
     }
 
-    /// How to send a read or a stamped write.
+    /// Returns the options of a read or a timestamped write.
     pub(crate) fn settings(&self, consistency: Option<ConsistencyLevel>, timeout: Duration) -> Settings {
         let level = consistency.unwrap_or(self.config.consistency);
         Settings {
@@ -290,7 +298,7 @@ impl Client {
         }
     }
 
-    /// `request`, prepared. Checks that the table's columns are of the types the request means.
+    /// Prepares `request`. Checks that the table's columns have the types that the request expects.
     pub(crate) async fn prepare(
         &self,
         request: &Request<'_>,
@@ -333,8 +341,8 @@ impl Client {
         }
     }
 
-    /// In how many protocol pages so many rows of a statement's result come, as far as its rows are
-    /// known by now.
+    /// Estimates the number of protocol pages that `rows` rows of a statement's result take, from
+    /// the rows seen so far.
     pub(crate) fn expected_pages(&self, text: &str, rows: u32) -> u32 {
         let known = self.lock_prepared().get(text);
         let known = known.map(|prepared| prepared.row_bytes.load(Ordering::Relaxed));
@@ -344,25 +352,27 @@ impl Client {
             left -= fitting_rows(DEFAULT_MAX_READ_BYTES, row_bytes, left);
             pages += 1;
             if known.is_none() {
-                // Most rows are smaller, and then the second page is larger than the first.
+                // Most rows are smaller than the estimate, so the second page is larger than the
+                // first.
                 row_bytes /= 2;
             }
         }
         pages
     }
 
-    /// Forgets what was prepared, because a table changed.
+    /// Forgets all prepared statements, because a table changed.
     pub(crate) fn forget_prepared(&self) {
         self.lock_prepared().entries.clear();
     }
 
     fn lock_prepared(&self) -> std::sync::MutexGuard<'_, PreparedCache> {
-        // The cache is whole between any two operations, so a panic elsewhere does not spoil it.
+        // Each operation leaves the cache consistent, so a panic of another thread does not damage
+        // it.
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a call, again if that may help and can do no harm. The failure's effect is that of all
-    /// attempts together.
+    /// Sends a call, and retries it if a retry may help and cannot do harm. The effect of a failure
+    /// covers all attempts.
     pub(crate) async fn send(&self, call: Call<'_>, settings: &Settings) -> Result<Answer, Failure> {
         let mut attempts = 0;
         let mut effect = Effect::Nothing;
@@ -395,8 +405,9 @@ impl Client {
         }
     }
 
-    /// A page of at most `most` rows of a statement's result. If that crosses too many tombstones, it is
-    /// asked again for half as many rows, down to one; `most` is then what was asked for last.
+    /// Reads a page of at most `most` rows of a statement's result. If the read crosses too many
+    /// tombstones, requests half the number of rows, down to one. `most` is then the number of rows
+    /// of the last request.
     pub(crate) async fn page(
         &self,
         prepared: &Prepared,
@@ -425,7 +436,8 @@ impl Client {
         }
     }
 
-    /// Whether a request that failed and can do no harm should be sent again; waits until then.
+    /// Returns whether to retry a failed request that can do no harm, after the wait before the
+    /// retry.
     async fn waits_to_retry(&self, failure: &Failure, attempts: u32, deadline: &Deadline) -> bool {
         let wait = self.retry_wait(attempts);
         let fits = deadline.remaining().is_ok_and(|left| left > wait);
@@ -438,7 +450,8 @@ impl Client {
         true
     }
 
-    /// Whether a node may not have heard yet of a table: the first time it is believed, in case it has heard of it since.
+    /// Returns whether a node may not know a table yet. After the first attempt the answer is
+    /// always yes, in case the node has learned of the table since.
     async fn may_lag(&self, attempts: u32, deadline: &Deadline) -> bool {
         if self.config.retries == 0 || attempts > MAX_LAGGING_RETRIES {
             return false;
@@ -447,7 +460,7 @@ impl Client {
         attempts == 1 || !matches!(agreed.await, Ok(Ok(Some(_))))
     }
 
-    /// The same, of any other node before this one.
+    /// Returns `settings` with a policy that prefers any other node over `node`.
     fn elsewhere(&self, settings: &Settings, node: Option<SocketAddr>) -> Settings {
         let usual = || Arc::clone(&self.coordinator.others);
         let inner = settings.balancing.clone().unwrap_or_else(usual);
@@ -502,12 +515,12 @@ impl Client {
         self.note(&sent_to, sent.map_err(|error| error::of_execution(error, limit)))
     }
 
-    /// What finds the one coordinator of a request's partition.
+    /// Returns the policy that finds the one coordinator of a request's partition.
     pub(crate) fn one_coordinator(&self) -> Arc<dyn LoadBalancingPolicy> {
         Arc::<OneCoordinator>::clone(&self.coordinator)
     }
 
-    /// Counts what was sent, and says of a failure which node it was sent to.
+    /// Counts the request, and adds to a failure the node that received the request.
     fn note<T>(&self, sent_to: &SentTo, sent: Result<T, Failure>) -> Result<T, Failure> {
         let Some(node) = sent_to.node() else {
             return sent;
@@ -520,7 +533,7 @@ impl Client {
         })
     }
 
-    /// Reads what the cluster tells of itself; again, as other reads, if that fails in passing.
+    /// Reads system tables of the cluster. Retries transient failures, as other reads do.
     pub(crate) async fn ask(
         &self,
         text: &str,
@@ -540,7 +553,7 @@ impl Client {
         }
     }
 
-    /// Sends a statement of the schema or about it, which is not prepared.
+    /// Sends an unprepared statement that reads or changes the schema.
     pub(crate) async fn query(
         &self,
         text: &str,
@@ -551,7 +564,8 @@ impl Client {
         let sent_to = Arc::new(SentTo::default());
         let mut statement = Statement::new(text);
         statement.set_history_listener(listener(&sent_to));
-        // The driver's own limit does not cover the wait for schema agreement; the outer one does.
+        // The driver's own limit does not cover the wait for schema agreement; the outer deadline
+        // does.
         statement.set_request_timeout(Some(deadline.remaining().map_err(Failure::not_sent)?));
         statement.set_consistency(Consistency::LocalOne);
         let sent = match deadline
@@ -564,8 +578,8 @@ impl Client {
         self.note(&sent_to, sent)
     }
 
-    /// How long to wait before sending again: doubling, and half of it by chance, so that clients
-    /// that failed together do not come back together.
+    /// Returns the wait before a retry. It doubles each time, and half of it is random, so that
+    /// clients that failed together do not retry together.
     fn retry_wait(&self, attempt: u32) -> Duration {
         let whole = FIRST_RETRY_WAIT
             .saturating_mul(1 << attempt.saturating_sub(1).min(16))
@@ -595,8 +609,8 @@ fn listener(sent_to: &Arc<SentTo>) -> Arc<dyn HistoryListener> {
     Arc::<SentTo>::clone(sent_to)
 }
 
-/// The number in `Read 1 live rows and 1001 tombstone cells for query …` or in `… scanned up to 1001
-/// tombstones …`.
+/// Returns the number in `Read 1 live rows and 1001 tombstone cells for query …` or in `… scanned
+/// up to 1001 tombstones …`.
 fn tombstones_in(warning: &str) -> u64 {
     let mut words = warning.split_whitespace().peekable();
     while let Some(word) = words.next() {
@@ -609,7 +623,7 @@ fn tombstones_in(warning: &str) -> u64 {
     0
 }
 
-/// A consistency level in the driver's words.
+/// Converts a consistency level to the driver's type.
 pub(crate) fn consistency_of(level: ConsistencyLevel) -> Consistency {
     match level {
         ConsistencyLevel::One => Consistency::One,
@@ -622,7 +636,7 @@ pub(crate) fn consistency_of(level: ConsistencyLevel) -> Consistency {
     }
 }
 
-/// Across which replicas a conditional write is decided.
+/// Returns the driver's level for the decision of a conditional write.
 pub(crate) fn serial_of(level: ConsistencyLevel) -> SerialConsistency {
     match level {
         ConsistencyLevel::Serial => SerialConsistency::Serial,

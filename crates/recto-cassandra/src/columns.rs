@@ -1,11 +1,12 @@
-//! Which columns a table has beyond those that its user knows.
+//! Detection of columns that a table has but its user does not know.
 //!
-//! A replacing put with nulls deletes the row a stamp before it: one tombstone a row, where nulls
-//! would be one each. But that would also delete what a newer program keeps in a column that this one
-//! does not know. So before it, the cluster is asked which columns there are; the answer holds for
-//! [`LOOK_HOLDS`], and whoever adds columns waits for longer than that ([`WAIT_FOR_WRITERS`]) before
-//! the first value of one is written. A deletion of who did not know of the column then has an older
-//! stamp than any value in it, and leaves it alone.
+//! A replacing put with nulls deletes the row at the timestamp before its own. This leaves one
+//! tombstone per row; writing nulls would leave one per null. But the deletion would also delete
+//! values in columns that a newer program added and this program does not know. So before such a
+//! put, the client asks the cluster for the table's columns. The result is valid for
+//! [`LOOK_HOLDS`]. A process that adds columns waits longer than that ([`WAIT_FOR_WRITERS`]) before
+//! it writes the first value. A deletion by a writer that did not know the column is then older
+//! than any value in it, and does not delete the value.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,34 +18,36 @@ use tokio::sync::Mutex;
 use crate::client::{Client, Deadline};
 use crate::schema::typed_rows;
 
-/// For how long it holds which columns a table was seen to have, counted from before the question.
+/// Time for which a list of columns remains valid, counted from before the request.
 const LOOK_HOLDS: Duration = Duration::from_millis(200);
-/// How long whoever added columns waits, so that all who write know of them: longer than a look
-/// holds by what clocks of different machines may differ.
+/// Time for which a process waits after it added columns, so that all writers know them. It exceeds
+/// [`LOOK_HOLDS`] by more than clocks of different machines may differ.
 const WAIT_FOR_WRITERS: Duration = Duration::from_millis(500);
 
-/// What tables were seen to have.
+/// Number of columns that each table had when the client last looked.
 #[derive(Debug, Default)]
 pub(crate) struct SeenColumns(Mutex<HashMap<String, Seen>>);
 
 #[derive(Debug)]
 struct Seen {
     looked_at_nanos: u64,
-    /// How many columns; none: the cluster did not tell.
+    /// Number of columns; `None` if the cluster did not report it.
     count: Option<usize>,
 }
 
 impl Client {
-    /// Whether the cluster's table has no columns but those of `table`; false where it does not tell.
+    /// Returns whether the cluster's table has only the columns of `table`. Returns false if the
+    /// cluster does not report its columns.
     pub(crate) async fn knows_all_columns(&self, table: &Table, deadline: &Deadline) -> bool {
-        // Who finds the answer out of date asks, and the others wait for that.
+        // The first caller that finds the value out of date asks the cluster. The others wait for
+        // it.
         let Ok(mut seen) = deadline.limit(self.seen_columns.0.lock()).await else {
             return false;
         };
         let now_nanos = self.environment.monotonic_nanos();
         let holds =
             |seen: &&Seen| u128::from(now_nanos.saturating_sub(seen.looked_at_nanos)) < LOOK_HOLDS.as_nanos();
-        // All that it knows are there, or the write would be refused.
+        // All columns of `table` exist, or the cluster would reject the write.
         let knows_all = |seen: &Seen| seen.count == Some(table.columns().len());
         if let Some(seen) = seen.get(table.name()).filter(holds) {
             return knows_all(seen);
@@ -65,7 +68,7 @@ impl Client {
         Ok(typed_rows::<(String,)>(result)?.len())
     }
 
-    /// Waits until every writer knows of columns that were just added.
+    /// Waits until every writer knows the columns that were just added.
     pub(crate) async fn await_writers(&self) {
         tokio::time::sleep(WAIT_FOR_WRITERS).await;
     }

@@ -1,4 +1,4 @@
-//! How to reach a cluster, and what to ask of it.
+//! Address of a cluster, and options of its requests.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,93 +6,100 @@ use std::time::Duration;
 
 use recto_store::{ConsistencyLevel, StoreError, StoreErrorKind};
 
-/// The port Cassandra listens on unless told otherwise.
+/// Default port of Cassandra.
 pub const DEFAULT_PORT: u16 = 9042;
-/// The most hosts a configuration may name.
+/// Maximum number of hosts that a configuration may name.
 pub const MAX_HOSTS: usize = 64;
-/// The most retries of one request that a configuration may ask for.
+/// Maximum number of retries of one request that a configuration may set.
 pub const MAX_RETRIES: u32 = 16;
-/// The most connections per node that a configuration may ask for.
+/// Maximum number of connections per node that a configuration may set.
 pub const MAX_POOL_SIZE: u16 = 64;
-/// The most writes of one `write_many` that a configuration may have in flight.
+/// Maximum number of in-flight writes of one `write_many` that a configuration may set.
 pub const MAX_IN_FLIGHT: usize = 4_096;
-/// The least bytes of one mutation that a configuration may allow.
+/// Minimum size limit of one mutation that a configuration may set, in bytes.
 const MIN_MUTATION_BYTES: usize = 64 << 10;
-/// The least bytes of a logged batch that a configuration may allow.
+/// Minimum size limit of a logged batch that a configuration may set, in bytes.
 const MIN_BATCH_BYTES: usize = 1 << 10;
-/// The most bytes of one mutation or one logged batch that a configuration may allow.
+/// Maximum size limit of one mutation or one logged batch that a configuration may set, in bytes.
 pub const MAX_REQUEST_BYTES: usize = 16 << 20;
 
-/// How to reach a cluster, and what to ask of it.
+/// Address of a cluster, and options of its requests.
 ///
-/// The password is never printed: `Debug` leaves it out, and no error or description holds it.
+/// The password is never printed: `Debug` leaves it out, and no error or description contains it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CassandraConfig {
-    /// Nodes to ask first, `host` or `host:port`; the rest of the cluster is found from them.
+    /// Nodes to contact first, as `host` or `host:port`. They report the other nodes of the
+    /// cluster.
     pub hosts: Vec<String>,
-    /// The keyspace that holds Recto's tables: a letter, then letters, digits and underscores, at
-    /// most 48 in all.
+    /// Keyspace that holds Recto's tables: a letter, then letters, digits and underscores, at most
+    /// 48 characters in all.
     pub keyspace: String,
-    /// The user; none: connect without credentials.
+    /// Name of the user; `None` connects without credentials.
     pub username: Option<String>,
-    /// The user's password.
+    /// Password of the user.
     pub password: Option<String>,
-    /// Encrypt and authenticate connections; none: plain text.
+    /// Encryption and authentication of connections; `None` sends plain text.
     pub tls: Option<TlsConfig>,
-    /// The data centre this process is in: only its nodes are asked. Required if there are several.
+    /// Data center of this process: requests go only to its nodes. Required if the cluster has
+    /// several data centers.
     pub local_datacenter: Option<String>,
-    /// How many replicas must agree, unless a call says otherwise.
+    /// Number of replicas that must agree, unless a call sets another level.
     pub consistency: ConsistencyLevel,
-    /// `Serial` or `LocalSerial`: across which replicas conditional writes are decided.
+    /// `Serial` or `LocalSerial`: the replicas that decide conditional writes.
     pub serial_consistency: ConsistencyLevel,
-    /// How long connecting may take, all hosts together.
+    /// Maximum time to connect, for all hosts together.
     pub connect_timeout: Duration,
-    /// How long one change of the schema may take, with the wait until all nodes agree on it.
+    /// Maximum time of one schema change, including the wait until all nodes agree on it.
     pub schema_timeout: Duration,
-    /// How often an idempotent request that failed for a passing reason is sent again, within its
-    /// deadline. Conditional writes never are.
+    /// Maximum number of retries of an idempotent request that failed for a transient reason,
+    /// within its deadline. Conditional writes are never retried.
     pub retries: u32,
-    /// Connections per node.
+    /// Number of connections per node.
     pub pool_size: u16,
-    /// The most writes of all `write_many` for themselves together that are in flight at a time.
+    /// Maximum number of writes in flight at a time, over all `write_many` calls that write each
+    /// partition on its own.
     pub in_flight: usize,
-    /// The most bytes of one mutation; none: 2 MiB, or the cluster's `max_mutation_size` if that is less.
-    /// Cassandra refuses more than half its commit log segment (16 MiB by default), and a mutation that
-    /// large blocks its partition for conditional writes.
+    /// Maximum size of one mutation, in bytes. `None` means 2 MiB, or the cluster's
+    /// `max_mutation_size` if that is less. Cassandra rejects mutations larger than half its commit
+    /// log segment (16 MiB by default). A mutation of that size blocks its partition for
+    /// conditional writes.
     pub mutation_bytes: Option<usize>,
-    /// The most bytes of a logged batch; none: the cluster's `batch_size_fail_threshold`.
+    /// Maximum size of a logged batch, in bytes. `None` means the cluster's
+    /// `batch_size_fail_threshold`.
     ///
-    /// Settings are read from `system_views.settings` of one node, when the store is opened. Where the user
-    /// may not read them, Cassandra's defaults are taken for them.
+    /// The store reads these settings from `system_views.settings` of one node when it opens. If
+    /// the user may not read them, the store assumes Cassandra's defaults.
     pub batch_bytes: Option<usize>,
 }
 
-/// How to encrypt connections.
+/// Encryption of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsConfig {
     /// Certificates (PEM) of the authorities that sign the nodes' certificates.
     pub ca_file: PathBuf,
-    /// This client's certificate chain and private key (PEM), where nodes ask for one.
+    /// Certificate chain and private key of this client (PEM), for nodes that require a client
+    /// certificate.
     pub client: Option<ClientCertificate>,
-    /// Whether a node's certificate must name the address it is reached by. Nodes are reached by IP
-    /// address, and certificates often name none: then this must be false, and any certificate
-    /// that the authorities signed is taken.
+    /// Whether a node's certificate must name the address of the node. Recto connects to nodes by
+    /// IP address, and certificates often name none. In that case set this to false: the client
+    /// then accepts any certificate that the authorities signed.
     pub check_server_name: bool,
 }
 
-/// A client's certificate and key files.
+/// Certificate and key files of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The certificate chain (PEM).
+    /// Certificate chain (PEM).
     pub certificate_file: PathBuf,
-    /// The private key (PEM).
+    /// Private key (PEM).
     pub key_file: PathBuf,
 }
 
 impl TlsConfig {
-    /// Trusts the authorities in `ca_file`, and checks the names of nodes.
+    /// Returns a configuration that trusts the authorities in `ca_file` and checks the names of
+    /// nodes.
     pub fn new(ca_file: impl Into<PathBuf>) -> Self {
         Self {
             ca_file: ca_file.into(),
@@ -102,19 +109,19 @@ impl TlsConfig {
     }
 }
 
-/// How many copies of each row a new keyspace keeps, by `NetworkTopologyStrategy`.
+/// Number of copies of each row in a new keyspace, by `NetworkTopologyStrategy`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Replication {
-    /// This many in every data centre of the cluster.
+    /// Number of copies in every data center of the cluster.
     Everywhere(u8),
-    /// This many in each data centre named, and none elsewhere.
+    /// Number of copies in each named data center; other data centers get none.
     Datacenters(Vec<(String, u8)>),
 }
 
 impl CassandraConfig {
-    /// The defaults, for `keyspace` on the nodes at `hosts`: no credentials, no TLS, local quorum,
-    /// local serial.
+    /// Returns the default configuration for `keyspace` on the nodes at `hosts`: no credentials, no
+    /// TLS, local quorum, local serial.
     pub fn new(hosts: impl IntoIterator<Item = impl Into<String>>, keyspace: impl Into<String>) -> Self {
         Self {
             hosts: hosts.into_iter().map(Into::into).collect(),
@@ -135,7 +142,7 @@ impl CassandraConfig {
         }
     }
 
-    /// Checks what can be checked without a cluster.
+    /// Checks the settings that can be checked without a cluster.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let refuse = |message: String, hint: &str| {
             Err(StoreError::new(StoreErrorKind::Invalid, message).with_hint(hint))

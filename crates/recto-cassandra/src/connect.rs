@@ -1,4 +1,4 @@
-//! Connecting, and making a keyspace.
+//! Connections, and creation of a keyspace.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -25,24 +25,25 @@ use crate::schema::typed_rows;
 use crate::settings::limits;
 use crate::silence::Listener;
 
-/// How many copies a new keyspace keeps in a data centre that has as many nodes.
+/// Number of copies that a new keyspace keeps in a data center that has at least this number of
+/// nodes.
 const DEFAULT_COPIES: u8 = 3;
-/// Which share of the time for connecting a single attempt at one node may take, so that a node that
-/// swallows what is sent to it, asked first for the cluster and then once more for requests, leaves time
-/// for the others.
+/// Number of attempts at one node that would fill the time to connect; one attempt may take this
+/// fraction of it. A node that never answers can cost two attempts: one to read the cluster, one
+/// for requests. Time must remain for the other nodes.
 const ATTEMPTS_AT_CONNECTING: u32 = 4;
-/// How often each connection is asked for a sign of life. A node that hangs (a frozen process or
-/// machine, a cut network) leaves its connections open: without this, requests would be sent to it and
-/// wait for as long as they may.
+/// Interval of keepalive requests on each connection. A hanging node (a frozen process or machine,
+/// a cut network) leaves its connections open. Without keepalive, requests to it would wait until
+/// their deadline.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(1_500);
-/// How long the sign may take. Together with the interval it is less than what a read may take, so
-/// that a read which a hanging node does not answer is still asked of another; and it is more than the
-/// pauses that a healthy node's garbage collector makes.
+/// Maximum time of a keepalive response. Interval and timeout together are shorter than the time
+/// limit of a read, so that another node can serve a read that a hanging node does not answer. The
+/// timeout is longer than garbage collection pauses of a healthy node.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(2_500);
-/// How often the nodes are asked whether they agree on the schema.
+/// Interval of the checks whether the nodes agree on the schema.
 const SCHEMA_AGREEMENT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Connects, and finds that the data centre is there. Does not look for the keyspace.
+/// Connects, and checks that the data center exists. Does not check the keyspace.
 pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -> Result<Client, StoreError> {
     config.check()?;
     let deadline = Deadline::after(&environment, config.connect_timeout, TimeLimit::Connect);
@@ -70,8 +71,8 @@ pub(crate) async fn connect(config: CassandraConfig, environment: Environment) -
     Ok(client)
 }
 
-/// An error unless the cluster's nodes are known. A driver that could not read them goes on with the hosts it
-/// was given, in no data centre, and says nothing.
+/// Returns an error unless the cluster's nodes are known. If the driver cannot read them, it
+/// silently continues with the given hosts and no data center.
 async fn read_nodes(session: &Session, deadline: &Deadline) -> Result<(), StoreError> {
     let is_known = |session: &Session| {
         let state = session.get_cluster_state();
@@ -98,7 +99,7 @@ async fn read_nodes(session: &Session, deadline: &Deadline) -> Result<(), StoreE
     }
 }
 
-/// The error of hosts that said nothing for so long.
+/// Returns the error for hosts that did not answer for the time `waited`.
 fn silent(config: &CassandraConfig, waited: Duration) -> StoreError {
     let (hosts, millis) = (config.hosts.join(","), waited.as_millis());
     StoreError::new(
@@ -108,7 +109,7 @@ fn silent(config: &CassandraConfig, waited: Duration) -> StoreError {
     .with_hint("see whether the address is right, no firewall stands between, and the node does not hang")
 }
 
-/// The hosts that answer to TLS in time.
+/// Returns the hosts that answer TLS in time.
 async fn hosts_that_answer(config: &CassandraConfig, listener: &Listener) -> Result<Vec<String>, StoreError> {
     let asked = hosts(config).map(|host| async move {
         let is_silent = listener.hears_nothing(host.as_str()).await;
@@ -121,7 +122,8 @@ async fn hosts_that_answer(config: &CassandraConfig, listener: &Listener) -> Res
     Ok(hosts)
 }
 
-/// Why no session could be made. Where a connection was cut without a reason, hosts are asked for it.
+/// Returns the reason why no session could be opened. If a node closed a connection without a
+/// reason, asks the hosts for it.
 async fn why(
     error: NewSessionError,
     listener: Option<&Listener>,
@@ -139,12 +141,12 @@ async fn why(
     handshake::failed(error, alert.as_ref(), config)
 }
 
-/// How long a single attempt at one node may take.
+/// Returns the maximum time of a single attempt at one node.
 fn attempt_timeout(config: &CassandraConfig) -> Duration {
     config.connect_timeout / ATTEMPTS_AT_CONNECTING
 }
 
-/// Any replica of the local data centre.
+/// Returns the policy that selects any replica of the local data center.
 fn balancing(config: &CassandraConfig) -> Arc<dyn LoadBalancingPolicy> {
     let mut balancing = DefaultPolicy::builder().token_aware(true);
     if let Some(datacenter) = &config.local_datacenter {
@@ -155,9 +157,10 @@ fn balancing(config: &CassandraConfig) -> Arc<dyn LoadBalancingPolicy> {
     balancing.build()
 }
 
-/// What makes a session; and where TLS is spoken, what asks addresses for it.
+/// Returns the builder of a session and, with TLS, the listener that checks whether addresses
+/// answer TLS.
 async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc<Listener>>), StoreError> {
-    // Retries are this crate's own, see `client`; nothing is ever sent twice on speculation.
+    // This crate retries requests itself, see `client`. No request is sent speculatively.
     let profile = ExecutionProfile::builder()
         .consistency(consistency_of(config.consistency))
         .serial_consistency(Some(serial_of(config.serial_consistency)))
@@ -173,12 +176,12 @@ async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc
         .hostname_resolution_timeout(Some(config.connect_timeout))
         .keepalive_interval(KEEPALIVE_INTERVAL)
         .keepalive_timeout(KEEPALIVE_TIMEOUT)
-        // Ends a handshake too, which the sign of life does not, if the machine at its other end is gone.
+        // TCP keepalive also ends a handshake if the other machine is gone; CQL keepalive does not.
         .tcp_keepalive_interval(KEEPALIVE_INTERVAL)
         .pool_size(PoolSize::PerHost(pool_size))
         .schema_agreement_timeout(config.schema_timeout)
         .schema_agreement_interval(SCHEMA_AGREEMENT_INTERVAL)
-        // Routing needs the keyspace's replication and no more.
+        // Routing needs only the keyspace's replication.
         .keyspaces_to_fetch([config.keyspace.as_str()])
         .fetch_full_schema_metadata(false)
         .driver_config_reporting(false);
@@ -199,12 +202,12 @@ async fn builder(config: &CassandraConfig) -> Result<(SessionBuilder, Option<Arc
     Ok((builder, Some(listener)))
 }
 
-/// The hosts to ask first, each with its port.
+/// Returns the hosts to contact first, each with its port.
 fn hosts(config: &CassandraConfig) -> impl Iterator<Item = String> {
     config.hosts.iter().map(|host| with_port(host))
 }
 
-/// `host:port`; an IPv6 address may stand bare or in brackets.
+/// Returns `host:port`. An IPv6 address may be with or without brackets.
 fn with_port(host: &str) -> String {
     if let Ok(address) = host.parse::<std::net::Ipv6Addr>() {
         return format!("[{address}]:{DEFAULT_PORT}");
@@ -217,8 +220,8 @@ fn with_port(host: &str) -> String {
     }
 }
 
-/// A local data centre must be one that exists, and must be named if there are several: otherwise
-/// "local" would mean that of whichever node is asked.
+/// Checks that the local data center exists, and that it is named if the cluster has several.
+/// Otherwise "local" would mean the data center of any node that answers.
 fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), StoreError> {
     let datacenters = datacenters(session);
     let there_are = || {
@@ -240,8 +243,8 @@ fn check_datacenter(session: &Session, config: &CassandraConfig) -> Result<(), S
     }
 }
 
-/// A majority must be asked, and one of all data centres: of two that decide for themselves, each loses what the other
-/// decided.
+/// Checks that decisions are made by a majority, and over all data centers. If two data centers
+/// decided separately, each would lose the decisions of the other.
 pub(crate) fn check_decisions(client: &Client) -> Result<(), StoreError> {
     let (level, serial) = (client.config.consistency, client.config.serial_consistency);
     let is_alone = datacenters(&client.session).len() <= 1;
@@ -271,7 +274,7 @@ pub(crate) fn check_decisions(client: &Client) -> Result<(), StoreError> {
     .with_hint(hint))
 }
 
-/// An error unless the keyspace is there.
+/// Returns an error unless the keyspace exists.
 pub(crate) async fn check_keyspace(client: &Client) -> Result<(), StoreError> {
     if keyspace_exists(client).await? {
         return Ok(());
@@ -292,14 +295,14 @@ async fn keyspace_exists(client: &Client) -> Result<bool, StoreError> {
     Ok(!typed_rows::<(String,)>(result)?.is_empty())
 }
 
-/// Makes the keyspace of `config`; nothing if it is there, whatever its replication.
+/// Creates the keyspace of `config`. Does nothing if the keyspace exists, with any replication.
 ///
-/// Without `replication`, it keeps three copies of each row in each data centre, or as many as there are
-/// nodes.
+/// Without `replication`, the keyspace keeps three copies of each row in each data center, or one
+/// per node if there are fewer nodes.
 ///
 /// # Errors
-/// As [`CassandraStore::connect`](crate::CassandraStore::connect), and whatever stops Cassandra from
-/// making it.
+/// The errors of [`CassandraStore::connect`](crate::CassandraStore::connect), and any error of
+/// Cassandra when it creates the keyspace.
 pub async fn create_keyspace(
     config: CassandraConfig,
     environment: Environment,
@@ -317,10 +320,11 @@ pub async fn create_keyspace(
         .map_err(|failure| failure.error)
 }
 
-/// The statement by which [`create_keyspace`] would make the keyspace; `None` if it is there.
+/// Returns the statement by which [`create_keyspace`] would create the keyspace, or `None` if it
+/// exists.
 ///
 /// # Errors
-/// As [`CassandraStore::connect`](crate::CassandraStore::connect), and as
+/// The errors of [`CassandraStore::connect`](crate::CassandraStore::connect) and of
 /// [`check_features`](crate::CassandraStore::check_features).
 pub async fn plan_keyspace(
     config: CassandraConfig,
@@ -328,7 +332,7 @@ pub async fn plan_keyspace(
     replication: Option<Replication>,
 ) -> Result<Option<String>, StoreError> {
     let client = connect(config, environment).await?;
-    // A schema is planned for the keyspace.
+    // The keyspace is planned for a schema, which needs these features.
     client.check_features().await?;
     missing_keyspace_cql(&client, replication).await
 }
@@ -344,10 +348,11 @@ async fn missing_keyspace_cql(
     Ok(Some(create_keyspace_cql(&client.config.keyspace, &datacenters)))
 }
 
-/// Drops the keyspace of `config` with everything in it; nothing if it is not there.
+/// Drops the keyspace of `config` with everything in it. Does nothing if the keyspace does not
+/// exist.
 ///
 /// # Errors
-/// As [`create_keyspace`].
+/// The errors of [`create_keyspace`].
 pub async fn drop_keyspace(config: CassandraConfig, environment: Environment) -> Result<(), StoreError> {
     let client = connect(config, environment).await?;
     let text = format!("DROP KEYSPACE IF EXISTS {}", quoted(&client.config.keyspace));
@@ -359,7 +364,8 @@ pub async fn drop_keyspace(config: CassandraConfig, environment: Environment) ->
         .map_err(|failure| failure.error)
 }
 
-/// The statement that makes a keyspace with so many copies in each data centre.
+/// Returns the statement that creates a keyspace with the given number of copies in each data
+/// center.
 fn create_keyspace_cql(keyspace: &str, datacenters: &[(String, u8)]) -> String {
     let mut strategy = "'class': 'NetworkTopologyStrategy'".to_owned();
     for (name, copies) in datacenters {
@@ -374,7 +380,7 @@ fn create_keyspace_cql(keyspace: &str, datacenters: &[(String, u8)]) -> String {
     )
 }
 
-/// The data centres of the cluster, and how many nodes each has.
+/// Returns the data centers of the cluster, each with its number of nodes.
 pub(crate) fn datacenters(session: &Session) -> BTreeMap<String, usize> {
     let mut datacenters = BTreeMap::new();
     for node in session.get_cluster_state().get_nodes_info() {
@@ -385,11 +391,12 @@ pub(crate) fn datacenters(session: &Session) -> BTreeMap<String, usize> {
     datacenters
 }
 
-/// How many copies to keep in which data centre, of a cluster with so many nodes in each.
+/// Returns the number of copies to keep in each data center; `nodes` gives the number of nodes of
+/// each.
 ///
 /// # Errors
-/// A data centre is named that is not there, or has fewer nodes than copies are asked for: its rows could not
-/// be written.
+/// A named data center does not exist, or has fewer nodes than the requested copies: its rows could
+/// not be written.
 fn copies_of(
     nodes: &BTreeMap<String, usize>,
     replication: Option<&Replication>,

@@ -1,9 +1,9 @@
-//! Which node a request of Paxos goes to: the first replica in ring order that is connected.
+//! Choice of the node that receives a Paxos request: the first connected replica in ring order.
 //!
-//! Paxos decides the writes to one partition one by one, and coordinators that write to it at a time outbid
-//! each other's ballots. So conditional writes and serial reads of a partition all go to one of its
-//! replicas, and whoever shares a data centre finds the same one. The driver's own policy shuffles them,
-//! and its choice without shuffling is another in each process.
+//! Paxos decides the writes to one partition one at a time, and concurrent coordinators outbid each
+//! other's ballots. So all conditional writes and serial reads of a partition go to one of its
+//! replicas, which is the same one for all clients of a data center. The driver's own policy
+//! shuffles the replicas; without shuffling, its choice differs between processes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,21 +13,22 @@ use scylla::frame::response::result::TableSpec;
 use scylla::policies::load_balancing::{FallbackPlan, LoadBalancingPolicy, RoutingInfo};
 use scylla::routing::{Shard, Token};
 
-/// A node to ask, as policies name it.
+/// Node to contact, in the form that load balancing policies use.
 type Target<'a> = (NodeRef<'a>, Option<Shard>);
 
-/// The first live replica in ring order, then the next; where no replica is connected, as `others` says.
+/// Policy that selects the first live replica in ring order, then the next. If no replica is
+/// connected, `others` selects the node.
 #[derive(Debug, Clone)]
 pub(crate) struct OneCoordinator {
-    /// Only its replicas are asked. None: the cluster has one data centre.
+    /// Data center whose replicas are used; `None` if the cluster has one data center.
     pub(crate) local_datacenter: Option<String>,
     pub(crate) others: Arc<dyn LoadBalancingPolicy>,
-    /// The token of requests of several partitions, which have none of their own.
+    /// Token of requests over several partitions, which have no token of their own.
     pub(crate) token: Option<Token>,
 }
 
 impl OneCoordinator {
-    /// The same for requests of several partitions, of which one has this token.
+    /// Returns this policy for requests over several partitions, of which one has this token.
     pub(crate) fn towards(&self, token: Token) -> Self {
         Self {
             token: Some(token),
@@ -35,13 +36,14 @@ impl OneCoordinator {
         }
     }
 
-    /// The number of the node that requests of a partition of this token go to; none where no replica is connected.
+    /// Returns the id of the node that receives requests of a partition with this token, or `None`
+    /// if no replica is connected.
     pub(crate) fn of(&self, token: Token, table: &TableSpec<'_>, cluster: &ClusterState) -> Option<u128> {
         let mut replicas = self.replicas(token, table, cluster)?;
         replicas.next().map(|(node, _)| node.host_id.as_u128())
     }
 
-    /// The replicas that are connected, in ring order.
+    /// Returns the connected replicas, in ring order.
     fn replicas<'a>(
         &'a self,
         token: Token,
@@ -57,7 +59,7 @@ impl OneCoordinator {
         Some(live.map(|(node, shard)| (node, Some(shard))))
     }
 
-    /// Those of a request's partition; none where that is not known.
+    /// Returns the connected replicas of a request's partition; none if the partition is not known.
     fn replicas_of<'a>(
         &'a self,
         request: &RoutingInfo<'_>,
@@ -88,7 +90,8 @@ impl LoadBalancingPolicy for OneCoordinator {
     }
 }
 
-/// Any other node before one that has just answered that it does not know a table.
+/// Policy that prefers any other node over the node that just answered that it does not know a
+/// table.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
     pub(crate) last: SocketAddr,

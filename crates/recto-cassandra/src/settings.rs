@@ -1,4 +1,4 @@
-//! What one request may hold, as the cluster's settings say.
+//! Size limits of one request, from the cluster's settings.
 
 use recto_store::{Limits, StoreError, StoreErrorKind};
 
@@ -6,18 +6,20 @@ use crate::client::{Client, Deadline};
 use crate::config::{CassandraConfig, MAX_REQUEST_BYTES};
 use crate::schema::typed_rows;
 
-/// The most bytes of a mutation, unless the cluster allows less or the configuration says otherwise:
-/// larger ones hold up a node, and block their partition for conditional writes.
+/// Default maximum size of a mutation, in bytes, unless the cluster allows less or the
+/// configuration sets a size. Larger mutations delay a node and block their partition for
+/// conditional writes.
 const DEFAULT_MUTATION_BYTES: usize = 2 << 20;
-/// The most bytes of a logged batch where the cluster's settings cannot be read: Cassandra's own default.
+/// Maximum size of a logged batch, in bytes, if the cluster's settings cannot be read: Cassandra's
+/// own default.
 const DEFAULT_BATCH_BYTES: usize = 50 << 10;
-/// The most bytes of a whole key, as Cassandra serializes it.
+/// Maximum size of a whole key as Cassandra serializes it, in bytes.
 pub(crate) const MAX_KEY_BYTES: usize = 65_535;
 
 const BATCH_SETTING: &str = "batch_size_fail_threshold";
 const MUTATION_SETTING: &str = "max_mutation_size";
 
-/// Sizes that a node's `cassandra.yaml` says, as far as they are known.
+/// Sizes from a node's `cassandra.yaml`, as far as they are known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sizes {
     batch: Option<usize>,
@@ -25,8 +27,8 @@ pub(crate) struct Sizes {
 }
 
 impl Client {
-    /// Reads the settings of the node that answers; none where the user may not, or the cluster has no
-    /// such view.
+    /// Reads the settings of the node that answers. Returns no sizes if the user may not read them
+    /// or the cluster has no such view.
     pub(crate) async fn read_sizes(&self, deadline: &Deadline) -> Result<Sizes, StoreError> {
         let text = format!(
             "SELECT name, value FROM system_views.settings WHERE name IN ('{BATCH_SETTING}', '{MUTATION_SETTING}')"
@@ -54,10 +56,10 @@ impl Client {
     }
 }
 
-/// What `config` asks for wins; else what the cluster says.
+/// Returns the limits of requests. Settings of `config` take precedence over those of the cluster.
 pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
     let mutation = sizes.mutation.unwrap_or(MAX_REQUEST_BYTES);
-    // A logged batch is kept as one mutation first.
+    // Cassandra first stores a logged batch as one mutation.
     let batch = sizes.batch.unwrap_or(DEFAULT_BATCH_BYTES).min(mutation);
     Limits {
         mutation_bytes: config
@@ -73,7 +75,7 @@ pub(crate) fn limits(config: &CassandraConfig, sizes: Sizes) -> Limits {
     }
 }
 
-/// A size as `cassandra.yaml` writes it: `50KiB`.
+/// Parses a size as `cassandra.yaml` writes it: `50KiB`.
 fn bytes_of(text: &str) -> Option<usize> {
     let text = text.trim();
     let unit = text.find(|character: char| !character.is_ascii_digit())?;
@@ -112,7 +114,7 @@ mod tests {
         assert_eq!(of(&config, None, None), (2 << 20, 50 << 10));
         assert_eq!(of(&config, Some(100 << 10), Some(16 << 20)), (2 << 20, 100 << 10));
         assert_eq!(of(&config, Some(5 << 10), Some(1 << 20)), (1 << 20, 5 << 10));
-        // A batch that nothing else limits.
+        // No other setting limits this batch.
         assert_eq!(of(&config, Some(1 << 30), Some(1 << 20)), (1 << 20, 1 << 20));
         assert_eq!(of(&config, Some(1 << 30), None), (2 << 20, MAX_REQUEST_BYTES));
         config.mutation_bytes = Some(4 << 20);

@@ -1,4 +1,4 @@
-//! The store itself.
+//! Implementation of the store interface.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,14 +18,15 @@ use crate::cql::Selected;
 use crate::read::{CassandraSnapshot, slice_requests};
 use crate::settings::MAX_KEY_BYTES;
 
-/// What Cassandra puts beside each part of a partition key of several parts: its length and an end.
+/// Bytes that Cassandra adds to each part of a multi-part partition key: its length and an end
+/// marker.
 const KEY_PART_OVERHEAD_BYTES: usize = 3;
 
-/// A keyspace of an Apache Cassandra cluster as a store.
+/// Keyspace of an Apache Cassandra cluster as a store.
 ///
-/// Reads see what their replicas have: two reads of one snapshot may see different moments. Reads and
-/// stamped writes that fail for a passing reason are sent again within their deadline; conditional
-/// writes never are.
+/// A snapshot reads the current state of the replicas: two reads of one snapshot may see different
+/// moments. The store retries reads and timestamped writes that fail for a transient reason, within
+/// their deadline. It never retries conditional writes.
 #[derive(Clone)]
 pub struct CassandraStore {
     client: Arc<Client>,
@@ -35,12 +36,12 @@ impl CassandraStore {
     /// Connects to the cluster of `config`.
     ///
     /// # Errors
-    /// [`Invalid`](recto_store::StoreErrorKind::Invalid) for a configuration that cannot be meant, a
-    /// data centre that is not there, or several and none named;
-    /// [`Unavailable`](recto_store::StoreErrorKind::Unavailable) if no node answers;
-    /// [`Unauthorized`](recto_store::StoreErrorKind::Unauthorized) if the user is refused;
-    /// [`Table`](recto_store::StoreErrorKind::Table) if there is no such keyspace
-    /// ([`create_keyspace`](crate::create_keyspace) makes it).
+    /// - [`Invalid`](recto_store::StoreErrorKind::Invalid): the configuration is invalid, names a
+    ///   missing data center, or names none although the cluster has several.
+    /// - [`Unavailable`](recto_store::StoreErrorKind::Unavailable): no node answers.
+    /// - [`Unauthorized`](recto_store::StoreErrorKind::Unauthorized): the cluster rejects the user.
+    /// - [`Table`](recto_store::StoreErrorKind::Table): the keyspace does not exist
+    ///   ([`create_keyspace`](crate::create_keyspace) creates it).
     pub async fn connect(config: CassandraConfig, environment: Environment) -> Result<Self, StoreError> {
         let client = connect::connect(config, environment).await?;
         connect::check_keyspace(&client).await?;
@@ -49,10 +50,12 @@ impl CassandraStore {
         })
     }
 
-    /// Checks that all nodes have the features that collections, views and queues need. Attached tables do not need that.
+    /// Checks that all nodes have the features that collections, views and queues need. Attached
+    /// tables do not need these features.
     ///
     /// # Errors
-    /// [`Other`](recto_store::StoreErrorKind::Other): the cluster lacks something, which the message names. It cannot be asked.
+    /// [`Other`](recto_store::StoreErrorKind::Other): the cluster lacks a feature, which the
+    /// message names. An error also occurs if the nodes cannot be queried.
     pub async fn check_features(&self) -> Result<(), StoreError> {
         self.client.check_features().await
     }
@@ -71,8 +74,8 @@ impl std::fmt::Debug for CassandraStore {
 }
 
 impl Client {
-    /// Checks a partition key as Cassandra serializes it: several parts take a little more than
-    /// their bytes.
+    /// Checks the size of a partition key as Cassandra serializes it. A multi-part key takes a
+    /// little more than its bytes.
     pub(crate) fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
         self.limits.check_partition(table, partition)?;
         let parts = partition.len();
@@ -109,7 +112,7 @@ impl Store for CassandraStore {
         self.client.limits
     }
 
-    /// Connections end when nothing uses the store any more.
+    /// Marks the store as closed. Connections end when no caller uses the store any more.
     async fn close(&self) -> Result<(), StoreError> {
         self.client.closed.store(true, Ordering::Relaxed);
         Ok(())

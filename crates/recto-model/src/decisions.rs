@@ -1,10 +1,13 @@
-//! What a decision in `docs/design` says breaks without each rule of a protocol, held against the tests that leave rules out.
+//! Check of the design decisions in `docs/design` against the tests. A decision names, for each
+//! rule of a protocol, the tests that fail without the rule.
 
-/// That every rule is left out in some test, and the decision names every such test and no other. `rules` is the source of
-/// an enum of more than `least` rules, `models` are those of the tests.
+/// Asserts that some test leaves out each rule, and that the decision names exactly these tests.
+/// `rules` is the source code of an enum with more than `least` rules. `models` are the source
+/// codes of the tests.
 ///
 /// # Panics
-/// If that is not so.
+/// If a rule has no test, if there are not more than `least` rules, or if the names of the tests
+/// and of the decision differ.
 pub fn assert_each_rule_has_a_test(rules: &str, least: usize, models: &[&str], decision: &str) {
     let rules = rules.lines().filter_map(|line| line.strip_prefix("    "));
     let rules = rules.filter_map(|line| line.strip_suffix(','));

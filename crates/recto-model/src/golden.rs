@@ -1,9 +1,9 @@
-//! What files of stored bytes are read with, in the tests of every crate.
+//! Reader for files of stored bytes, used by the tests of every crate.
 
-/// The bytes that hexadecimal digits stand for.
+/// Returns the bytes that hexadecimal digits encode.
 ///
 /// # Panics
-/// They are not pairs of such digits.
+/// If `digits` are not pairs of hexadecimal digits.
 pub fn bytes_of_hex(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks_exact(2);
     assert!(pairs.remainder().is_empty(), "{digits}");

@@ -1,29 +1,30 @@
-//! The words every other crate of Recto speaks: types, values and their order, byte-comparable
-//! keys, tables, records and schemas.
+//! Basic definitions that every other crate of Recto uses: types, values and their order,
+//! byte-comparable keys, tables, records and schemas.
 //!
-//! Nothing here does I/O, is async, or reads a clock but through the handle in [`environment`].
+//! This crate does no I/O and has no async code. It reads clocks only through the handle in
+//! [`environment`].
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | [`types`] | [`Type`]: the CQL types a field can have |
-//! | [`value`] | [`Value`]: one decoded value, for tools, filters and tests |
-//! | [`cell`] | the bytes of one value, exactly as CQL's native protocol serializes it |
+//! | [`types`] | [`Type`]: the CQL types that a field can have |
+//! | [`value`] | [`Value`]: a decoded value, for tools, filters and tests |
+//! | [`cell`] | the bytes of a value, exactly as CQL's native protocol serializes it |
 //! | [`cells`] | [`Cells`] and [`RowSet`]: rows as cells in one buffer |
-//! | [`collation`] | how people of a language sort text |
-//! | [`order`] | the one definition of how values compare |
-//! | [`key`] | byte-comparable keys: the order as bytes |
-//! | [`width`] | [`Width`](width::Width): lengths of time in calendar units, and the calendar they are counted in |
-//! | [`instants`] | points in time in cells |
-//! | [`table`] | wide-column tables, positions in them and slices of them |
-//! | [`schema`] | collections, views, and the TOML they are written in |
-//! | [`json`] | record JSON, one mapping for HTTP, command line and files |
-//! | [`native`] | Rust types as fields, what `#[derive(Record)]` builds on |
-//! | [`record`] | [`Record`](record::Record): records as Rust types, and why a row is not one |
-//! | [`decimals`] | the type of decimals |
-//! | [`environment`] | the one handle on time and randomness |
-//! | `extremes` | values at the edges of each order type, for tests, behind the feature `testing` |
-//! | `golden` | reading files of stored bytes, for tests, behind the same |
-//! | `decisions` | holding tests of rules against what a decision says of them, behind the same |
+//! | [`collation`] | sort orders of text by language |
+//! | [`order`] | the only definition of how values compare |
+//! | [`key`] | byte-comparable keys: byte strings that sort as their values do |
+//! | [`width`] | [`Width`](width::Width): lengths of time in calendar units, and the calendar that counts them |
+//! | [`instants`] | conversion between cells and points in time |
+//! | [`table`] | wide-column tables, positions in tables, and ranges of rows |
+//! | [`schema`] | collections, views, and their TOML language |
+//! | [`json`] | record JSON, the same mapping for HTTP, command line and files |
+//! | [`native`] | Rust types as fields, the basis of `#[derive(Record)]` |
+//! | [`record`] | [`Record`](record::Record): records as Rust types, and the errors of converting a row into a record |
+//! | [`decimals`] | the type of decimal numbers |
+//! | [`environment`] | the handle for time and randomness |
+//! | `extremes` | extreme values of each order type, for tests (feature `testing`) |
+//! | `golden` | reader for files of stored bytes, for tests (feature `testing`) |
+//! | `decisions` | check that each protocol rule of a design decision has a test (feature `testing`) |
 
 pub mod cell;
 pub mod cells;

@@ -1,31 +1,31 @@
-//! Collections, views, and the TOML they are written in.
+//! Collections, views, and their TOML language.
 //!
-//! [`Schema::parse`] reads the language, [`Schema::to_toml`] writes it in one canonical form (what a
-//! store records), and [`Schema::difference`] says what changes between two schemas. A schema built in
+//! [`Schema::parse`] reads the language. [`Schema::to_toml`] writes the canonical form, which a
+//! store records. [`Schema::difference`] returns the changes between two schemas. A schema built in
 //! code ([`Collection::new`], which `#[derive(Record)]` calls) goes through the same checks.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `model` | what a schema is |
+//! | `model` | the checked schema: collections, fields, views |
 //! | `sort_order` | the sort orders of a collection, as tables |
-//! | `queues` | what a schema says of the queues of its store |
-//! | `calendar` | widths in the calendar: where one begins, in UTC |
-//! | `options` | the values of options: sizes, buckets, where nulls stand |
+//! | `queues` | the settings of the store's queues |
+//! | `calendar` | calendar intervals and their start times, in UTC |
+//! | `options` | values of options: sizes, buckets, position of nulls |
 //! | `rounding` | order fields rounded down |
-//! | `collation` | that a field has one collation in a collection |
-//! | `names` | what a name may be, and the nearest one to a misspelt one |
+//! | `collation` | the rule that a field has one collation in a collection |
+//! | `names` | the rules for names, and the nearest name to a misspelled one |
 //! | `type_text` | types as text |
-//! | `type_order` | UDTs before those that hold them |
-//! | `parse` | TOML into declarations |
-//! | `declared` | declarations: what was written, word by word, with where it stood |
-//! | `check` | the rules; declarations into the model |
-//! | `problem` | what can be wrong, and what to write instead |
-//! | `context` | what the parser and the checks report to |
+//! | `type_order` | an order of UDTs in which each UDT follows the UDTs that it contains |
+//! | `parse` | the TOML parser, which produces declarations |
+//! | `declared` | declarations: the text of the schema, item by item, with positions |
+//! | `check` | the rules; converts declarations into the model |
+//! | `problem` | the problems that a schema can have, with hints |
+//! | `context` | the sink for problems that the parser and the checks report |
 //! | `position` | lines and columns of a text |
-//! | `errors` | errors, and how they are shown |
-//! | `print` | the model into canonical TOML |
-//! | `difference` | what changes between two schemas |
-//! | `keeping` | what of a recorded schema stays when another is applied |
+//! | `errors` | errors and their display |
+//! | `print` | the printer of canonical TOML |
+//! | `difference` | the changes between two schemas |
+//! | `keeping` | the settings that a recorded schema passes on when another schema is applied |
 
 mod attached;
 mod calendar;
@@ -65,40 +65,42 @@ pub use type_text::{TypeTextError, parse_type};
 
 pub use crate::width::{Width, WidthUnit};
 
-/// A commented schema to start from, which `recto init` writes.
+/// Commented example schema, which `recto init` writes.
 pub const EXAMPLE: &str = include_str!("schema/example.toml");
 
-/// The name of the view that `partition` and `order` of an `update` collection declare.
+/// Name of the view that `partition` and `order` of an `update` collection declare.
 pub const PRIMARY_VIEW: &str = "primary";
 /// Name of the base table of an `update` collection among its sort orders.
 pub const BASE_SORT_ORDER: &str = "base";
 
-/// The longest schema text, in bytes.
+/// Maximum length of a schema text, in bytes.
 pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
-/// The most collections in a schema.
+/// Maximum number of collections in a schema.
 pub const MAX_COLLECTIONS: usize = 1_000;
-/// The most UDTs in a schema.
+/// Maximum number of UDTs in a schema.
 pub const MAX_TYPES: usize = 1_000;
-/// The most fields in a collection or a UDT.
+/// Maximum number of fields in a collection or a UDT.
 pub const MAX_FIELDS: usize = 1_000;
-/// How many bytes the cells of an entry's key may have.
+/// Maximum total size of the cells of a view entry's key, in bytes.
 pub const MAX_VIEW_KEY_BYTES: usize = 8 << 10;
-/// The most fields in a key, and in the partition and order of a view.
+/// Maximum number of fields in a key, and in the partition and order of a view.
 pub const MAX_KEY_FIELDS: usize = 32;
-/// The most views of a collection.
+/// Maximum number of views of a collection.
 pub const MAX_VIEWS: usize = 64;
-/// The most uniqueness constraints of a collection.
+/// Maximum number of uniqueness constraints of a collection.
 pub const MAX_UNIQUE: usize = 64;
-/// The most partitions of the store that a bucket is kept in: a page asks each of them.
+/// Maximum number of store partitions that hold one bucket. Reading a page queries each of these
+/// partitions.
 pub const MAX_SHARDS: u8 = 64;
-/// How deep a type may nest, counting collections, tuples, vectors and UDTs.
+/// Maximum nesting depth of a type. Collections, tuples, vectors and UDTs count.
 pub const MAX_TYPE_DEPTH: usize = 16;
-/// How many types a type may consist of when its UDTs are written out. UDTs that each hold the one
-/// before twice double with every step; this keeps the whole walkable.
+/// Maximum number of types in a type when its UDTs are written out. If each UDT contains the
+/// previous UDT twice, the number doubles with every UDT. This limit keeps the expanded type small
+/// enough to walk.
 pub const MAX_TYPE_PARTS: usize = 10_000;
-/// The highest dimension of a vector, Cassandra's own.
+/// Maximum dimension of a vector; Cassandra has the same limit.
 pub const MAX_VECTOR_DIMENSION: u16 = 8_192;
-/// The longest name, in characters.
+/// Maximum length of a name, in characters.
 pub const MAX_NAME_LENGTH: usize = 48;
-/// The most errors that are reported at once; more are counted.
+/// Maximum number of errors that are listed. Further errors are only counted.
 pub const MAX_ERRORS: usize = 50;

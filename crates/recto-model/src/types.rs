@@ -1,13 +1,13 @@
-//! The CQL types a field can have.
+//! The CQL types that a field can have.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The type of a field, in CQL's terms.
+/// The type of a field, as in CQL.
 ///
-/// The first eighteen are *order types*: they may be key, partition and order columns. The
+/// The first eighteen types are *order types*: they may be key, partition and order columns. The
 /// others are stored values only. Collections, tuples, UDTs and vectors are always frozen: Recto
-/// writes and reads them whole.
+/// reads and writes each as a whole.
 ///
 /// ```
 /// use recto_model::Type;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// assert_eq!(ty.to_string(), "list<int>");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // each variant is the CQL type of its name
+#[allow(missing_docs)] // each variant is the CQL type of the same name
 pub enum Type {
     Ascii,
     Text,
@@ -49,14 +49,15 @@ pub enum Type {
 /// A user-defined type: a name and its fields in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UdtType {
-    /// The type's name, `[a-z][a-z0-9_]{0,47}`.
+    /// Name of the type, `[a-z][a-z0-9_]{0,47}`.
     pub name: String,
     /// Field names and types, in declaration order.
     pub fields: Vec<(String, Type)>,
 }
 
 impl Type {
-    /// Whether values of this type can be ordered, and so be key, partition and order columns.
+    /// Returns whether values of this type have an order. Only such types may be key, partition and
+    /// order columns.
     pub fn is_orderable(&self) -> bool {
         !matches!(
             self,
@@ -70,7 +71,7 @@ impl Type {
         )
     }
 
-    /// Whether values of this type hold values: JSON arrays and objects.
+    /// Returns whether values of this type contain other values: JSON arrays and objects.
     pub fn is_nested(&self) -> bool {
         matches!(
             self,
@@ -78,7 +79,7 @@ impl Type {
         )
     }
 
-    /// Whether values of this type are numbers.
+    /// Returns whether values of this type are numbers.
     pub fn is_number(&self) -> bool {
         matches!(
             self,
@@ -115,18 +116,19 @@ impl Type {
         Type::Inet,
     ];
 
-    /// Whether the type is text or ascii, which text prefixes and collations apply to.
+    /// Returns whether the type is text or ascii. Text prefixes and collations apply only to these
+    /// types.
     pub fn is_textual(&self) -> bool {
         matches!(self, Type::Ascii | Type::Text)
     }
 
-    /// The type's text after its article: `an int`, `a uuid`.
+    /// Returns the type's text with its article: `an int`, `a uuid`.
     pub fn with_article(&self) -> String {
         with_article(&self.to_string())
     }
 }
 
-/// The text of a type after its article.
+/// Returns `type_name` with its article.
 pub(crate) fn with_article(type_name: &str) -> String {
     let article = if type_name.starts_with(['a', 'e', 'i', 'o', 'A', 'E', 'I', 'O']) {
         "an"
@@ -136,8 +138,8 @@ pub(crate) fn with_article(type_name: &str) -> String {
     format!("{article} {type_name}")
 }
 
-/// Writes the type as the schema language and CQL write it, without `frozen`:
-/// `list<int>`, `tuple<int, text>`, `vector<float, 3>`, a UDT by its name.
+/// Writes the type as the schema language and CQL write it, without `frozen`: `list<int>`,
+/// `tuple<int, text>`, `vector<float, 3>`, or the name of a UDT.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {

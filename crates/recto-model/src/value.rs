@@ -1,4 +1,4 @@
-//! One decoded value.
+//! Decoded values.
 
 use std::net::IpAddr;
 
@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 use crate::decimals::BigDecimal;
 
-/// One value of a [`Type`](crate::Type), decoded.
+/// A decoded value of a [`Type`](crate::Type).
 ///
-/// Tools, filter literals and tests speak in values; the hot paths speak in [cells](crate::cell).
-/// Null is the absence of a value (`Option<Value>`).
+/// Tools, filter literals and tests use values. The hot paths use [cells](crate::cell). Null is the
+/// absence of a value (`Option<Value>`).
 ///
-/// Equality here is structural; how values *compare* is [`order`](crate::order)'s.
+/// Equality here is structural. [`order`](crate::order) defines how values *compare*.
 ///
 /// ```
 /// use recto_model::{Type, Value, json};
@@ -41,7 +41,7 @@ pub enum Value {
     BigInt(i64),
     /// Any whole number.
     Varint(BigInt),
-    /// Any decimal number; its scale is kept in stored values and canonical in keys.
+    /// Any decimal number. Stored values keep their scale; keys use the canonical scale.
     Decimal(BigDecimal),
     /// 32-bit IEEE 754.
     Float(f32),
@@ -68,16 +68,16 @@ pub enum Value {
         /// Nanoseconds.
         nanoseconds: i64,
     },
-    /// A list, in its order.
+    /// A list, in the order of its elements.
     List(Vec<Value>),
-    /// A set, sorted by its element type's order, without duplicates.
+    /// A set without duplicates, sorted by the order of its element type.
     Set(Vec<Value>),
-    /// A map, sorted by its key type's order, without duplicate keys.
+    /// A map without duplicate keys, sorted by the order of its key type.
     Map(Vec<(Value, Value)>),
-    /// A tuple: as many elements as the type has.
+    /// A tuple, with the number of elements that its type has.
     Tuple(Vec<Option<Value>>),
-    /// A UDT: as many fields as the type has, in its order.
+    /// A UDT value, with the fields of its type in their order.
     Udt(Vec<Option<Value>>),
-    /// A vector: as many elements as the type has.
+    /// A vector, with the number of elements that its type has.
     Vector(Vec<Value>),
 }

@@ -1,4 +1,4 @@
-//! Bytes of positions: lengths, and what is so long.
+//! Byte encoding of positions: each value is preceded by its length.
 
 use recto_model::Cells;
 
@@ -7,7 +7,7 @@ pub(crate) fn write_bytes(bytes: &[u8], to: &mut Vec<u8>) {
     to.extend(bytes);
 }
 
-/// Cells of keys: none is null.
+/// Writes the cells of a key, none of which is null.
 pub(crate) fn write_cells(cells: &Cells, to: &mut Vec<u8>) {
     to.extend((cells.len() as u32).to_be_bytes());
     cells

@@ -1,4 +1,4 @@
-//! What this process has read of directories, and goes by for as long as it lives.
+//! Cache of range maps that this process has read. Each map is used until it expires.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use crate::error::Result;
 use crate::limits::{MAX_COPIED_BYTES, MAX_COPIED_PIECES};
 use crate::place::{Deadline, Partition, PlaceId};
 
-/// Bytes that a piece takes beside its edge, about.
+/// Approximate number of bytes of a key range, apart from its edge.
 const PIECE_BYTES: usize = 256;
 
-/// A copy of a directory, and when this process had it.
+/// A cached range map, and when this process read it.
 #[derive(Debug, Clone)]
 pub(crate) struct Taken {
     pub(crate) copy: DirectoryCopy,
-    /// Stamps that were taken since are greater.
+    /// Timestamp that is smaller than all timestamps that were taken after the read.
     pub(crate) stamp: Stamp,
-    /// By the clock that never goes back.
+    /// Time when the read ended, by the monotonic clock.
     pub(crate) heard_nanos: u64,
-    /// How many requests, one after the other, who took it waited for.
+    /// Number of sequential requests for which the caller waited.
     pub(crate) requests: u32,
 }
 
@@ -36,7 +36,7 @@ impl Taken {
     }
 }
 
-/// The copies of all partitions.
+/// The cached range maps of all partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     inner: Mutex<Inner>,
@@ -45,7 +45,7 @@ pub(crate) struct Copies {
 #[derive(Debug, Default)]
 struct Inner {
     known: BTreeMap<PlaceId, Known>,
-    /// In which order they were read.
+    /// Windows in the order in which they were read, for eviction.
     read: VecDeque<(PlaceId, u64)>,
     pieces: usize,
     bytes: usize,
@@ -55,7 +55,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     windows: Vec<Kept>,
-    /// Held by who reads one that others wait for.
+    /// Lock of the task that reads a window for which others wait.
     gate: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -70,12 +70,12 @@ impl Copies {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The copy that has this, if it lives.
+    /// Returns the cached range map that has the requested keys, if it has not expired.
     fn living(&self, place: &PlaceId, seek: &Seek, now: Clock) -> Option<Taken> {
         self.find(place, seek, |copy| copy.lives(now))
     }
 
-    /// What was known last, even if it is over.
+    /// Returns the last known range map, even if it has expired.
     pub(crate) fn last(&self, place: &PlaceId, seek: &Seek) -> Option<Taken> {
         self.find(place, seek, |_| true)
     }
@@ -89,7 +89,7 @@ impl Copies {
             .cloned()
     }
 
-    /// Forgets all of a table.
+    /// Removes all entries of a table.
     pub(crate) fn forget(&self, table: &str) {
         let mut inner = self.lock();
         let places: Vec<PlaceId> = inner.known.keys().filter(|id| id.0 == table).cloned().collect();
@@ -108,7 +108,7 @@ impl Copies {
         Arc::clone(&known.gate)
     }
 
-    /// Nobody waits at a gate behind which nothing is kept.
+    /// Removes the entry of a partition that has no cached window and no waiting task.
     fn tidy(&self, place: &PlaceId) {
         let mut inner = self.lock();
         let is_idle = |known: &Known| known.windows.is_empty() && Arc::strong_count(&known.gate) == 1;
@@ -117,7 +117,7 @@ impl Copies {
         }
     }
 
-    /// Keeps a copy in the place of those that it is newer than.
+    /// Caches a range map, and removes the entries that it supersedes.
     fn keep(&self, place: &PlaceId, copy: &Taken) {
         let mut inner = self.lock();
         let version = copy.directory().version;
@@ -173,7 +173,8 @@ impl Inner {
         }
     }
 
-    /// So that the order grows with what is kept, and not with what ever was.
+    /// Bounds the eviction order by the number of cached entries, not by the number of all entries
+    /// ever cached.
     fn sweep(&mut self) {
         if self.read.len() <= 2 * self.pieces + 16 {
             return;
@@ -192,7 +193,8 @@ fn bytes_of(directory: &Directory) -> usize {
 }
 
 impl Partition {
-    /// The copy that this process has, if it lives. Of buckets by time none is gone by twice: others may have made some.
+    /// Returns the cached range map if it has not expired. The registry of time buckets is never
+    /// reused from the cache, because other processes may have created buckets.
     pub(crate) fn living(&self, seek: &Seek) -> Option<Taken> {
         let pieces = &self.pieces;
         if self.place.pieced.times.is_some() {
@@ -205,10 +207,10 @@ impl Partition {
         })
     }
 
-    /// The copy that this process has, if it lives; else one that is read.
+    /// Returns the cached range map if it has not expired, else reads the range map.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn take(&self, seek: &Seek, deadline: Deadline) -> Result<Taken> {
         let (pieces, id) = (&self.pieces, &self.place.id);
         if let Some(copy) = self.living(seek) {
@@ -217,11 +219,11 @@ impl Partition {
         if self.place.pieced.times.is_some() {
             return self.read_copy(seek, deadline).await;
         }
-        // Of those who come at once, one reads.
+        // Of several concurrent tasks, only one reads.
         let gate = pieces.copies.gate(id);
         let held = gate.lock().await;
         let read = match self.living(seek) {
-            // Another read it meanwhile.
+            // Another task read it meanwhile.
             Some(copy) => Ok(Taken { requests: 1, ..copy }),
             None => self.read_copy(seek, deadline).await,
         };
@@ -231,13 +233,13 @@ impl Partition {
         read
     }
 
-    /// A copy that is read from now on.
+    /// Reads the range map, even if a valid one is cached.
     ///
     /// # Errors
-    /// It cannot be read in time, or is damaged.
+    /// The range map cannot be read in time, or is damaged.
     pub(crate) async fn read_copy(&self, seek: &Seek, deadline: Deadline) -> Result<Taken> {
         let pieces = &self.pieces;
-        // It is closed never.
+        // The semaphore is never closed, so this cannot fail.
         let _turn = pieces.reading.acquire().await;
         let asked = pieces.clock();
         let (directory, requests) = pieces
@@ -270,7 +272,7 @@ mod tests {
         Arc::new((name.to_owned(), Vec::new()))
     }
 
-    /// A copy of a directory of so many pieces.
+    /// Returns a cached range map with this number of key ranges.
     fn copy(version: u64, pieces: u8, edge_bytes: usize) -> Taken {
         let sampling = Sampling {
             unit: 1_000,

@@ -1,4 +1,4 @@
-//! What a process does for buckets, counted.
+//! Counters of the work that a process does for buckets.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +9,18 @@ use recto_protocol::buckets::Bucket;
 use crate::limits::MAX_NOTED_BUCKETS;
 use crate::place::PlaceId;
 
-/// What a process did for buckets since it opened the store.
+/// Work that a process did for buckets since it opened the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BucketMetrics {
-    /// Buckets that its cuts made.
+    /// Number of buckets that its splits created.
     pub made: u64,
-    /// Buckets that it dropped, since what they held is not kept any more.
+    /// Number of buckets that it dropped because their rows had expired.
     pub dropped: u64,
-    /// Bytes of rows that it moved from one bucket to another, or copied.
+    /// Bytes of rows that it moved or copied from one bucket to another.
     pub moved_bytes: u64,
-    /// How often it read a directory, or a window of one.
+    /// Number of reads of a range map, or of a window of a range map.
     pub directory_reads: u64,
-    /// Buckets that were larger than they should be when it looked at them last.
+    /// Number of buckets that exceeded their maximum size when this process last looked at them.
     pub too_large: u64,
 }
 
@@ -54,7 +54,8 @@ impl Counters {
         self.directory_reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A bucket was looked at. Of very many that are too large the first ones are counted.
+    /// Records whether a bucket is too large. Beyond [`MAX_NOTED_BUCKETS`] further buckets are not
+    /// counted.
     pub(crate) fn looked(&self, place: &PlaceId, bucket: Bucket, is_too_large: bool) {
         let mut too_large = self.too_large.lock().unwrap_or_else(PoisonError::into_inner);
         let address = (PlaceId::clone(place), bucket);
@@ -65,7 +66,7 @@ impl Counters {
         }
     }
 
-    /// A table is not there any more.
+    /// Removes the counters of a dropped table.
     pub(crate) fn forget(&self, table: &str) {
         let mut too_large = self.too_large.lock().unwrap_or_else(PoisonError::into_inner);
         too_large.retain(|(place, _)| place.0 != table);

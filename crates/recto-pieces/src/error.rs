@@ -1,4 +1,4 @@
-//! Why a request to a partition that is kept in pieces failed.
+//! Errors of requests to a partition that is kept in buckets.
 
 use std::error::Error;
 use std::fmt;
@@ -10,34 +10,34 @@ use recto_store::{StoreError, StoreErrorKind};
 
 use crate::place::Place;
 
-/// What a request ends with.
+/// Result of a request to a partition that is kept in buckets.
 pub type Result<T> = std::result::Result<T, PiecesError>;
 
-/// What kind of failure it was.
+/// Kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PiecesErrorKind {
-    /// The table, or a key, is not right. Nothing was done.
+    /// The table or a key is invalid. Nothing was done.
     InvalidArgument,
-    /// Rows there are not kept any more. Nothing was done.
+    /// The rows are below the retention bound. Nothing was done.
     BelowFloor,
-    /// Another row is there. Nothing was done.
+    /// Another row has this key. Nothing was done.
     Conflict,
-    /// The store cannot be reached. Nothing was done.
+    /// The store is unreachable. Nothing was done.
     Unavailable,
-    /// The store was closed here. Nothing was done.
+    /// This process closed the store. Nothing was done.
     Closed,
-    /// It took too long. Nothing was done.
+    /// The request timed out. Nothing was done.
     Timeout,
-    /// It may have been done, or be done later.
+    /// The request may have been done, or may be done later.
     OutcomeUnknown,
-    /// What is stored is damaged, or of a newer release.
+    /// Stored data is damaged, or a newer release wrote it.
     Corrupt,
-    /// The store refused it.
+    /// The store rejected the request.
     Store,
 }
 
-/// Why a request failed.
+/// Error of a failed request.
 #[derive(Debug, Clone)]
 pub struct PiecesError {
     kind: PiecesErrorKind,
@@ -78,17 +78,18 @@ impl PiecesError {
         self
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> PiecesErrorKind {
         self.kind
     }
 
-    /// What to do about it.
+    /// Returns advice on how to fix the failure.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Of which partition it is, by its encoded key as `recto_buckets` has it.
+    /// Prefixes the message with the partition, named by its encoded key as in table
+    /// `recto_buckets`.
     pub(crate) fn of_partition(self, place: &Place) -> Self {
         let (table, partition) = &*place.id;
         let partition: String = partition.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -96,7 +97,7 @@ impl PiecesError {
         Self { message, ..self }
     }
 
-    /// The time was over; what the store said last, if it said anything.
+    /// Returns an error for an expired deadline, with the store's last error as its source, if any.
     pub(crate) fn out_of_time(last: Option<Self>) -> Self {
         let message = "the store did not answer in time: nothing was done";
         let error = Self::new(PiecesErrorKind::Timeout, message);
@@ -106,13 +107,14 @@ impl PiecesError {
         }
     }
 
-    /// What the store said of it, if it was the store.
+    /// Returns the kind of the underlying store error, if a store error caused this error.
     pub(crate) fn of_store(&self) -> Option<StoreErrorKind> {
         let source = self.source.as_deref()?;
         source.downcast_ref::<StoreError>().map(StoreError::kind)
     }
 
-    /// Part of it is done, or may be.
+    /// Turns this error into [`PiecesErrorKind::OutcomeUnknown`], for a request that may be done in
+    /// part.
     pub(crate) fn in_doubt(self) -> Self {
         if self.kind == PiecesErrorKind::OutcomeUnknown {
             return self;
@@ -123,7 +125,7 @@ impl PiecesError {
         Self { hint, ..error }.with_source(self)
     }
 
-    /// Whether the same may succeed when it is asked again.
+    /// Returns whether a retry of the request may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(
             self.kind,

@@ -1,46 +1,47 @@
 //! Partitions of bounded size on a store: the engine of `recto_protocol::buckets`.
 //!
-//! The protocol says what is to be done, and this does it: it reads directories and changes them by conditional writes, keeps
-//! copies of them, writes rows to the buckets that take them and reads them from those that have them, samples them, and cuts what
-//! has grown. A *piece* is what lies between two edges of a partition's order; which bucket has it is nobody's business above. Why
-//! it is so stands in `docs/design/buckets.md`.
+//! The protocol decides each step, and this crate executes it. It reads range maps (*directories*)
+//! and changes them by conditional writes. It caches range maps, writes rows to their buckets, and
+//! reads them back. It samples rows and splits buckets that have grown too large. A *piece* is a
+//! key range between two edges of a partition's sort order. The layers above never see which bucket
+//! holds a key range. `docs/design/buckets.md` gives the reasons.
 //!
-//! Most of this is for stores without transactions; what is for those that have them is in [`transacted`]. A [`BucketedStore`] goes by
-//! the one that suits its store.
+//! Most of this crate serves stores without transactions. The module [`transacted`] serves stores
+//! that have them. A [`BucketedStore`] uses the engine that suits its store.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
 //! | [`error`] | [`PiecesError`] |
-//! | [`limits`] | how much there may be of everything |
-//! | [`tables`] | [`PiecedTable`], and the tables of directories and samples |
-//! | [`place`] | [`PieceStore`]: the store and its clocks; [`Partition`]: one that a query names |
-//! | `directory` | directories are read and changed |
-//! | `copies` | what is known of them, and for how long |
-//! | `samples` | samples are written and read |
-//! | `shards` | the shards of a bucket are read as one, and scans meet a partition whose first shard is empty |
-//! | [`writer`] | [`RowChange`]: a row is written |
-//! | `sending` | rows are taken to the buckets that take them |
-//! | `room` | room is made for rows that are to be loaded |
-//! | `loading` | who loads waits where buckets are cut too late |
-//! | `reader` | rows are read |
-//! | `times` | which bucket by time a key belongs to |
-//! | `registry` | which of those there are |
-//! | `retaining` | what is not kept any more goes |
-//! | `notices` | what is noticed of partitions, for who cuts |
-//! | `growth` | whether a bucket is to be cut, and where |
-//! | `holding` | samples are held to the rows that they are of |
-//! | `copying` | rows go from one bucket to another |
-//! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables show nothing of it |
-//! | `counters` | what a process does for buckets, counted |
-//! | `bytes` | bytes of positions |
-//! | [`check`] | whether buckets are as they should be |
-//! | `forget` | what goes with a table |
-//! | `splitter` | cuts are made, gone on with, and cleared |
-//! | `sums` | what pieces hold is summed up, for some of them at a time |
-//! | `survey` | how many rows there are, by those sums and by looking at a few pieces |
-//! | [`list`] | buckets as who looks after a store sees them |
-//! | `mend` | [`Mended`]: that is done by hand |
-//! | [`transacted`] | [`Transacted`]: all of that where a transaction moves rows |
+//! | [`limits`] | limits of the engine |
+//! | [`tables`] | [`PiecedTable`], and the tables of range maps, samples and sums |
+//! | [`place`] | [`PieceStore`]: the store and its clocks; [`Partition`]: a partition that a query names |
+//! | `directory` | reading and changing range maps |
+//! | `copies` | cached range maps and their lifetimes |
+//! | `samples` | writing and reading samples |
+//! | `shards` | reads that merge the shards of a bucket; marks that let scans find a partition whose first shard is empty |
+//! | [`writer`] | [`RowChange`]: the change of a row |
+//! | `sending` | writing rows to the buckets that accept them |
+//! | `room` | splits before a load, to make room for its rows |
+//! | `loading` | backpressure for loads that outrun the splits |
+//! | `reader` | reading rows |
+//! | `times` | mapping from keys to time buckets |
+//! | `registry` | registry of the existing time buckets |
+//! | `retaining` | deletion of expired rows and buckets |
+//! | `notices` | queue of partitions that may need a split |
+//! | `growth` | split policy: whether to split a bucket, and where |
+//! | `holding` | comparison of samples with their rows |
+//! | `copying` | copying rows from one bucket to another |
+//! | `bucketed` | [`BucketedStore`]: a store over a store, whose tables hide all buckets |
+//! | `counters` | counters of the work that a process does for buckets |
+//! | `bytes` | byte encoding of positions |
+//! | [`check`] | consistency check of buckets |
+//! | `forget` | removal of all bucket data of a dropped table |
+//! | `splitter` | making, resuming and clearing splits |
+//! | `sums` | sums of the sizes of consecutive key ranges |
+//! | `survey` | estimates of row counts, from these sums and a few sampled key ranges |
+//! | [`list`] | buckets as an operator sees them |
+//! | `mend` | [`Mended`]: background work, done on demand |
+//! | [`transacted`] | [`Transacted`]: the engine for stores where a transaction moves rows |
 
 mod bucketed;
 mod bytes;

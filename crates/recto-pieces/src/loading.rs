@@ -1,4 +1,5 @@
-//! Who loads waits where buckets are cut too late: a load is faster than any cut.
+//! Backpressure for loads: a load is faster than any split, so it waits until overfull buckets are
+//! split.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,10 +14,10 @@ use crate::place::{Deadline, PieceStore, PlaceId};
 use crate::samples::Became;
 use crate::writer::{Group, RowWrite};
 
-/// How long who waits does until it looks again.
+/// Interval between two checks of a waiting load.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What this process loaded into buckets, as they are cut now.
+/// Bytes that this process loaded into buckets since their last split.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     buckets: Mutex<HashMap<(PlaceId, Bucket), Loaded>>,
@@ -28,7 +29,7 @@ struct Loaded {
     bytes: u64,
 }
 
-/// Where a row lies, as far as it is known.
+/// Last known position of a row.
 struct Lies {
     bucket: Bucket,
     span: Span,
@@ -36,7 +37,8 @@ struct Lies {
 }
 
 impl Loads {
-    /// Counts bytes that are loaded into a bucket, if it has less than so many since it was cut.
+    /// Counts bytes that are loaded into a bucket, if the bucket received less than `most` bytes
+    /// since its last split. Returns whether it did.
     fn add(&self, id: &PlaceId, lies: &Lies, bytes: u64, most: u64) -> bool {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MAX_LOADED_BUCKETS {
@@ -48,7 +50,7 @@ impl Loads {
                 span: lies.span.clone(),
                 bytes: 0,
             });
-        // While it is cut all goes there as well.
+        // During a split, all rows still go to the old bucket.
         if lies.is_at_rest && loaded.span != lies.span {
             loaded.span = lies.span.clone();
             loaded.bytes = 0;
@@ -60,7 +62,8 @@ impl Loads {
         has_room
     }
 
-    /// Nobody waits for this bucket any more before it has got as much again.
+    /// Resets the count of a bucket, so that no load waits for it until it has received as many
+    /// bytes again.
     fn lets(&self, id: &PlaceId, bucket: Bucket) {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         buckets.remove(&(PlaceId::clone(id), bucket));
@@ -68,13 +71,13 @@ impl Loads {
 }
 
 impl PieceStore {
-    /// Waits until buckets are cut into which this process has loaded [`LOAD_FACTOR`] times what they are to have: for [`MAX_LOAD_WAIT`]
-    /// at most, and half of the time that there is.
+    /// Waits for splits of the buckets into which this process has loaded [`LOAD_FACTOR`] times
+    /// their maximum size. Waits at most [`MAX_LOAD_WAIT`] and at most half of the remaining time.
     pub(crate) async fn slow_down(&self, group: &Group, deadline: Deadline) {
         let mut left = (deadline.left(&self.environment) / 2).min(MAX_LOAD_WAIT);
         let mut rows = group.rows.iter().peekable();
         while let Some(row) = rows.next() {
-            // Buckets by time are never cut.
+            // Time buckets are never split.
             if row.partition.place.pieced.times.is_some() {
                 continue;
             }
@@ -97,7 +100,7 @@ impl PieceStore {
                 let pause = left.min(LOOK_EVERY);
                 tokio::time::sleep(pause).await;
                 left -= pause;
-                // What fails is met by the write.
+                // The write itself reports a failure of this read.
                 drop(
                     row.partition
                         .take(&row.seek(), self.deadline(ReadOptions::default().timeout))

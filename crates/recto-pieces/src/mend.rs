@@ -1,5 +1,5 @@
-//! What is done in the background, done by hand: buckets that are too large are cut, what was left half done is gone on with,
-//! and what was left is cleared.
+//! Background work on demand: splits buckets that are too large, resumes unfinished splits, and
+//! clears buckets that splits left.
 
 use std::sync::Arc;
 
@@ -12,29 +12,33 @@ use crate::limits::{MAX_CUT_ROUNDS, MAX_PIECES_AT_ONCE, MAX_STEP_TIME};
 use crate::place::{Partition, PieceStore, Place};
 use crate::tables::BucketSize;
 
-/// What was found of a partition, and done.
+/// Findings and actions of one repair of a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mended {
-    /// Buckets there are.
+    /// Number of buckets at the end.
     pub buckets: usize,
-    /// Buckets that were made.
+    /// Number of buckets that were created.
     pub made: usize,
-    /// Pieces whose cut was under way, and is done.
+    /// Number of key ranges whose split was under way and is now complete.
     pub went_on: usize,
-    /// Buckets that are larger than they should be: of one row, as a rule, or of fewer than samples say.
+    /// Number of buckets that exceed their maximum size. Usually they have a single row, or fewer
+    /// rows than their samples suggest.
     pub too_large: usize,
-    /// Pieces whose former bucket was cleared.
+    /// Number of key ranges whose former bucket was cleared.
     pub cleared: usize,
-    /// Pieces whose former bucket is to be cleared: an hour after it was left at the earliest, by whoever is there by then.
+    /// Number of key ranges whose former bucket is not cleared yet. Any process clears it, at the
+    /// earliest one hour after the split left it.
     pub to_clear: usize,
 }
 
 impl Partition {
-    /// Looks at all buckets, which should be of this size at most, cuts those that are due, and goes on with cuts that were left half done: what others are at
-    /// is waited for. If it `clears`, it waits for an hour then, and clears what was left.
+    /// Checks all buckets against the maximum `size`, makes the splits that are due, and resumes
+    /// unfinished splits. Waits for splits that other processes are making. If `clears`, it then
+    /// waits an hour and clears the buckets that splits left.
     ///
     /// # Errors
-    /// Something cannot be read or written in time: what was done before that stays so. Others do not come to an end with a cut.
+    /// - A read or write does not succeed in time. Earlier changes stay.
+    /// - Another process does not finish a split.
     pub async fn mend(&self, size: BucketSize, clears: bool) -> Result<Mended> {
         let (pieces, place) = (&self.pieces, &self.place);
         let before = pieces.counted(place).await?;
@@ -43,7 +47,7 @@ impl Partition {
             ..Mended::default()
         };
         pieces.retain(place).await?;
-        // Buckets by time are never cut, and none is left.
+        // Time buckets are never split, so none is left to clear.
         let is_by_time = place.pieced.times.is_some();
         for _ in 0..MAX_CUT_ROUNDS {
             if is_by_time || pieces.cut_all(place).await? == 0 {
@@ -64,7 +68,7 @@ impl Partition {
 }
 
 impl PieceStore {
-    /// Makes the cuts that are due now, of all buckets: how many.
+    /// Makes the splits of all buckets that are due now, and returns their number.
     async fn cut_all(&self, place: &Arc<Place>) -> Result<usize> {
         let (mut cuts, mut next) = (0, Some(Key::new()));
         while let Some(key) = next {
@@ -84,7 +88,7 @@ impl PieceStore {
         Ok(cuts)
     }
 
-    /// Clears what was left, an hour from now: how many pieces.
+    /// Clears the left buckets, an hour from now, and returns the number of their key ranges.
     async fn clear_all(&self, place: &Arc<Place>) -> Result<usize> {
         let (mut keys, mut pieces, mut next) = (Vec::new(), 0, Some(Key::new()));
         while let Some(key) = next {
@@ -121,13 +125,13 @@ impl PieceStore {
     async fn serially(&self, place: &Place, key: &Key) -> Result<Directory> {
         let (seek, deadline) = (Seek::At(key.clone()), self.deadline(MAX_STEP_TIME));
         let mut window = self.read_directory(place, &seek, true, deadline).await?;
-        // The others were in the window before.
+        // The previous window had the earlier key ranges.
         window.pieces.retain(|piece| piece.start >= *key);
         Ok(window)
     }
 }
 
-/// What there is of a partition.
+/// Counts of a partition.
 #[derive(Default)]
 struct Counted {
     buckets: usize,

@@ -1,4 +1,4 @@
-//! The store of pieces, and one partition of it as a query names it.
+//! The bucket engine's handle of a store, and one partition as a query names it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -22,18 +22,19 @@ use crate::registry::Registered;
 use crate::shards::Roots;
 use crate::tables::{PiecedTable, Tables, bucket_partition};
 
-/// About how long to wait before a request is sent for the second time; each further wait is twice as long.
+/// Approximate pause before the first retry of a request. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
-/// Gives stamps that rise: each is greater than all that this process gave before.
+/// Returns rising write timestamps: each is greater than all earlier ones of this process.
 pub type Stamps = Arc<dyn Fn() -> Stamp + Send + Sync>;
 
-/// A store whose partitions are kept in pieces: what is known of their directories, and what is noticed of them. Clones
-/// share it.
+/// A store whose partitions are kept in buckets, with its cached range maps and its queue of
+/// partitions to split. Clones share this state.
 #[derive(Clone)]
 pub struct PieceStore(Arc<Kept>);
 
-/// What clones of a [`PieceStore`] share: each row on its way has one, so that they are made of one counter.
+/// State that the clones of a [`PieceStore`] share. Each row write holds a clone, so a clone costs
+/// only one reference count.
 #[derive(Clone)]
 pub struct Kept {
     pub(crate) store: Arc<dyn Store>,
@@ -42,38 +43,38 @@ pub struct Kept {
     pub(crate) tables: Tables,
     pub(crate) protocol: Protocol,
     pub(crate) copies: Arc<Copies>,
-    /// Buckets by time.
+    /// Time buckets that this process knows to be registered.
     pub(crate) registered: Arc<Registered>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) loads: Arc<Loads>,
     pub(crate) roots: Arc<Roots>,
-    /// Who reads directories.
+    /// Limits the concurrent reads of range maps.
     pub(crate) reading: Arc<Semaphore>,
     pub(crate) counters: Arc<Counters>,
-    /// Who copies rows.
+    /// Limits the concurrent requests that copy rows.
     pub(crate) copying: Arc<Semaphore>,
 }
 
-/// A partition as a query names it: of a table whose partitions are kept in pieces.
+/// A partition as a query names it, of a table whose partitions are kept in buckets.
 #[derive(Clone)]
 pub struct Partition {
     pub(crate) pieces: PieceStore,
     pub(crate) place: Arc<Place>,
 }
 
-/// Which partition it is, as a query names it.
+/// Identity of a partition, as a query names it.
 #[derive(Debug)]
 pub struct Place {
     pub(crate) pieced: Arc<PiecedTable>,
-    /// Its key, without the bucket.
+    /// Partition key without the bucket.
     pub(crate) partition: Cells,
     pub(crate) id: PlaceId,
 }
 
-/// The table's name, and the encoded key of the partition.
+/// Name of the table, and the encoded key of the partition.
 pub(crate) type PlaceId = Arc<(String, Vec<u8>)>;
 
-/// Until when somebody waits.
+/// Point in time at which a request gives up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     monotonic_nanos: u64,
@@ -83,7 +84,7 @@ pub(crate) struct Deadline {
 #[derive(Debug)]
 pub(crate) struct Undone {
     pub(crate) error: PiecesError,
-    /// Whether it may be, now or later.
+    /// Whether the write may be done, now or later.
     pub(crate) may_be_done: bool,
 }
 
@@ -96,12 +97,15 @@ impl Deref for PieceStore {
 }
 
 impl PieceStore {
-    /// Takes a store, whose conditional writes decide, and makes the tables of directories, samples and sums if they are not there.
-    /// Rows get their `stamps` when they are sent.
+    /// Opens the engine on a store and creates the tables of range maps, samples, sums and time
+    /// buckets if they are missing. `stamps` supplies the write timestamps of rows when they are
+    /// sent.
     ///
     /// # Errors
-    /// A table cannot be made, or one of its name is there as another. The store's snapshots stand still: this is for stores
-    /// without transactions. Its consistency levels are such that not everybody sees what was decided.
+    /// - A table cannot be created, or a different table with its name exists.
+    /// - The store has transactions. This engine is for stores without them.
+    /// - The store's consistency levels do not guarantee that every reader sees decided conditional
+    ///   writes.
     pub async fn open(store: Arc<dyn Store>, environment: Environment, stamps: Stamps) -> Result<Self> {
         if store.limits().transactions {
             let message = "partitions are kept in pieces only in stores without transactions";
@@ -141,12 +145,12 @@ impl PieceStore {
         Ok(open)
     }
 
-    /// What was done since it was opened.
+    /// Returns the counters of this process since the store was opened.
     pub fn metrics(&self) -> BucketMetrics {
         self.counters.metrics()
     }
 
-    /// The same by another protocol, which must be that of all processes.
+    /// Returns this store with another protocol. All processes must use the same protocol.
     #[cfg(feature = "testing")]
     #[must_use]
     pub fn with_protocol(self, protocol: Protocol) -> Self {
@@ -154,10 +158,11 @@ impl PieceStore {
         Self(Arc::new(Kept { protocol, ..kept }))
     }
 
-    /// A partition of a table, by the cells of its key without the bucket.
+    /// Returns a partition of a table, from the cells of its key without the bucket.
     ///
     /// # Errors
-    /// It is none of the table's, or its key is too long for one that is kept in pieces.
+    /// The key is not a partition key of the table, or it is too long for a partition that is kept
+    /// in buckets.
     pub fn partition(&self, pieced: &Arc<PiecedTable>, partition: Cells) -> Result<Partition> {
         let place = Place::new(pieced, partition)?;
         let limits = self.store.limits();
@@ -169,7 +174,7 @@ impl PieceStore {
         })
     }
 
-    /// What the clocks show.
+    /// Returns the current readings of both clocks.
     pub(crate) fn clock(&self) -> Clock {
         Clock {
             boot_ms: self.environment.continuous_nanos() / 1_000_000,
@@ -177,17 +182,18 @@ impl PieceStore {
         }
     }
 
-    /// So long from now.
+    /// Returns the deadline that lies `time` from now.
     pub(crate) fn deadline(&self, time: Duration) -> Deadline {
         Deadline::after(&self.environment, time)
     }
 
-    /// How long the next request may take; none: the time is over.
+    /// Returns the maximum duration of the next request, or `None` if the deadline has passed.
     pub(crate) fn request_time(&self, deadline: Deadline) -> Option<Duration> {
         deadline.request_time(&self.environment)
     }
 
-    /// Asks until it is answered, or fails so that asking again is of no use. Each time it is told how long it may take.
+    /// Repeats a request until it succeeds, or fails with an error that a retry cannot fix. `ask`
+    /// gets the maximum duration of each attempt.
     pub(crate) async fn again<T, F>(
         &self,
         deadline: Deadline,
@@ -210,7 +216,7 @@ impl PieceStore {
         }
     }
 
-    /// Writes to one partition, at the stamps it has, until it is done.
+    /// Writes to one partition at the given timestamps, and retries until the write is done.
     pub(crate) async fn write(
         &self,
         write: PartitionWrite,
@@ -220,7 +226,7 @@ impl PieceStore {
             .await
     }
 
-    /// Writes to several partitions, at the stamps they have, until it is done.
+    /// Writes to several partitions at the given timestamps, and retries until the writes are done.
     pub(crate) async fn write_together(
         &self,
         writes: Vec<PartitionWrite>,
@@ -240,7 +246,8 @@ impl PieceStore {
         .await
     }
 
-    /// Sends a write, which has its stamps, until it is done. Each time it is told how long it may take.
+    /// Sends a write that has its timestamps, and retries until it is done. `send` gets the maximum
+    /// duration of each attempt.
     pub(crate) async fn write_again<F>(
         &self,
         deadline: Deadline,
@@ -280,7 +287,8 @@ impl PieceStore {
         }
     }
 
-    /// Waits before an attempt that follows so many: longer each time, and never for just as long as others do.
+    /// Pauses after `attempts` failed attempts. The pause grows with each attempt and is random, so
+    /// that processes do not retry in lockstep.
     pub(crate) async fn pause(&self, attempts: u32) {
         let longest = FIRST_PAUSE
             .saturating_mul(1 << attempts.saturating_sub(1).min(16))
@@ -288,13 +296,13 @@ impl PieceStore {
         tokio::time::sleep(longest.mul_f64(0.5 + self.drawn() / 2.0)).await;
     }
 
-    /// A number from 0 to 1, drawn.
+    /// Returns a random number from 0 to 1.
     pub(crate) fn drawn(&self) -> f64 {
         f64::from(u32::from_be_bytes(self.environment.random())) / f64::from(u32::MAX)
     }
 
-    /// How directories are read by whoever does not cut: nobody misses what was decided before it was asked, once its
-    /// decision was answered.
+    /// Returns the read options for a range map. Unless `is_serial`, they suit every process but a
+    /// splitting one: the read sees each decision that was acknowledged before the read began.
     pub(crate) fn directory_options(&self, is_serial: bool, timeout: Duration) -> ReadOptions {
         let serial = self.store.serial_consistency();
         let consistency = match serial {
@@ -312,10 +320,10 @@ impl PieceStore {
 }
 
 impl Place {
-    /// A partition of a table, by the cells of its key without the bucket.
+    /// Returns a partition of a table, from the cells of its key without the bucket.
     ///
     /// # Errors
-    /// It is none of the table's.
+    /// The key is not a partition key of the table.
     pub fn new(pieced: &Arc<PiecedTable>, partition: Cells) -> Result<Self> {
         let id = Arc::new((pieced.table.name().to_owned(), pieced.partition_key(&partition)?));
         Ok(Self {
@@ -325,23 +333,23 @@ impl Place {
         })
     }
 
-    /// The partition of the store that is a bucket of it, which has no shards.
+    /// Returns the store's partition for a bucket that has no shards.
     pub(crate) fn bucket_partition(&self, bucket: Bucket) -> Cells {
         bucket_partition(&self.partition, bucket)
     }
 
-    /// The partition of the store that is a shard of a bucket of it.
+    /// Returns the store's partition for a shard of a bucket.
     pub(crate) fn shard_partition(&self, bucket: Bucket, shard: Shard) -> Cells {
         self.pieced.shard_partition(self.bucket_partition(bucket), shard)
     }
 
-    /// The partition of its directory.
+    /// Returns the key of the range map's partition in the table of range maps.
     pub(crate) fn directory_partition(&self) -> Cells {
         let (table, partition) = &*self.id;
         [table.as_bytes(), partition].into_iter().map(Some).collect()
     }
 
-    /// The partition of a bucket's samples.
+    /// Returns the key of a bucket's partition in the table of samples.
     pub(crate) fn samples_partition(&self, bucket: Bucket) -> Cells {
         let ((table, partition), bucket) = (&*self.id, bucket.0.to_be_bytes());
         [table.as_bytes(), partition, &bucket]
@@ -350,12 +358,12 @@ impl Place {
             .collect()
     }
 
-    /// The encoded key of a row.
+    /// Returns the encoded key of a row.
     ///
     /// # Errors
-    /// It is none of the table's.
+    /// The cells are not a clustering key of the table.
     pub(crate) fn key(&self, clustering: &Cells) -> Result<Key> {
-        // Most keys are hardly longer than their cells.
+        // Most encoded keys are barely longer than their cells.
         let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
         self.pieced.push_key(clustering, &mut encoded)?;
         Ok(encoded)
@@ -363,7 +371,7 @@ impl Place {
 }
 
 impl Deadline {
-    /// So long from now.
+    /// Returns the deadline that lies `time` from now.
     pub(crate) fn after(environment: &Environment, time: Duration) -> Self {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
@@ -371,13 +379,13 @@ impl Deadline {
         }
     }
 
-    /// How long it is until then.
+    /// Returns the time that is left until the deadline.
     pub(crate) fn left(self, environment: &Environment) -> Duration {
         let now_nanos = environment.monotonic_nanos();
         Duration::from_nanos(self.monotonic_nanos.saturating_sub(now_nanos))
     }
 
-    /// How long the next request may take; none: the time is over.
+    /// Returns the maximum duration of the next request, or `None` if the deadline has passed.
     pub(crate) fn request_time(self, environment: &Environment) -> Option<Duration> {
         let left = self.left(environment).min(MAX_REQUEST_TIME);
         (!left.is_zero()).then_some(left)
@@ -385,7 +393,7 @@ impl Deadline {
 }
 
 impl Undone {
-    /// To who asked for the write.
+    /// Returns the error to report to the caller of the write.
     pub(crate) fn told(self) -> PiecesError {
         if self.may_be_done {
             self.error.in_doubt()

@@ -1,4 +1,5 @@
-//! The tables of directories, samples and sums, and what a table is like whose partitions are kept in pieces.
+//! The tables of range maps, samples and sums, and the description of a table whose partitions are
+//! kept in buckets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,36 +20,38 @@ const DIRECTORIES: &str = "recto_buckets";
 const SAMPLES: &str = "recto_samples";
 const SUMS: &str = "recto_sums";
 const TIMES: &str = "recto_times";
-/// The last column of the partition key of a table whose partitions are kept in pieces; where its buckets have shards, the one before.
+/// Column that holds the bucket: the last column of the partition key, or the last but one if
+/// buckets have shards.
 pub const BUCKET_COLUMN: &str = "recto_bucket";
-/// The last column of the partition key of a table whose buckets have shards.
+/// Last column of the partition key of a table whose buckets have shards.
 pub const SHARD_COLUMN: &str = "recto_shard";
-/// What a row counts as: never null, so that the time at which it was written is the row's, whatever its other columns hold.
+/// Column that holds the counted size of a row. It is never null, so its write timestamp is the
+/// row's, even if all other columns are null.
 pub const ROW_COLUMN: &str = "recto_row";
-/// In bucket 0: there is the partition, whatever rows are there.
+/// Static column of bucket 0. It marks that the partition exists, even if bucket 0 has no rows.
 pub const ROOT_COLUMN: &str = "recto_root";
-/// The version of the form of [`ROW_COLUMN`].
+/// Version of the encoding of [`ROW_COLUMN`].
 pub const ROW_FORMAT_VERSION: u8 = 1;
 
-/// How often it is looked in the time in which something becomes due.
+/// Number of checks for expired data during one step of the retention bound.
 const RETAINS_IN_A_STEP: u64 = 4;
-/// More than any bucket holds.
+/// Size that no bucket reaches.
 const UNBOUNDED_BYTES: u64 = 1 << 60;
-/// What [`ROOT_COLUMN`] holds.
+/// Value of [`ROOT_COLUMN`].
 const MARK: &[u8] = &[1];
 
-/// The tables beside those of rows.
+/// The engine's own tables, apart from the tables of rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) directories: Arc<Table>,
     pub(crate) samples: Arc<Table>,
     pub(crate) sums: Arc<Table>,
-    /// Which buckets by time there are.
+    /// Registry of time buckets.
     pub(crate) times: Arc<Table>,
 }
 
 impl Tables {
-    /// Columns stand in the order of their names, as Cassandra lists them.
+    /// Defines the tables. Their columns are in the order of their names, as Cassandra lists them.
     pub(crate) fn new() -> Self {
         let of_all = ColumnKind::Static(WriteKind::Cas);
         let decided = ColumnKind::Regular(WriteKind::Cas);
@@ -118,69 +121,74 @@ fn made(name: &str, columns: Vec<Column>) -> Table {
     Table::new(name, columns, TableOptions::default()).expect("these columns are a table")
 }
 
-/// How large buckets become.
+/// Maximum size of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketSize {
-    /// So many bytes at most, as the store [counts](recto_store::PartitionCount) them; or what rows count as, where it does not.
+    /// Maximum number of bytes, as the store [counts](recto_store::PartitionCount) them. If the
+    /// store does not count, the counted sizes of the rows are summed.
     Bytes(u64),
-    /// So many rows at most.
+    /// Maximum number of rows.
     Rows(u64),
 }
 
-/// A table whose partitions are kept in pieces: the last column of its partition key is [`BUCKET_COLUMN`], a bigint, or, where buckets have
-/// shards, [`SHARD_COLUMN`] behind that, an int; [`ROW_COLUMN`], a blob, is one of its regular columns, and [`ROOT_COLUMN`], a boolean, a static one.
+/// A table whose partitions are kept in buckets. The last column of its partition key is
+/// [`BUCKET_COLUMN`], a bigint. If buckets have shards, [`SHARD_COLUMN`], an int, follows it.
+/// [`ROW_COLUMN`], a blob, is a regular column, and [`ROOT_COLUMN`], a boolean, a static column.
 #[derive(Debug, Clone)]
 pub struct PiecedTable {
     pub(crate) table: Arc<Table>,
-    /// Where [`ROW_COLUMN`] stands among the regular columns.
+    /// Index of [`ROW_COLUMN`] among the regular columns.
     row_column: usize,
     root_column: u16,
-    /// How many samples a bucket is to have.
+    /// Number of samples at which a bucket is full.
     pub(crate) samples: u32,
-    /// By what rows are sampled before the first cut.
+    /// Sampling rate of rows before the first split.
     pub(crate) sampling: Sampling,
-    /// How large buckets become.
+    /// Maximum size of a bucket.
     pub(crate) size: BucketSize,
-    /// In how many partitions of the store each bucket is kept.
+    /// Number of store partitions in which each bucket is kept.
     pub(crate) shards: Shards,
-    /// By which time, where buckets are not cut by what they hold.
+    /// Time widths of the buckets. `None` means that sizes decide the splits.
     pub(crate) times: Option<Arc<Times>>,
-    /// For how long rows are kept; none: for good.
+    /// Retention of rows. `None` means that rows are kept forever.
     pub(crate) keep: Option<Arc<Keep>>,
-    /// Whether rows that are not kept are left out where they are put, instead of refused.
+    /// Whether a put of rows below the retention bound skips them instead of being rejected.
     pub(crate) leaves_out_late: bool,
 }
 
 impl PiecedTable {
-    /// A table with buckets of this size, for stores without transactions.
+    /// Describes a table with buckets of this size, for stores without transactions.
     ///
     /// # Errors
-    /// A column is missing, or is another one than it should be.
+    /// A column is missing, or has another type or kind than required.
     pub fn new(table: Arc<Table>, sizing: Sizing) -> Result<Self> {
         Self::sharded(table, sizing, Shards::ONE)
     }
 
-    /// The same, each of whose buckets has so many shards, which together are of this size.
+    /// Describes a table whose buckets have `shards` shards each. The size applies to all shards of
+    /// a bucket together.
     ///
     /// # Errors
-    /// A column is missing, or is another one than it should be.
+    /// A column is missing, or has another type or kind than required.
     pub fn sharded(table: Arc<Table>, sizing: Sizing, shards: Shards) -> Result<Self> {
         let unit = whole(sizing.bytes_per_sample()).max(1);
         let size = BucketSize::Bytes(unit.saturating_mul(sizing.samples().into()));
         Self::with(table, (sizing.samples(), unit, size), shards)
     }
 
-    /// The same, whose buckets should be of so many bytes at most: what is larger is said to be so, and cut by samples all the same.
+    /// Returns this table with a maximum bucket size of `bytes`. Larger buckets are reported as too
+    /// large; samples still decide the splits.
     #[must_use]
     pub fn of_bytes(self, bytes: u64) -> Self {
         let size = BucketSize::Bytes(bytes);
         Self { size, ..self }
     }
 
-    /// A table with buckets of so many rows at most, for stores without transactions: samples say when keys are to be counted.
+    /// Describes a table with buckets of at most `rows` rows, for stores without transactions.
+    /// Samples tell when to count the keys of a bucket.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn of_rows(table: Arc<Table>, rows: u64, sizing: RowSizing, shards: Shards) -> Result<Self> {
         let sampling = sizing.sampling();
         let size = BucketSize::Rows(rows);
@@ -188,7 +196,8 @@ impl PiecedTable {
         Ok(Self { sampling, ..made })
     }
 
-    /// By what rows of new buckets are sampled, where the mean row has so many bytes. The unit is the same as long as the table says so.
+    /// Returns the sampling of new buckets, given the mean size of a row in bytes. The unit stays
+    /// as the table defines it.
     pub(crate) fn next_sampling(&self, mean: u64) -> Sampling {
         match self.size {
             BucketSize::Rows(_) => self.sampling,
@@ -199,7 +208,8 @@ impl PiecedTable {
         }
     }
 
-    /// How many rows a bucket may have, where keys are counted before it is cut: not all of them are sampled.
+    /// Returns the maximum number of rows of a bucket if keys are counted before a split, because
+    /// not all rows are sampled.
     pub(crate) fn counted_rows(&self) -> Option<u64> {
         match self.size {
             BucketSize::Rows(rows) if rows > MAX_SAMPLED_EACH => Some(rows),
@@ -207,15 +217,16 @@ impl PiecedTable {
         }
     }
 
-    /// What a row of so many bytes is taken for, where it is added up how much comes to a bucket.
+    /// Returns the weight of a row of `bytes` bytes in sums of the data that enters a bucket.
     pub(crate) fn weight(&self, bytes: u64) -> u64 {
         bytes.max(self.sampling.mean)
     }
 
-    /// The same with a bucket for each width of the time that its rows are ordered by first, however much it holds.
+    /// Returns this table with one bucket for each `width` of time, whatever its size. The first
+    /// order column holds the time.
     ///
     /// # Errors
-    /// They are not ordered by a time first.
+    /// The rows are not ordered by a time first.
     pub fn by_time(self, width: Width) -> Result<Self> {
         let times = Times::of(&self.table, width)?;
         Ok(Self {
@@ -225,11 +236,12 @@ impl PiecedTable {
         })
     }
 
-    /// A table with buckets of this size, for stores that have transactions and count their partitions: nothing is sampled
-    /// there. A bucket has two rows at least before it is cut.
+    /// Describes a table with buckets of this size, for stores that have transactions and count
+    /// their partitions. Such a table has no samples. A bucket has at least two rows before a
+    /// split.
     ///
     /// # Errors
-    /// A column is missing, or is another one than it should be.
+    /// A column is missing, or has another type or kind than required.
     pub fn counted(table: Arc<Table>, size: BucketSize) -> Result<Self> {
         let unit = match size {
             BucketSize::Bytes(bytes) => bytes,
@@ -238,10 +250,11 @@ impl PiecedTable {
         Self::with(table, (1, unit.max(1), size), Shards::ONE)
     }
 
-    /// The same whose rows are kept for so long, by the time that they are ordered by first.
+    /// Returns this table with a retention of `length`. The first order column holds the time of a
+    /// row.
     ///
     /// # Errors
-    /// They are not ordered by a time first.
+    /// The rows are not ordered by a time first.
     pub fn kept_for(self, length: Width) -> Result<Self> {
         let keep = Keep::of(&self.table, length, self.times.as_deref())?;
         Ok(Self {
@@ -250,7 +263,7 @@ impl PiecedTable {
         })
     }
 
-    /// The same where rows that are not kept are left out when they are put.
+    /// Returns this table with puts that skip rows below the retention bound.
     #[must_use]
     pub fn leaving_out_late(self) -> Self {
         Self {
@@ -259,16 +272,16 @@ impl PiecedTable {
         }
     }
 
-    /// How often it is looked whether some is not kept any more.
+    /// Returns the interval between two checks for expired data.
     pub(crate) fn retain_every(&self) -> Duration {
         let step_ms = self.keep.as_ref().map_or(0, |keep| keep.step_ms());
         Duration::from_millis(step_ms.unsigned_abs() / RETAINS_IN_A_STEP)
     }
 
-    /// What is not kept any more at this time; none: all is kept.
+    /// Returns the retention bound at a time, or `None` if rows are kept forever.
     ///
     /// # Errors
-    /// There can be no such floor.
+    /// The table has no key for this bound.
     pub(crate) fn floor(&self, now_micros: i64) -> Result<Option<Floor>> {
         let keep = self.keep.as_ref();
         keep.map(|keep| keep.floor(now_micros.div_euclid(1_000)))
@@ -330,10 +343,11 @@ impl PiecedTable {
         })
     }
 
-    /// The same with regular columns that are stored behind those that this process knows.
+    /// Returns this table with the stored regular columns that this process does not know, appended
+    /// to its own.
     ///
     /// # Errors
-    /// There can be no such table.
+    /// The resulting columns do not form a valid table.
     pub(crate) fn with_columns_of(&self, stored: &Table) -> Result<Self> {
         let is_known = |column: &&Column| self.table.columns().iter().any(|own| own.name == column.name);
         let added = stored.regular().iter().filter(|column| !is_known(column));
@@ -354,12 +368,12 @@ impl PiecedTable {
         })
     }
 
-    /// As it lies in the store.
+    /// Returns the table as the store has it, with the hidden columns.
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
     }
 
-    /// The encoded key of the partition that a query names.
+    /// Returns the encoded key of a partition that a query names.
     pub(crate) fn partition_key(&self, partition: &Cells) -> Result<Vec<u8>> {
         let columns = &self.table.partition()[..self.key_columns()];
         if partition.len() != columns.len() {
@@ -374,9 +388,9 @@ impl PiecedTable {
         Ok(encoded)
     }
 
-    /// The encoded form of a prefix of a clustering key.
+    /// Returns the encoded form of a prefix of a clustering key.
     pub(crate) fn key(&self, clustering: RowRef<'_>) -> Result<Key> {
-        // Most keys are hardly longer than their cells.
+        // Most encoded keys are barely longer than their cells.
         let mut encoded = Key::with_capacity(clustering.byte_len() + 2 * clustering.len());
         key::encode_clustering(&self.table, clustering, &mut encoded)?;
         Ok(encoded)
@@ -385,7 +399,7 @@ impl PiecedTable {
     /// Appends the encoded form of a clustering key.
     ///
     /// # Errors
-    /// It is none of the table's.
+    /// The cells are not a clustering key of the table.
     pub(crate) fn push_key(&self, clustering: &Cells, out: &mut Vec<u8>) -> Result<()> {
         if clustering.len() != self.table.clustering().len() {
             let (expected, found) = (self.table.clustering().len(), clustering.len());
@@ -394,10 +408,10 @@ impl PiecedTable {
         Ok(key::encode_clustering(&self.table, clustering.as_row(), out)?)
     }
 
-    /// The partition of this encoded key.
+    /// Decodes the key of a partition.
     ///
     /// # Errors
-    /// It is none of the table's.
+    /// The bytes are not an encoded partition key of the table.
     pub(crate) fn partition_of(&self, mut encoded: &[u8]) -> Result<Cells> {
         let mut cells = Cells::new();
         for column in &self.table.partition()[..self.key_columns()] {
@@ -410,14 +424,14 @@ impl PiecedTable {
         Err(key::KeyError::WrongLength { expected, found }.into())
     }
 
-    /// The clustering cells of a key; none if it is none of the table's.
+    /// Returns the clustering cells of a key, or no cells if the key does not belong to the table.
     pub(crate) fn clustering_of_key(&self, key: &[u8]) -> Cells {
         let cells = self.bound(key).map(|bound| bound.cells().clone());
         let is_whole = |cells: &Cells| cells.len() == self.table.clustering().len();
         cells.ok().filter(is_whole).unwrap_or_default()
     }
 
-    /// The edge before all keys that begin with these encoded cells.
+    /// Returns the edge before all keys that begin with these encoded cells.
     pub(crate) fn bound(&self, edge: &[u8]) -> Result<Bound> {
         let (mut rest, mut cells) = (edge, Cells::new());
         for column in self.table.clustering() {
@@ -443,7 +457,7 @@ impl PiecedTable {
         )
     }
 
-    /// The keys between two edges; none: there are none.
+    /// Returns the keys between two edges, or `None` if the range is empty.
     pub(crate) fn span(&self, from: &Bound, to: &Bound) -> Result<Option<Span>> {
         let end_of_all = |bound: &Bound| matches!(bound, Bound::After(cells) if cells.is_empty());
         if end_of_all(from) {
@@ -457,7 +471,7 @@ impl PiecedTable {
         Ok(is_some.then_some(Span { start, end }))
     }
 
-    /// An edge between rows as an edge between encoded keys; none: behind all of them.
+    /// Returns the encoded form of an edge between rows, or `None` for the edge behind all keys.
     fn edge(&self, bound: &Bound) -> Result<Option<Key>> {
         let mut encoded = self.key(bound.cells().as_row())?;
         let is_some = match bound {
@@ -467,7 +481,9 @@ impl PiecedTable {
         Ok(is_some.then_some(encoded))
     }
 
-    /// What of a logical slice lies in a piece of it, in all shards of its bucket (the partition is without them), with the slice's own edges where it begins and ends there.
+    /// Returns the part of a logical slice that lies in one key range. The partition names the
+    /// bucket without its shards. The slice's own edges are kept where the slice begins and ends in
+    /// this key range.
     pub(crate) fn slice_of(
         &self,
         whole: &Slice,
@@ -493,10 +509,11 @@ impl PiecedTable {
         })
     }
 
-    /// All rows that a bucket has of a span, as they lie in the store, of each of its shards.
+    /// Returns one slice for each shard of a bucket. Together they hold all rows of the bucket
+    /// within a span.
     ///
     /// # Errors
-    /// Its edges are none of the table's.
+    /// The edges of the span are not keys of the table.
     #[cfg(feature = "testing")]
     pub fn slices_in(&self, partition: &crate::Partition, span: &Span, bucket: u64) -> Result<Vec<Slice>> {
         let (from, to) = self.bounds(span)?;
@@ -511,7 +528,7 @@ impl PiecedTable {
         Ok(self.shards.all().map(of_shard).collect())
     }
 
-    /// Both edges of a span.
+    /// Returns both edges of a span.
     pub(crate) fn bounds(&self, span: &Span) -> Result<(Bound, Bound)> {
         let to = match &span.end {
             Some(end) => self.bound(end)?,
@@ -520,7 +537,8 @@ impl PiecedTable {
         Ok((self.bound(&span.start)?, to))
     }
 
-    /// As rows are read by those who see no more of them than a query does: nothing of what is kept beside them.
+    /// Returns read options that hide the columns that the engine keeps beside the columns of a
+    /// query.
     pub(crate) fn read_by(&self, options: &ReadOptions) -> ReadOptions {
         let row_column = self.table.statics().len() + self.row_column;
         ReadOptions {
@@ -529,18 +547,18 @@ impl PiecedTable {
         }
     }
 
-    /// Where what a row counts as stands among its regular columns.
+    /// Returns the index of [`ROW_COLUMN`] among the regular columns.
     pub(crate) fn row_column(&self) -> usize {
         self.row_column
     }
 
-    /// What a row that was read counts as; none: it does not say so.
+    /// Returns the counted size of a row that was read, or `None` if the row does not hold it.
     pub(crate) fn counted_of(&self, row: RowRef<'_>) -> Option<u64> {
         let cell = row.get(self.table.columns().len() - self.table.regular().len() + self.row_column)?;
         read_row_cell(cell)
     }
 
-    /// What marks in bucket 0 that there is the partition.
+    /// Returns a write that marks in bucket 0 that the partition exists.
     pub(crate) fn mark_root(&self, partition: &Cells, stamp: Stamp) -> PartitionWrite {
         let mark = Operation::PatchStatic {
             columns: vec![self.root_column],
@@ -553,12 +571,13 @@ impl PiecedTable {
         }
     }
 
-    /// Whether the static cells of bucket 0 say that there is the partition.
+    /// Returns whether the static cells of bucket 0 mark the partition as existing.
     pub(crate) fn is_mark(&self, statics: RowRef<'_>) -> bool {
         statics.get(usize::from(self.root_column)) == Some(MARK)
     }
 
-    /// A condition that holds of each bucket, where the directory is of this version: whether it is marked.
+    /// Returns a condition on the mark that holds for each bucket if the range map has this
+    /// version. Only bucket 0 of a partition with a range map is marked.
     pub(crate) fn is_root(&self, bucket: Bucket, version: Version) -> CasCondition {
         CasCondition {
             row: RowAddress::Static,
@@ -567,7 +586,7 @@ impl PiecedTable {
         }
     }
 
-    /// Where a key lies among others as a number, if the order's first column is one or a time.
+    /// Returns the first column of a key as a number, if that column is an integer or a time.
     pub(crate) fn position(&self, key: &[u8]) -> Option<i64> {
         let column = &self.table.clustering()[0];
         let (mut rest, mut cell) = (key, Vec::new());
@@ -581,7 +600,8 @@ impl PiecedTable {
         }
     }
 
-    /// The edge before all keys at such a number; none: there can be none.
+    /// Returns the edge before all keys whose first column is this number, or `None` if there can
+    /// be no such key.
     pub(crate) fn edge_at(&self, position: i64) -> Option<Key> {
         let column = &self.table.clustering()[0];
         let cell = match column.ty {
@@ -596,7 +616,7 @@ impl PiecedTable {
     }
 }
 
-/// What a row counts as that has such a key and these cells, and how that is written.
+/// Returns the counted size of a row with this key and these cells, and the cell that stores it.
 pub(crate) fn counted<'c>(
     clustering: &Cells,
     cells: impl Iterator<Item = Option<&'c [u8]>>,
@@ -612,7 +632,7 @@ pub(crate) fn row_cell(counted: u64) -> Vec<u8> {
     cell
 }
 
-/// None: it is of another version, or none.
+/// Returns the counted size, or `None` if the cell is empty or has another version.
 pub(crate) fn read_row_cell(cell: &[u8]) -> Option<u64> {
     let (version, rest) = cell.split_first()?;
     let bytes: [u8; 8] = rest.try_into().ok()?;
@@ -626,7 +646,7 @@ pub(crate) fn direction_of(column: &Column) -> Direction {
     }
 }
 
-/// The key of the partition of the store that is a bucket of one that a query names, without the shard if it has several.
+/// Returns the key of the store's partition for a bucket, without the shard.
 pub(crate) fn bucket_partition(partition: &Cells, bucket: Bucket) -> Cells {
     let number = bucket.0.to_be_bytes();
     let hidden = std::iter::once(Some(&number[..]));

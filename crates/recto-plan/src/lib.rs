@@ -1,23 +1,24 @@
-//! From filter and sort text to plans: what a query means, which view serves it, what to read.
+//! Query planning: parses filter and sort text, chooses a view that serves the query, and lists the slices to
+//! read.
 //!
-//! Nothing here does I/O, is async, reads a clock, or knows a store.
+//! This crate does no I/O, has no async code, reads no clock, and depends on no store.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`text`] | filter and sort text, parsed with spans |
-//! | [`bind`] | their meaning in a collection |
-//! | [`query`] | the normal form: one constraint per field |
-//! | [`sort_order`] | the tables a collection can be read from |
-//! | [`planner`] | choosing one, and laying out what to read of it |
-//! | [`segments`] | ranges of values as pieces of clustering order |
-//! | [`filter_scan`] | conditions checked row by row |
-//! | [`plan`] | the plan, its slices and its order |
-//! | [`choices`] | what else can be asked, field by field |
-//! | [`refusal`] | no plan: the view that is missing |
-//! | [`cursor`] | sealed positions |
-//! | [`scan_token`] | how far a scan is, sealed |
-//! | [`place_token`] | how far other long work is, sealed |
-//! | [`error`] | what is wrong with a query |
+//! | [`text`] | parser of filter and sort text, with spans |
+//! | [`bind`] | translation of parsed text into fields, types and values of a collection |
+//! | [`query`] | normal form of a query: at most one constraint per field |
+//! | [`sort_order`] | tables from which a collection can be read |
+//! | [`planner`] | choice of a sort order, and layout of the slices to read |
+//! | [`segments`] | ranges of values as segments of the clustering order |
+//! | [`filter_scan`] | conditions that are checked on each row |
+//! | [`plan`] | plan: its slices and its order |
+//! | [`choices`] | further conditions and sorts that a view serves, for each field |
+//! | [`refusal`] | rejection of a query, with the missing view |
+//! | [`cursor`] | encrypted page tokens |
+//! | [`scan_token`] | encrypted checkpoints of scans |
+//! | [`place_token`] | encrypted checkpoints of other long-running work |
+//! | [`error`] | errors in queries |
 
 pub mod bind;
 pub mod choices;

@@ -1,126 +1,143 @@
-//! The seam between Recto and the places bytes live: a wide-column table store.
+//! Storage interface of Recto: a wide-column table store.
 //!
-//! [`Store`] is what the embedded store and Apache Cassandra both are: tables with partition and
-//! clustering columns, read by [`Slice`](recto_model::Slice), written by [`Mutation`]s of one
-//! partition, and changed conditionally by [`Cas`]. Whoever is above never sees the difference.
+//! The embedded store and Apache Cassandra both implement [`Store`]. Its tables have partition and clustering
+//! columns. Callers read them by [`Slice`](recto_model::Slice), write them by [`Mutation`]s of one partition,
+//! and change them conditionally by [`Cas`]. The layers above need not know which store they use.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | [`read`] | [`Snapshot`], what a read returns, consistency, token scans |
+//! | [`read`] | [`Snapshot`], results of reads, consistency levels, token scans |
 //! | [`mod@write`] | mutations, conditions and their outcomes |
-//! | [`kind`] | which store it is |
-//! | [`tables`] | what making and dropping tables returns, limits |
-//! | [`attached`] | tables of other keyspaces beside a store's own, read only |
-//! | [`check`] | what every store refuses |
+//! | [`kind`] | kinds of stores |
+//! | [`tables`] | outcomes of creating and dropping tables, limits |
+//! | [`attached`] | read-only tables of other keyspaces, next to a store's own tables |
+//! | [`check`] | checks of requests that every store rejects |
 //! | [`error`] | [`StoreError`] |
-//! | [`metrics`] | what a store has seen of its servers |
-//! | [`panics`] | panics that become errors |
-//! | `conformance` (feature) | the suite every store passes |
-//! | `memory` (feature `testing`) | the reference store, in memory |
-//! | `faults` (feature `testing`) | a wrapper that makes a store fail, by seed |
-//! | `wrapper` (feature `testing`) | what passes on to another store what it does not do itself |
+//! | [`metrics`] | measurements of a store's servers |
+//! | [`panics`] | conversion of panics to errors |
+//! | `conformance` (feature) | test suite that every store passes |
+//! | `memory` (feature `testing`) | reference store, in memory |
+//! | `faults` (feature `testing`) | wrapper that injects failures into a store, by seed |
+//! | `wrapper` (feature `testing`) | traits for stores that forward calls to another store |
 //!
-//! # What every store does
+//! # Behavior of every store
 //!
 //! The conformance suite asserts each of these sentences.
 //!
-//! **Kinds.** What a store [says of itself](Store::describe) begins with the [name](StoreKind::name) of its kind.
-//! Where deletions [leave no tombstones](Limits::leaves_tombstones), reads cross none.
+//! **Kinds.** A store's [description of itself](Store::describe) begins with the [name](StoreKind::name) of
+//! its kind. If deletions [leave no tombstones](Limits::leaves_tombstones), reads cross no tombstones.
 //!
 //! **Keys.** The cells of keys and edges are valid cells of their types in canonical form
-//! ([`recto_model::cell::canonical_key`]); a store may take two keys as one by bytes or by order.
-//! Wrong arities, null or oversize key parts, and an empty sole partition part are refused
-//! ([`Limits`] checks all that a store must refuse; every store calls it first).
+//! ([`recto_model::cell::canonical_key`]). A store may decide by bytes or by order whether two keys are
+//! equal. Stores reject wrong arities, null or oversize key parts, and an empty sole partition part.
+//! [`Limits`] checks everything that a store must reject; every store calls it first.
 //!
-//! **Slices.** A slice returns the first rows in its direction until it ends, has `limit` rows, or
+//! **Slices.** A slice returns the first rows in its direction. It stops when it ends, has `limit` rows, or
 //! has [`ReadOptions::max_bytes`] bytes (never before its first row). `exhausted` is true if and only if it
-//! stopped because it ended: with exactly `limit` rows it is false, even if nothing is left. An inverted slice is
-//! empty and exhausted. A partition with static cells and no rows has no rows.
+//! stopped because it ended. With exactly `limit` rows `exhausted` is false, even if no rows remain. An
+//! inverted slice is empty and exhausted. A partition with static cells and no rows has no rows.
 //!
-//! **Rows.** A put or patch makes the row exist, even with nulls only or with no columns; it then
-//! exists until it is deleted or expires. Empty text or blob is a value; null is its absence.
-//! Values come back byte for byte. Every row of a read carries its partition's static cells.
+//! **Rows.** A put or patch makes the row exist, even with only nulls or with no columns. The row then exists
+//! until it is deleted or expires. Empty text or an empty blob is a value; null is the absence of a value.
+//! Reads return values byte for byte as written. Every row of a read carries its partition's static cells.
 //!
-//! **Stamps.** Of the writes to one row a store may compare stamps cell by cell (Cassandra) or row
-//! by row; callers let stamps rise per row, and both then agree. A write or deletion older than
-//! what a replacing put or a deletion found alive leaves it alone. At equal stamps a deletion of
-//! what is there wins, and of two values the larger by bytes, cell by cell; a null in a replacing put
-//! may leave a value of that very stamp, or not. A store need not keep
-//! tombstones: after a deletion, a put that is older or of the same stamp may come back, or not.
-//! A store that says which stamp is the [newest](Store::newest_stamp) does not forget it when it is closed.
-//! Mutations of one [`PartitionWrite`] stand in any order and act by rising stamps; at equal stamps
-//! deletions act last. A null in a replacing put, a patch or a static patch is a deletion of that cell.
+//! **Stamps.** A stamp is a write timestamp. A store may compare the stamps of writes to one row cell by cell
+//! (Cassandra) or row by row. Callers increase the stamps per row; then both methods agree. A write or
+//! deletion has no effect on a row that a newer replacing put or a newer deletion found alive. At equal
+//! stamps, a deletion of existing data wins. If two values have equal stamps, the larger by bytes wins, cell
+//! by cell. A null in a replacing put may or may not leave a value of exactly the same stamp. A store need
+//! not keep tombstones: after a deletion, a put of the same or an older stamp may or may not take effect. A
+//! store that reports its [newest stamp](Store::newest_stamp) remembers the stamp when it is closed.
+//! Mutations of one [`PartitionWrite`] may have any order, and take effect by rising stamps. At equal stamps,
+//! deletions take effect last. A null in a replacing put, a patch or a static patch deletes that cell.
 //!
-//! **Inserts.** A plain put that does not replace is an insert: it makes a row that is not there, which
-//! one that was deleted or has expired is not. Where the row is there with the same values, in the columns that the
-//! caller knows, it is done, and the row lives for the longer of the two times. Where another is there, a store
-//! that [sees conflicts](Limits::sees_conflicts) answers [`WriteOutcome::Conflict`] and applies nothing of the call, or,
-//! [row by row](WriteOptions::row_by_row), leaves it out and counts it; other stores merge the two by stamps, and
-//! the time of the newer holds. Two inserts of one row in one call act one after the other. Inserts stand in no call
-//! with deletions of ranges or partitions.
+//! **Inserts.** A plain put that does not replace is an insert. It creates a row that does not exist; a
+//! deleted or expired row does not exist. If the row exists with the same values, in the columns that the
+//! caller knows, the insert succeeds. The row then lives for the longer of the two times. If a row with other
+//! values exists, the result depends on the store:
 //!
-//! **Deletions.** [`DeleteRange`](Operation::DeleteRange) leaves static cells;
-//! [`DeletePartition`](Operation::DeletePartition) deletes them too. Deleting what is not there is done.
+//! - A store that [sees conflicts](Limits::sees_conflicts) returns [`WriteOutcome::Conflict`] and applies
+//!   nothing of the call. If the call writes [row by row](WriteOptions::row_by_row), the store instead skips
+//!   the conflicting insert and counts it.
+//! - Other stores merge the two rows by stamps, and keep the TTL of the newer row.
 //!
-//! **Expiry.** What a put or patch writes with a `ttl_seconds` is gone that many seconds later, by
-//! the store's clock and to the second; a row put with one is gone whole. Callers keep one expiry per
-//! row: a store may keep it per cell or per row.
+//! Two inserts of one row in one call take effect one after the other. A call with inserts contains no
+//! deletions of ranges or partitions.
 //!
-//! **Outcomes.** `Refused`: the request is over a limit or not allowed; nothing was sent. `Err`: the
-//! call failed and nothing of it is or will be applied (no replica was reached, no such table).
-//! `Unknown`: may be applied, now or at any later time; for [`Atomicity::Each`] any subset of the
-//! partitions, each wholly or not at all; for [`Atomicity::Logged`] all or none. A write of no
-//! mutations, or of no partitions, is `Done`.
+//! **Deletions.** [`DeleteRange`](Operation::DeleteRange) keeps static cells;
+//! [`DeletePartition`](Operation::DeletePartition) deletes them too. Deleting data that does not exist
+//! succeeds.
 //!
-//! **Conditional writes.** A [`Cas`] puts, patches and deletes rows and patches statics; ranges and
-//! partitions it may not delete, and one row it may write once. It touches only columns of kind
-//! [`WriteKind::Cas`](recto_model::table::WriteKind), plain writes only the others; a replacing put
-//! or a row deletion touches all regular columns, a partition deletion all columns. A column that
-//! a non-replacing put leaves null is not touched. Conditional writes and serial reads of one partition are linearizable.
+//! **Expiry.** Cells that a put or patch writes with a `ttl_seconds` expire after that many seconds, by the
+//! store's clock and to the second. A row put with a TTL expires whole. Callers keep one expiry per row: a
+//! store may keep expiry per cell or per row.
 //!
-//! **Transactions.** Where the store [has them](Limits::transactions), [`Store::transact`] applies conditional writes
-//! and plain writes of any partitions and tables: all of them if all conditions hold, and else nothing, and
-//! says what the column of each condition holds. A store that has none refuses every one. What is said of each
-//! kind of write holds of those in it, except that a condition needs no mutation, and that conditions and both kinds
-//! of writes are of columns of either kind. Of one partition there is at
-//! most one conditional write; nothing is written row by row; an insert that conflicts leaves nothing applied.
-//! Its writes, and their bytes, are limited. What a plain write puts keeps its stamp, and what a conditional one
-//! puts is newer than what it meets. Transactions and conditional writes are linearizable. A transaction of
-//! nothing is applied.
+//! **Outcomes.**
 //!
-//! **Deadlines.** A read whose timeout is zero fails with [`StoreErrorKind::Timeout`]; a write whose
-//! timeout is zero is an `Err` or `Unknown` of that kind. No call outlives its timeout for long.
+//! - `Refused`: the request exceeds a limit or is not allowed. The store sent nothing.
+//! - `Err`: the call failed and nothing of it is or will be applied (no replica was reached, no such table).
+//! - `Unknown`: the write may be applied, now or at any later time. With [`Atomicity::Each`] any subset of
+//!   the partitions may be applied, each wholly or not at all. With [`Atomicity::Logged`] all or none are
+//!   applied.
 //!
-//! **Tables.** Making an equal table again is done; another table of a name that is taken, and every
-//! read or write of a table that is not there, is an error of kind [`StoreErrorKind::Table`] (a write
-//! may be `Refused` with it). [`Store::list_tables`] returns tables equal to what was made, and
-//! [`Store::compare_tables`] tells in what they differ from those asked for.
+//! A write without mutations, or without partitions, is `Done`.
 //!
-//! **Emptying.** It takes one table, also what others wrote to columns that its caller does not know; the table itself
-//! stays as it was made. What was acknowledged before it began is gone, what is written beside it may fail, and what
-//! is written after one that is done stays. Any failure of an emptying is `Unknown`, unless it is known that nothing was
-//! removed nor will be; on Cassandra what was written conditionally may be there again after one.
+//! **Conditional writes.** A [`Cas`] puts, patches and deletes rows and patches statics. It must not delete
+//! ranges or partitions, and writes each row at most once. It touches only columns of kind
+//! [`WriteKind::Cas`](recto_model::table::WriteKind); plain writes touch only the other columns. A replacing
+//! put or a row deletion touches all regular columns, a partition deletion all columns. A non-replacing put
+//! does not touch the columns that it leaves null. Conditional writes and serial reads of one partition are
+//! linearizable.
 //!
-//! **Added columns.** [`Store::add_columns`] puts regular columns after those of a table; rows that
-//! are there have null in them. Whoever asks with the table as it was before goes on being served,
-//! and sees and writes the columns that it knows: a replacing put leaves the added ones alone, a
-//! deletion takes the row whole, and a row exists even if only an added column has a value. A snapshot
-//! of a moment before the addition does not know the new table. So an
-//! application of many processes changes to a schema with another field one process at a time.
+//! **Transactions.** If the store [has transactions](Limits::transactions), [`Store::transact`] applies
+//! conditional writes and plain writes of any partitions and tables. It applies all of them if all conditions
+//! hold, otherwise nothing. It also returns the content of the column of each condition. A store without
+//! transactions rejects every transaction. The rules for each kind of write also apply inside a transaction,
+//! with two exceptions: a condition needs no mutation, and conditions and both kinds of writes may use
+//! columns of either kind. A transaction has at most one conditional write per partition. It writes nothing
+//! row by row, and a conflicting insert leaves nothing applied. The number of its writes and their bytes are
+//! limited. A plain write in a transaction keeps its stamp. A conditional write in a transaction gets a newer
+//! stamp than the data that it replaces. Transactions and conditional writes are linearizable. An empty
+//! transaction is applied.
 //!
-//! **Scans.** Every row is in one of the ranges of [`Snapshot::token_ranges`] and is returned once. A
-//! scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position to go on from,
-//! which any later snapshot takes. A partition that has static cells and no rows is returned as one row with
-//! null clustering and regular cells, so that a copy made by scanning misses nothing. Reads of
-//! rows tell their stamps, and for how long they live, if asked. [`Snapshot::scan_partitions`] returns
-//! each partition once, with its static cells: those that have a row, and those that have only static cells. A
-//! range has the partitions that their keys say, so that a set of ranges lists each once.
+//! **Deadlines.** A read whose timeout is zero fails with [`StoreErrorKind::Timeout`]. A write whose timeout
+//! is zero is an `Err` or `Unknown` of that kind. No call exceeds its timeout by much.
 //!
-//! **Counts.** Where the store [counts partitions](Limits::counts_partitions), a table may
-//! [ask for that](recto_model::table::TableOptions::counts_partitions) when it is made: each transaction that changes rows changes
-//! the count of their partition, and [`Snapshot::count_partitions`] tells it, of the snapshot's moment. It is exact
-//! unless rows or cells have ended; it counts those until they are written over. A store that does not count refuses such a table, and who
-//! asks for the counts of another is refused. A table that is there does not begin to count: it is another table.
+//! **Tables.** Creating a table that exists with equal columns and options succeeds. Creating a different
+//! table under an existing name is an error of kind [`StoreErrorKind::Table`]. Every read or write of a table
+//! that does not exist is an error of the same kind (a write may be `Refused` with it).
+//! [`Store::list_tables`] returns tables equal to the created ones. [`Store::compare_tables`] reports how
+//! tables differ from the requested ones.
+//!
+//! **Emptying.** Emptying removes the rows of one table, including cells that others wrote to columns that
+//! the caller does not know. The table itself stays as it was created. Emptying removes all rows acknowledged
+//! before it began. Concurrent writes may fail. Rows written after a completed emptying stay. Any failure of
+//! an emptying is `Unknown`, unless the store knows that nothing was removed and nothing will be. On
+//! Cassandra, conditionally written rows may reappear after an emptying.
+//!
+//! **Added columns.** [`Store::add_columns`] adds regular columns after the existing columns of a table.
+//! Existing rows have null in the new columns. Requests that use the old table definition still work, and see
+//! and write only the columns that they know. Their replacing puts do not change the added columns, and their
+//! deletions delete the whole row. A row exists even if only an added column has a value. A snapshot from
+//! before the addition does not know the new table. Therefore an application of many processes can adopt a
+//! schema with a new field one process at a time.
+//!
+//! **Scans.** Every row is in exactly one of the ranges of [`Snapshot::token_ranges`], and scans return it
+//! once. A scan returns at most `limit` rows, perhaps fewer, perhaps none, with a position from which to
+//! continue. Any later snapshot accepts the position. A scan returns a partition that has static cells and no
+//! rows as one row with null clustering and regular cells, so that a copy by scanning misses nothing. On
+//! request, reads of rows return the stamps and the remaining lifetimes of the rows.
+//! [`Snapshot::scan_partitions`] returns each partition once, with its static cells. It returns partitions
+//! that have a row and partitions that have only static cells. The partition key alone decides the range of a
+//! partition, so that a set of ranges lists each partition once.
+//!
+//! **Counts.** If the store [counts partitions](Limits::counts_partitions), a new table may [ask for
+//! counts](recto_model::table::TableOptions::counts_partitions). Each transaction that changes rows then
+//! changes the count of their partition. [`Snapshot::count_partitions`] returns the count at the moment of
+//! the snapshot. The count is exact unless rows or cells have expired: it includes expired rows and cells
+//! until they are overwritten. A store without counts rejects such a table. The store rejects requests for
+//! counts of a table that does not count. An existing table cannot start to count; a table that counts is a
+//! different table.
 
 pub mod attached;
 pub mod check;
@@ -165,39 +182,40 @@ pub use write::{
     Stamp, TransactionOutcome, WriteOptions, WriteOutcome,
 };
 
-/// A place where bytes live. Object-safe; shared between tasks as `Arc<dyn Store>`.
+/// Table store. Object-safe; tasks share it as `Arc<dyn Store>`.
 ///
-/// Every call has a deadline, given in its options. No call blocks its thread for long: the
-/// embedded store answers cached reads inline and does long work on blocking threads.
+/// Every call has a deadline, given in its options. No call blocks its thread for long: the embedded store
+/// answers cached reads inline and does long work on blocking threads.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// What kind of store it is.
+    /// Returns the kind of the store.
     fn kind(&self) -> StoreKind;
 
-    /// What kind of store it is and where, for messages: `embedded /var/data/shop`,
-    /// `cassandra 10.0.0.1:9042/shop`. Never holds a secret. Nothing is read out of it.
+    /// Returns the kind and the location of the store, for messages: `embedded /var/data/shop`, `cassandra
+    /// 10.0.0.1:9042/shop`. The text never contains a secret. Do not parse it.
     fn describe(&self) -> String;
 
-    /// What one request may hold.
+    /// Returns the limits of one request.
     fn limits(&self) -> Limits;
 
-    /// Whether it keeps partitions in buckets itself, where tables [ask for it](recto_model::table::TableOptions::buckets). Others
-    /// are asked for tables as they lie in them.
+    /// Returns whether the store itself keeps partitions in buckets, for tables that [ask for
+    /// buckets](recto_model::table::TableOptions::buckets). For other stores, callers use the tables in which
+    /// the buckets are stored.
     fn keeps_buckets(&self) -> bool {
         false
     }
 
-    /// What to read through. On the embedded store all reads through one snapshot see the same moment;
-    /// on Cassandra each read sees what its replicas have.
+    /// Returns a snapshot to read through. On the embedded store all reads through one snapshot see the same
+    /// moment. On Cassandra each read sees the current data of its replicas.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
 
-    /// Refuses to change records that several processes change, where what one has decided another may not see, by the
-    /// consistency levels that the store was opened with.
+    /// Rejects changes of records that several processes change, if the consistency levels of the store are
+    /// too weak for them: one process might not see the decision of another.
     fn check_decisions(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// At which level a read sees every conditional write that was decided before; none: at any.
+    /// Returns the level at which a read sees every conditional write decided before. `None`: at any level.
     fn serial_consistency(&self) -> Option<ConsistencyLevel> {
         None
     }
@@ -205,8 +223,9 @@ pub trait Store: Send + Sync + 'static {
     /// Applies mutations of one partition, all or none.
     async fn write(&self, write: PartitionWrite, options: WriteOptions) -> Result<WriteOutcome, StoreError>;
 
-    /// Applies mutations of several partitions: all or none ([`Atomicity::Logged`]), or each for
-    /// itself ([`Atomicity::Each`], where `Unknown` means that any subset may be applied).
+    /// Applies mutations of several partitions. With [`Atomicity::Logged`] it applies all or none. With
+    /// [`Atomicity::Each`] each partition succeeds or fails alone, and `Unknown` means that any subset may be
+    /// applied.
     async fn write_many(
         &self,
         writes: Vec<PartitionWrite>,
@@ -214,12 +233,12 @@ pub trait Store: Send + Sync + 'static {
         options: WriteOptions,
     ) -> Result<WriteOutcome, StoreError>;
 
-    /// Who is about to write many rows says what they will be, so that room is made for them where a partition would become too
-    /// large: `sample` are some of them, each of which stands for `each` rows. Nothing of it is written. A store that keeps no
-    /// partition in buckets does nothing.
+    /// Splits partitions that would become too large, before the caller writes many rows. `sample` contains
+    /// some of the planned rows, and each sample row represents `each` rows. The call does not write the
+    /// sample. A store that keeps no partitions in buckets does nothing.
     ///
     /// # Errors
-    /// There is not as much room after `timeout`. The rows may be written all the same.
+    /// The store could not make enough room within `timeout`. The caller may write the rows nevertheless.
     async fn make_room(
         &self,
         sample: Vec<PartitionWrite>,
@@ -230,13 +249,13 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Changes one partition if its conditions hold. Never retried below this trait: an unknown
-    /// outcome is the caller's to settle.
+    /// Changes one partition if its conditions hold. No layer below this trait retries the call: the caller
+    /// must resolve an unknown outcome.
     async fn cas(&self, cas: Cas, options: WriteOptions) -> Result<CasOutcome, StoreError>;
 
-    /// Changes several partitions, of any tables, if the conditions of all `conditional` writes hold: all of
-    /// them and all `plain` writes are applied, or nothing. Never retried below this trait. A store that has
-    /// no [transactions](Limits::transactions) refuses it.
+    /// Changes several partitions, of any tables, if the conditions of all `conditional` writes hold. It
+    /// applies all `conditional` and all `plain` writes, or nothing. No layer below this trait retries the
+    /// call. A store that has no [transactions](Limits::transactions) rejects it.
     async fn transact(
         &self,
         conditional: Vec<Cas>,
@@ -247,16 +266,17 @@ pub trait Store: Send + Sync + 'static {
         Ok(TransactionOutcome::Refused(check::no_transactions(self.kind())))
     }
 
-    /// Makes a table; nothing if one of the same columns and options is there.
+    /// Creates a table. If a table with the same name, columns and options exists, the call does nothing.
     async fn create_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
-    /// Makes those of several tables that are not there, in this order, of none of which a second one is ever made under its
-    /// name: what is written to them is not lost whoever else makes them. Where the last one is there nothing is to be done, and one look
-    /// tells. Their columns are of types that any store has.
+    /// Creates the missing tables among several, in this order. The store never creates a second table under
+    /// the name of one of them, so that concurrent creators lose no writes. If the last table exists, nothing
+    /// is to be done, and one lookup finds that out. The columns of the tables have types that every store
+    /// supports.
     ///
     /// # Errors
-    /// As of [`create_table`](Self::create_table). `Unavailable`, with nothing done, where a table is to be made and not all
-    /// servers that must know it are there.
+    /// The errors of [`create_table`](Self::create_table). `Unavailable`, with nothing done, if a table is
+    /// missing and some servers that must know it are unreachable.
     async fn create_tables_once(&self, tables: &[Table]) -> Result<TableOutcome, StoreError> {
         for table in tables {
             if let TableOutcome::Unknown(error) = self.create_table(table).await? {
@@ -266,93 +286,99 @@ pub trait Store: Send + Sync + 'static {
         Ok(TableOutcome::Done)
     }
 
-    /// Adds to a table, which its users know as `recorded`, the columns that `table` has beyond it;
-    /// nothing if it has none. Rows that are there read back with null in them, and those who still
-    /// use the table as it was go on working.
+    /// Adds to a table, which its users know as `recorded`, the columns that `table` has beyond it. If there
+    /// are none, the call does nothing. Existing rows have null in the added columns. Users of the old table
+    /// definition can continue.
     ///
     /// # Errors
-    /// `Table`, naming the difference and leaving the table alone, if `table` is anything but
-    /// `recorded` with further regular columns at its end, if there is no table of this name, or if
-    /// it is anything but `table` without some of its last regular columns. A store that cannot add
-    /// columns by comparing and setting does otherwise in one case: columns that neither `recorded`
-    /// nor `table` has, which an addition left that was interrupted or lost to another, are no part
-    /// of the table any more.
+    /// `Table`, naming the difference and leaving the table unchanged, in these cases:
+    ///
+    /// - `table` is not `recorded` with further regular columns at its end.
+    /// - No table of this name exists.
+    /// - The existing table is not `table` without some of its last regular columns.
+    ///
+    /// A store that cannot add columns by compare-and-set differs in one case. An interrupted addition, or
+    /// one that lost to another, may have left columns that neither `recorded` nor `table` has. Such a store
+    /// removes these columns from the table.
     async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError>;
 
-    /// Drops a table and its rows; nothing if it is not there.
+    /// Drops a table and its rows. If the table does not exist, the call does nothing.
     async fn drop_table(&self, name: &str) -> Result<TableOutcome, StoreError>;
 
-    /// Removes all rows of a table without leaving tombstones. It is sent once, never again below this trait.
-    /// One whose outcome is `Unknown` may come at any later time and remove what was written before it:
-    /// who must not lose that never writes to the table again, nor to another of its name.
+    /// Removes all rows of a table without leaving tombstones. No layer below this trait sends the request
+    /// twice. An emptying whose outcome is `Unknown` may take effect at any later time, and remove rows
+    /// written until then. If these rows must not be lost, never write again to the table, nor to another
+    /// table of its name.
     ///
     /// # Errors
-    /// Nothing is removed, nor will be: the store knew before it sent anything that it could not be done.
+    /// The store knew before it sent anything that it could not empty the table. Nothing is or will be
+    /// removed.
     async fn empty_table(&self, table: &Table) -> Result<TableOutcome, StoreError>;
 
-    /// The tables there are, sorted by name. Where others may change tables, those that are no tables of
-    /// Recto's any more are left out.
+    /// Returns the existing tables, sorted by name. If other programs may change tables, the list omits
+    /// tables that are no longer valid tables of Recto.
     async fn list_tables(&self) -> Result<Vec<Table>, StoreError>;
 
-    /// How the tables that are there compare with those asked for, one by one: whether reads and writes
-    /// that say `tables` would be served rightly. Options, and what else does not matter to rows and
-    /// their order, may be others than asked. A table is as asked when the store takes statements on it: if another process
-    /// creates it just now, this waits.
+    /// Compares the existing tables with the requested ones, one by one: whether the store can correctly
+    /// serve reads and writes that use `tables`. Options and other properties that do not affect rows and
+    /// their order may differ. A table is as requested once the store accepts statements on it. If another
+    /// process is creating the table, this call waits.
     async fn compare_tables(&self, tables: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let there = self.list_tables().await?;
         Ok(tables.iter().map(|table| tables::state(&there, table)).collect())
     }
 
-    /// What changes when somebody changes a table, cheap enough to ask every second; `None` where only
-    /// this process can.
+    /// Returns a value that changes when somebody changes a table, cheap enough to read every second. `None`:
+    /// only this process can change tables.
     async fn tables_version(&self) -> Result<Option<String>, StoreError> {
         Ok(None)
     }
 
-    /// How it would read `slice` with these options, for people: the CQL statements it would send,
-    /// with their values, or the key range.
+    /// Describes for people how the store would read `slice` with these options: the CQL statements with
+    /// their values, or the key range.
     fn describe_slice(&self, slice: &recto_model::Slice, options: &ReadOptions) -> Vec<String>;
 
-    /// How many round trips reading `slice` with these options takes at most, one after the other, unless a request is
-    /// sent again; 0 where nothing is sent.
+    /// Returns the maximum number of sequential round trips of reading `slice` with these options, without
+    /// repeated requests. 0 if the store sends no requests.
     fn expected_round_trips(&self, slice: &recto_model::Slice, options: &ReadOptions) -> u32 {
         let _ = (slice, options);
         0
     }
 
-    /// Returns the guard that decides whether the local clock may delete. `None`: it always may.
+    /// Returns the guard that decides whether the local clock may delete. `None`: the clock always may.
     fn clock_guard(&self) -> Option<&dyn ClockGuard> {
         None
     }
 
-    /// The newest stamp of all plain writes this store was ever given and keeps, if it keeps
-    /// account of that: at least that of every acknowledged one, also after it was opened again. Whoever
-    /// gives stamps by a clock begins after it, so that a clock that was set back does not make
-    /// new writes older than what is there. `None`: no write was made yet, or (Cassandra, where every
-    /// client gives stamps) the store cannot say.
+    /// Returns the newest stamp of all plain writes that the store ever received and keeps, if the store
+    /// records it. The stamp is at least that of every acknowledged write, also after reopening. Clocks that
+    /// give stamps start after it. Otherwise a clock that was set back would give new writes older stamps
+    /// than existing data. `None`: no write was made yet, or the store does not know (Cassandra, where every
+    /// client gives stamps).
     fn newest_stamp(&self) -> Option<Stamp> {
         None
     }
 
-    /// Gives up what the store holds: its files and the lock on them, or its connections. What was
-    /// acknowledged is durable, and what was asked for before is done. Every later call is an error of kind
-    /// [`StoreErrorKind::Closed`], or `Refused`; a second `close` does nothing but wait, if the first did not
-    /// wait long enough. A store that holds nothing of the kind, as one in memory, may go on as before.
+    /// Releases the resources of the store: its files and their lock, or its connections. Acknowledged writes
+    /// are durable, and earlier calls have completed. Every later call returns an error of kind
+    /// [`StoreErrorKind::Closed`], or `Refused`. A second `close` does nothing, except to wait if the first
+    /// did not wait long enough. A store without such resources, for example one in memory, may continue to
+    /// work.
     ///
     /// # Errors
-    /// It could not be given up in time, because reads that began before have not ended: another `close` gives it up
-    /// when they have.
+    /// The store could not release its resources in time, because earlier reads have not ended. Another
+    /// `close` releases them when the reads have ended.
     async fn close(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// What it has seen of the servers it asks, since it was opened. Costs no request.
+    /// Returns measurements of the servers that the store has used since it was opened. Sends no request.
     fn metrics(&self) -> StoreMetrics {
         StoreMetrics::default()
     }
 
-    /// Checks the bytes of one clustering or partition key against this store's limits is done by
-    /// [`Limits`]; this checks that `partition` could be a partition of `table` here.
+    /// Checks that `partition` could be a partition of `table` in this store. [`Limits`] checks the bytes of
+    /// a single clustering or partition key.
     fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
         self.limits().check_partition(table, partition)
     }

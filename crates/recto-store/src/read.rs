@@ -1,4 +1,4 @@
-//! Reading.
+//! Reads: snapshots, options and results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,60 +9,60 @@ use recto_model::{Cells, RowSet, Slice, Table};
 
 use crate::{StoreError, StoreErrorKind, check};
 
-/// How many replicas must agree. The embedded store has one copy and treats all alike.
+/// Number of replicas that must agree. The embedded store has one copy and treats all levels alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ConsistencyLevel {
     /// One replica.
     One,
-    /// One replica of the local data centre.
+    /// One replica of the local data center.
     LocalOne,
     /// A majority.
     Quorum,
-    /// A majority of the local data centre.
+    /// A majority of the local data center.
     #[default]
     LocalQuorum,
     /// Every replica.
     All,
-    /// A read that sees every decided conditional write; reads of one partition only.
+    /// All decided conditional writes are visible. Only for reads of one partition.
     Serial,
-    /// The same within the local data centre.
+    /// [`Serial`](Self::Serial) within the local data center.
     LocalSerial,
 }
 
-/// Columns of a table behind its key, or of the key, by their places there.
+/// Set of columns of a table, by index: either of the columns after the key, or of the columns of the key.
 ///
-/// Those beyond the 64th are in none.
+/// The set ignores indexes from 64 on: it never contains such a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ColumnSet(u64);
 
 impl ColumnSet {
-    /// No columns.
+    /// Returns the empty set.
     pub const fn new() -> Self {
         Self(0)
     }
 
-    /// The static columns of a table, which stand first behind its key.
+    /// Returns the static columns of a table, which are the first columns after its key.
     pub fn statics(table: &Table) -> Self {
         (0..table.statics().len()).fold(Self::new(), Self::with)
     }
 
-    /// The same with another one.
+    /// Returns the set with `column` added.
     #[must_use]
     pub fn with(self, column: usize) -> Self {
         Self(self.0 | Self::bit(column))
     }
 
-    /// Returns whether it has no column.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether a column is one of them.
+    /// Returns whether the set contains a column.
     pub fn contains(self, column: usize) -> bool {
         self.0 & Self::bit(column) != 0
     }
 
-    /// Whether the static columns of a table are.
+    /// Returns whether the set contains all static columns of a table.
     pub fn contains_statics(self, table: &Table) -> bool {
         (0..table.statics().len()).all(|column| self.contains(column))
     }
@@ -75,30 +75,32 @@ impl ColumnSet {
     }
 }
 
-/// How to read.
+/// Options of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// `None`: the store's configured level.
+    /// Consistency level. `None`: the configured level of the store.
     pub consistency: Option<ConsistencyLevel>,
-    /// How long the call may take.
+    /// Maximum duration of the call.
     pub timeout: Duration,
-    /// Whether to return when each row was written, and for how long it lives.
+    /// Whether to return the stamp and the remaining lifetime of each row.
     pub stamps: bool,
-    /// A slice or a scan stops after the row that takes it to this many bytes (it returns at least
-    /// one row), so that memory is bounded whatever rows hold. Cassandra may overshoot by the rows
-    /// of one protocol page.
+    /// Maximum bytes: a slice or a scan stops after the row that reaches this number, and returns at least
+    /// one row. This bounds memory for any content of rows. Cassandra may exceed the limit by the rows of one
+    /// protocol page.
     pub max_bytes: u64,
-    /// Columns whose cells may be told as null: nobody looks at them, which may save the store a look for them, and sending them.
+    /// Columns whose cells the store may return as null, because the caller does not use them. The store may
+    /// then save a lookup and the transfer of these cells.
     pub unseen: ColumnSet,
-    /// Columns of the key, by their places in it. A scan leaves out a row whose cell there has no bytes although the type has
-    /// no such value. Elsewhere such a row is an error. Only another program can write such a row.
+    /// Columns of the key, by index in the key. A scan skips a row whose cell in such a column is empty
+    /// although the type has no empty value. In other columns such a cell is an error. Only another program
+    /// can write such a row.
     pub leaves_out_empty: ColumnSet,
 }
 
-/// The most rows that are read side by side, each by a request of its own.
+/// Maximum number of rows read concurrently, each by its own request.
 pub const MAX_GETS: usize = 64;
 
-/// The bytes a read returns unless told otherwise.
+/// Default maximum bytes of a read.
 pub const DEFAULT_MAX_READ_BYTES: u64 = 4 << 20;
 
 impl Default for ReadOptions {
@@ -114,72 +116,74 @@ impl Default for ReadOptions {
     }
 }
 
-/// What a read returned.
+/// Result of a read.
 #[derive(Debug, Default)]
 pub struct RowsRead {
     /// The rows, in the order of the read; cells in the table's column order, statics included.
     pub rows: RowSet,
-    /// Whether the slice has no further row in the direction of the read. A read that stopped at
-    /// its row limit or at [`ReadOptions::max_bytes`] says false, even if nothing is left.
+    /// Whether the slice has no further row in the direction of the read. False for a read that stopped at
+    /// its row limit or at [`ReadOptions::max_bytes`], even if no rows remain.
     pub exhausted: bool,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
-    /// Sequential round trips the read took; 0 on the embedded store.
+    /// Sequential round trips of the read; 0 on the embedded store.
     pub round_trips: u32,
     /// Requests sent; 0 on the embedded store.
     pub statements: u32,
-    /// Tombstones crossed, where the store says.
+    /// Tombstones crossed, if the store reports them.
     pub tombstones: u64,
-    /// Of a table that is kept in buckets: where the rows were looked for.
+    /// Buckets read, for a table that is kept in buckets.
     pub buckets: BucketsRead,
-    /// If asked for: for each row, the newest stamp of its regular cells that are not null,
-    /// microseconds; 0 if all are null (Cassandra does not tell the stamp of such a row).
+    /// If requested: for each row, the newest stamp of its regular cells that are not null, in microseconds.
+    /// 0 if all are null (Cassandra does not report the stamp of such a row).
     pub stamps: Vec<i64>,
-    /// If stamps are asked for: for each row, for how many more seconds its regular cells live that are not null, rounded
-    /// up; none: for ever, or all are null.
+    /// If stamps are requested: for each row, the remaining lifetime in seconds, rounded up, of its regular
+    /// cells that are not null. `None`: unlimited, or all cells are null.
     pub ends_in_seconds: Vec<Option<u32>>,
 }
 
-/// Where rows of a table that is kept in buckets were looked for, and what it took to know where they lie.
+/// Buckets in which a read looked for rows, and the cost of finding them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BucketsRead {
-    /// The buckets of the partition that were asked for rows, by their numbers, in this order; each as often as it was.
+    /// Numbers of the buckets of the partition that the read queried, in the order of the queries. A bucket
+    /// that was queried repeatedly appears repeatedly.
     pub asked: Vec<u64>,
-    /// How often the directory was read, which says which bucket has which rows. What is known of it takes nothing.
+    /// Number of reads of the range map, which assigns rows to buckets. Using the cached range map counts as
+    /// no read.
     pub directory_reads: u32,
 }
 
 impl BucketsRead {
-    /// Adds what another read of the partition took.
+    /// Adds the cost of another read of the partition.
     pub fn add(&mut self, more: Self) {
         self.asked.extend(more.asked);
         self.directory_reads += more.directory_reads;
     }
 }
 
-/// A row addressed by its full key.
+/// Row addressed by its full key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PointRead {
     /// The table.
     pub table: Arc<Table>,
-    /// The cells of all partition columns.
+    /// Cells of all partition columns.
     pub partition: Cells,
-    /// The cells of all clustering columns.
+    /// Cells of all clustering columns.
     pub clustering: Cells,
 }
 
-/// A contiguous piece of a table in its store's token order. Opaque: each store has its own
-/// order, and only the set of rows agrees.
+/// Contiguous part of a table in its store's token order. Opaque: each store has its own order. Stores agree
+/// only on the set of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRange {
-    /// Where it begins, in the store's own form; empty for the beginning.
+    /// Start, in the store's own form; empty for the start of the table.
     pub start: Vec<u8>,
-    /// Where it ends (exclusive), in the store's own form; empty for the end.
+    /// End (exclusive), in the store's own form; empty for the end of the table.
     pub end: Vec<u8>,
 }
 
 impl TokenRange {
-    /// The whole table, on every store.
+    /// Returns the range of the whole table, on every store.
     pub const fn whole() -> Self {
         Self {
             start: Vec::new(),
@@ -188,51 +192,51 @@ impl TokenRange {
     }
 }
 
-/// Where a token scan stopped, to go on from; in the store's own form, safe to keep.
+/// Position from which to continue a token scan, in the store's own form. Callers may keep it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanPosition(pub Vec<u8>);
 
-/// What a piece of a token scan returned.
+/// Result of one call of a token scan.
 #[derive(Debug, Default)]
 pub struct ScanRead {
-    /// Rows, cells in the table's column order; or partitions, each its key and its static cells.
+    /// Rows, with cells in the table's column order; or partitions, each with its key and its static cells.
     pub rows: RowSet,
-    /// Where to go on, from any snapshot; `None` at the end of the range.
+    /// Position from which to continue, on any snapshot. `None` at the end of the range.
     pub next: Option<ScanPosition>,
     /// Bytes of the rows as stored or sent.
     pub bytes: u64,
-    /// If asked for, and of scans of rows only: as [`RowsRead::stamps`]; of a partition that is returned as one row, 0.
+    /// Stamps, if requested and only for scans of rows: see [`RowsRead::stamps`]. 0 for a partition that is
+    /// returned as one row.
     pub stamps: Vec<i64>,
-    /// Likewise, as [`RowsRead::ends_in_seconds`].
+    /// Remaining lifetimes, under the same conditions: see [`RowsRead::ends_in_seconds`].
     pub ends_in_seconds: Vec<Option<u32>>,
 }
 
-/// What a row counts for beside its cells.
+/// Bytes that each row counts in addition to its cells.
 pub const ROW_OVERHEAD_BYTES: u64 = 64;
 
-/// The most partitions whose counts are read at once.
+/// Maximum number of partitions whose counts one call reads.
 pub const MAX_COUNTED_PARTITIONS: usize = 1_024;
 
-/// How many rows a partition has, and their bytes: of each its clustering and regular cells, and
-/// [`ROW_OVERHEAD_BYTES`]. Static cells count for nothing.
+/// Number of rows of a partition, and their bytes. Each row counts its clustering and regular cells, and
+/// [`ROW_OVERHEAD_BYTES`]. Static cells count as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartitionCount {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Their bytes.
+    /// Bytes of the rows.
     pub bytes: u64,
 }
 
-/// About how many rows there are.
+/// Estimated number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RowEstimate {
-    /// So many.
+    /// Estimate.
     pub rows: u64,
-    /// The variance of that; 0: it is exact.
+    /// Variance of the estimate; 0 if the number is exact.
     pub variance: u64,
 }
 
-/// That nobody counts the rows of a table.
 #[cold]
 fn not_counted(table: &Table) -> StoreError {
     let message = format!(
@@ -242,25 +246,25 @@ fn not_counted(table: &Table) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, message).with_hint("say `bucket` in the schema")
 }
 
-/// What reads go through: a store as it was at one moment, or, where it is remote, as its replicas have it at
-/// each read.
+/// Source of reads: the state of a store at one moment. On a remote store, the state of the replicas at each
+/// read.
 #[async_trait]
 pub trait Snapshot: Send + Sync {
-    /// The rows of one slice: at most its limit, in its direction.
+    /// Returns the rows of one slice, at most its limit, in its direction.
     async fn slice(&self, slice: &Slice, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
-    /// The rows of a slice, if that can be had at once without waiting (the embedded store): what
-    /// [`slice`](Self::slice) would return. `None`: ask `slice`.
+    /// Returns the result of [`slice`](Self::slice) if it is available without waiting (the embedded store).
+    /// `None`: call `slice`.
     fn slice_now(&self, slice: &Slice, options: &ReadOptions) -> Option<Result<RowsRead, StoreError>> {
         let _ = (slice, options);
         None
     }
 
-    /// One row by its full key: a set of one row or none.
+    /// Returns one row by its full key, or no row.
     async fn get(&self, read: &PointRead, options: &ReadOptions) -> Result<RowsRead, StoreError>;
 
-    /// Rows by their full keys, side by side: for each key what [`get`](Self::get) returns. What one request for several
-    /// costs is told with one of them.
+    /// Reads rows concurrently by their full keys. Returns for each key the result of [`get`](Self::get). If
+    /// one request reads several rows, the result of one of them contains the cost of the request.
     async fn get_many(
         &self,
         reads: &[PointRead],
@@ -269,8 +273,8 @@ pub trait Snapshot: Send + Sync {
         get_each(self, reads, options).await
     }
 
-    /// The static cells of a partition: one row of `table.statics().len()` cells, or none if all
-    /// of them are null.
+    /// Returns the static cells of a partition as one row of `table.statics().len()` cells. Returns no row if
+    /// all static cells are null.
     async fn get_statics(
         &self,
         table: &Arc<Table>,
@@ -278,12 +282,12 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<RowsRead, StoreError>;
 
-    /// Splits a table into about `pieces` ranges (at least one) that together hold every row once.
+    /// Splits a table into about `pieces` ranges (at least one) that together contain every row once.
     async fn token_ranges(&self, table: &Arc<Table>, pieces: u32) -> Result<Vec<TokenRange>, StoreError>;
 
-    /// At most `limit` rows of a range, from its start or from where an earlier call stopped. There
-    /// may be fewer, or none, with more to come: only `next` says where the range ends. A partition
-    /// with static cells and no rows is one row, its clustering and regular cells null.
+    /// Returns at most `limit` rows of a range, from its start or from the position where an earlier call
+    /// stopped. A call may return fewer rows, or none, before the end of the range: only `next` marks the
+    /// end. A partition with static cells and no rows is one row with null clustering and regular cells.
     async fn scan(
         &self,
         table: &Arc<Table>,
@@ -293,12 +297,13 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
 
-    /// At most `limit` partitions of a range, in the store's own order, from its start or from where an earlier
-    /// call of this stopped: each once, as its key and then its static cells. One is listed if it has a row, or a
-    /// static cell that is not null; what was deleted or has ended counts for neither. Which of the
-    /// [`token_ranges`](Self::token_ranges) it lies in depends on its key alone. As in scans only `next` says where the
-    /// range ends, and [`ReadOptions::max_bytes`] ends a call. What it costs grows with the partitions, and
-    /// with rows that were deleted or have ended, but not with the rows there are.
+    /// Returns at most `limit` partitions of a range, in the store's own order. It starts at the start of the
+    /// range or where an earlier call of this function stopped. It returns each partition once, as its key
+    /// followed by its static cells. A partition is listed if it has a row, or a static cell that is not
+    /// null. Deleted or expired rows and cells do not count. The key alone decides which of the
+    /// [`token_ranges`](Self::token_ranges) contains a partition. As in scans, only `next` marks the end of
+    /// the range, and [`ReadOptions::max_bytes`] ends a call. The cost grows with the number of partitions
+    /// and of deleted or expired rows, but not with the number of existing rows.
     async fn scan_partitions(
         &self,
         table: &Arc<Table>,
@@ -308,13 +313,15 @@ pub trait Snapshot: Send + Sync {
         options: &ReadOptions,
     ) -> Result<ScanRead, StoreError>;
 
-    /// The counts of partitions, in their order, at most [`MAX_COUNTED_PARTITIONS`]; nothing of one that is not there.
-    /// They are exact while no row and no cell ends: what has ended is counted until it is written over, deleted, or
-    /// compacted away.
+    /// Returns the counts of at most [`MAX_COUNTED_PARTITIONS`] partitions, in their order. The counts of a
+    /// partition that does not exist are 0. The counts are exact while no row and no cell expires. Expired
+    /// rows and cells count until they are overwritten, deleted, or compacted away.
     ///
     /// # Errors
-    /// `Invalid`: the table does not [count its partitions](recto_model::table::TableOptions::counts_partitions), as none
-    /// does where the store [does not](crate::Limits::counts_partitions); or there are too many.
+    /// `Invalid` if the table does not [count its
+    /// partitions](recto_model::table::TableOptions::counts_partitions), which is so for all tables of a
+    /// store that [does not count](crate::Limits::counts_partitions). `Invalid` if there are too many
+    /// partitions.
     async fn count_partitions(
         &self,
         table: &Arc<Table>,
@@ -325,22 +332,23 @@ pub trait Snapshot: Send + Sync {
         Err(check::does_not_count(table))
     }
 
-    /// How many rows a slice has, whatever its limit, of a table that is kept in buckets. Where the store counts partitions that is
-    /// exact while no row ends, and the count of each bucket is read; else it is an estimate, which costs the same however many
-    /// buckets there are.
+    /// Returns the number of rows of a slice, regardless of its limit, of a table that is kept in buckets. If
+    /// the store counts partitions, the number is exact while no row expires, and the call reads the count of
+    /// each bucket. Otherwise the number is an estimate, whose cost does not depend on the number of buckets.
     ///
     /// # Errors
-    /// `Invalid`: the table is not kept in buckets here, or the slice lies in too many.
+    /// `Invalid` if this store does not keep the table in buckets, or if the slice covers too many buckets.
     async fn estimate(&self, slice: &Slice, options: &ReadOptions) -> Result<RowEstimate, StoreError> {
         let _ = options;
         Err(not_counted(&slice.table))
     }
 
-    /// The clustering key of the row of a slice that so many stand before in its direction: exactly, or about, as
-    /// [`estimate`](Self::estimate) says how many there are. None: there are not so many.
+    /// Returns the clustering key of the row that has `rank` rows of the slice before it, in the direction of
+    /// the slice. The rank is as exact as the number of rows of [`estimate`](Self::estimate). `None`: the
+    /// slice has too few rows.
     ///
     /// # Errors
-    /// As [`estimate`](Self::estimate).
+    /// The errors of [`estimate`](Self::estimate).
     async fn row_at(
         &self,
         slice: &Slice,
@@ -352,11 +360,11 @@ pub trait Snapshot: Send + Sync {
     }
 }
 
-/// Rows by their full keys, side by side, each by a request of its own: what [`Snapshot::get_many`] is unless a store says
-/// otherwise.
+/// Reads rows concurrently by their full keys, each by its own request. Default implementation of
+/// [`Snapshot::get_many`].
 ///
 /// # Errors
-/// One of them cannot be read.
+/// The first error of a read.
 pub async fn get_each<'r, S: Snapshot + ?Sized>(
     snapshot: &S,
     reads: impl IntoIterator<Item = &'r PointRead>,

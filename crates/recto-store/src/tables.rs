@@ -6,7 +6,7 @@ use recto_model::{Cells, Column, Table};
 
 use crate::{StoreError, StoreErrorKind};
 
-/// How making, extending, dropping or emptying a table ended.
+/// Outcome of creating, extending, dropping or emptying a table.
 #[derive(Debug)]
 pub enum TableOutcome {
     /// Done, or nothing was to be done.
@@ -15,19 +15,20 @@ pub enum TableOutcome {
     Unknown(StoreError),
 }
 
-/// How a table that is there compares with what is asked for.
+/// Result of comparing an existing table with the requested one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableState {
-    /// It serves who asks for it.
+    /// The table serves the requests.
     AsAsked,
-    /// There is none of its name.
+    /// No table of this name exists.
     Missing,
-    /// It differs in what its readers and writers rest on, as the text says for people.
+    /// The table differs in a property that its readers and writers depend on. The text describes the
+    /// difference for people.
     Other(String),
 }
 
-/// The columns that `wanted` has and `there` has not: what [`Store::add_columns`](crate::Store::add_columns)
-/// adds. None if the two are equal.
+/// Returns the columns that `wanted` has and `there` does not have, which
+/// [`Store::add_columns`](crate::Store::add_columns) adds. The result is empty if the two tables are equal.
 ///
 /// # Errors
 /// `Table`, naming the difference, unless `wanted` is `there` with further regular columns at its end.
@@ -42,7 +43,7 @@ pub fn added_columns<'t>(there: &Table, wanted: &'t Table) -> Result<&'t [Column
     }
 }
 
-/// How the table of its name among `there` compares with `asked`, where nobody changes tables by hand.
+/// Compares `asked` with the table of its name in `there`, for a store whose tables nobody changes by hand.
 pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
     match there.iter().find(|table| table.name() == asked.name()) {
         None => TableState::Missing,
@@ -60,8 +61,8 @@ pub(crate) fn state(there: &[Table], asked: &Table) -> TableState {
     }
 }
 
-/// Whether requests that say `asked` can be served by the table `there`: the two are equal, or
-/// columns were added since `asked` was the table.
+/// Returns whether the table `there` can serve requests that use `asked`: the two are equal, or columns were
+/// added to `asked` since.
 pub fn serves(there: &Table, asked: &Table) -> bool {
     there.name() == asked.name()
         && fixed_options(there) == fixed_options(asked)
@@ -70,8 +71,9 @@ pub fn serves(there: &Table, asked: &Table) -> bool {
         && there.columns().starts_with(asked.columns())
 }
 
-/// Options of a table that can never change. The bound of its buckets and their retention can change. These stores
-/// keep an empty partition key as it is, so each request says whether it is allowed.
+/// Returns the options of a table that can never change. The bound of its buckets and their retention can
+/// change. Stores that use this check keep an empty partition key as it is, so each request says whether it
+/// is allowed.
 fn fixed_options(table: &Table) -> TableOptions {
     let options = table.options();
     TableOptions {
@@ -84,8 +86,8 @@ fn fixed_options(table: &Table) -> TableOptions {
     }
 }
 
-/// In what the columns of a table that is there differ from those asked for, for people. Nothing where
-/// there are only further columns outside the key, or regular columns stand in another order.
+/// Describes for people how the columns of an existing table differ from the requested ones. `None` if there
+/// are only further columns outside the key, or if regular columns have another order.
 pub fn difference(there: &[Column], asked: &[Column]) -> Option<String> {
     for column in asked {
         let name = &column.name;
@@ -119,7 +121,7 @@ pub fn difference(there: &[Column], asked: &[Column]) -> Option<String> {
     (is != should).then(|| "the columns of its key stand in another order".to_owned())
 }
 
-/// How the type of a column differs; two types of one name differ in their fields.
+/// Describes a different type of a column. Two types with the same name differ in their fields.
 fn other_type(is: &Column, asked: &Column) -> String {
     let (name, is, asked) = (&asked.name, is.ty.to_string(), asked.ty.to_string());
     if is == asked {
@@ -129,7 +131,7 @@ fn other_type(is: &Column, asked: &Column) -> String {
     }
 }
 
-/// How options differ, for people.
+/// Describes for people how options differ.
 fn other_options(is: TableOptions, asked: TableOptions) -> String {
     if is.gc_grace_seconds != asked.gc_grace_seconds {
         return format!(
@@ -151,7 +153,7 @@ fn other_options(is: TableOptions, asked: TableOptions) -> String {
     "its options say another compaction".to_owned()
 }
 
-/// What stands against making `wanted` of `there` by adding columns.
+/// Returns the reason why adding columns cannot turn `there` into `wanted`, if any.
 fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
     if there.name() != wanted.name() {
         return Some(format!("it is not table {}", wanted.name()));
@@ -186,7 +188,7 @@ fn obstacle(there: &Table, wanted: &Table) -> Option<String> {
     None
 }
 
-/// What a column is to its table, for people.
+/// Describes for people the role of a column in its table.
 fn kind_name(kind: ColumnKind) -> &'static str {
     match kind {
         ColumnKind::Partition => "part of the partition key",
@@ -199,38 +201,39 @@ fn kind_name(kind: ColumnKind) -> &'static str {
     }
 }
 
-/// What one request may hold.
+/// Limits and abilities of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "what a store can do are facts of their own, no states of one thing"
 )]
 pub struct Limits {
-    /// The most bytes of one mutation (one partition's write).
+    /// Maximum bytes of one mutation (one partition's write).
     pub mutation_bytes: usize,
-    /// The most bytes of a logged batch, and of a transaction.
+    /// Maximum bytes of a logged batch, and of a transaction.
     pub batch_bytes: usize,
-    /// The most bytes of a whole partition key, and of a whole clustering key.
+    /// Maximum bytes of a whole partition key, and of a whole clustering key.
     pub key_bytes: usize,
-    /// Whether reads cost round trips, so that fetching too much in one is better than asking twice.
+    /// Whether reads cost round trips, so that one read of too much data is better than two reads.
     pub remote: bool,
-    /// Whether what is deleted slows reads of its neighbourhood for a time, so that who deletes as fast as
-    /// they write must not read where they deleted.
+    /// Whether deletions slow down nearby reads for a time. Callers that delete as fast as they write must
+    /// then avoid reading where they deleted.
     pub leaves_tombstones: bool,
-    /// Whether an insert of a row that is there as another is a conflict, or (false) goes unnoticed:
-    /// to notice takes a read, which a store at the end of a network would have to wait for.
+    /// Whether an insert reports a conflict if the row exists with other values. If false, conflicts remain
+    /// unnoticed: detecting one takes a read, for which a remote store would have to wait.
     pub sees_conflicts: bool,
-    /// Whether it has [transactions](crate::Store::transact): conditional writes and plain writes of
-    /// several partitions and tables, all or nothing. One holds at most
-    /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) of them, and `batch_bytes` bytes.
+    /// Whether the store has [transactions](crate::Store::transact): conditional and plain writes of several
+    /// partitions and tables, all or nothing. A transaction has at most
+    /// [`MAX_TRANSACTION_WRITES`](crate::check::MAX_TRANSACTION_WRITES) writes and `batch_bytes` bytes.
     pub transactions: bool,
     /// Whether tables can [count their partitions](crate::Snapshot::count_partitions) exactly.
     pub counts_partitions: bool,
 }
 
 impl Limits {
-    /// Checks the cells of a full partition key: no nulls, each part at most
-    /// [`MAX_KEY_PART_BYTES`], the whole at most `key_bytes`, and a sole part not empty.
+    /// Checks the cells of a full partition key. There are no nulls, each part has at most
+    /// [`MAX_KEY_PART_BYTES`] bytes, the whole key has at most `key_bytes` bytes, and a sole part is not
+    /// empty.
     pub fn check_partition(&self, table: &Table, partition: &Cells) -> Result<(), StoreError> {
         let refuse = |message: String| Err(StoreError::new(StoreErrorKind::Invalid, message));
         let columns = table.partition();
@@ -248,8 +251,8 @@ impl Limits {
         self.check_parts(columns, partition)
     }
 
-    /// Checks the cells of a full clustering key: no nulls, each part at most
-    /// [`MAX_KEY_PART_BYTES`], the whole at most `key_bytes`.
+    /// Checks the cells of a full clustering key. There are no nulls, each part has at most
+    /// [`MAX_KEY_PART_BYTES`] bytes, and the whole key has at most `key_bytes` bytes.
     pub fn check_clustering(&self, table: &Table, clustering: &Cells) -> Result<(), StoreError> {
         if clustering.len() != table.clustering().len() {
             return Err(StoreError::new(

@@ -20,16 +20,18 @@ use crate::record::{CheckCell, DynamicRecord, check_typed, decode_typed, row_of}
 use crate::scan::Scan;
 use crate::writes::{Changes, RowChange, ttl_seconds};
 
-/// The cells of a record, in the base table's column order, and the collection as the record knows it.
+/// Encodes a record: returns its cells in the base table's column order, and the collection as the record
+/// knows it.
 type Encode<T> = fn(Arc<CollectionCore>, &T) -> Result<(Arc<CollectionCore>, Cells)>;
 
-/// A collection of an open store, whose records are `T`s. Cheap to clone.
+/// A collection of an open store, whose records have the type `T`. A clone is cheap.
 ///
-/// It follows the store's schema, as this process knows it: by [`Recto::apply`](crate::Recto::apply) through any handle of
-/// the open store, or by [`Recto::refresh`](crate::Recto::refresh). Queries that were made before, and kept, are planned
-/// anew then; cursors and streams go on wherever the query is served in their order. If the collection is removed, every
-/// call is an error of kind [`ErrorKind::NotFound`](crate::ErrorKind::NotFound); if another of its name is made that `T` does not fit,
-/// [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch).
+/// A collection follows the store's schema as this process knows it. The schema changes by
+/// [`Recto::apply`](crate::Recto::apply) through any handle of the open store, or by
+/// [`Recto::refresh`](crate::Recto::refresh). Existing queries are then planned again. Cursors and streams
+/// continue if the query is still served in their order. If the collection was removed, every call fails with
+/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound). If a collection with the same name was created that
+/// `T` does not fit, calls fail with [`ErrorKind::SchemaMismatch`](crate::ErrorKind::SchemaMismatch).
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -122,7 +124,8 @@ fn encode_dynamic(core: Arc<CollectionCore>, record: &DynamicRecord) -> Result<(
 }
 
 impl<T> Collection<T> {
-    /// How it is declared; if it was removed, how it was when it was last used.
+    /// Returns the declaration of the collection. If the collection was removed, this is the declaration at
+    /// its last use.
     pub fn definition(&self) -> Arc<Definition> {
         let core = self.handle.now().unwrap_or_else(|_| self.handle.known());
         Arc::clone(&core.definition)
@@ -132,52 +135,59 @@ impl<T> Collection<T> {
         self.handle.now()
     }
 
-    /// A query over all its records; awaited, its first page.
+    /// Returns a query over all records. Awaiting the query returns its first page.
     pub fn query(&self) -> PageQuery<T> {
         PageQuery::new(Arc::clone(&self.handle), self.decode)
     }
 
-    /// Every record, or all of a filter, in no order: for exports, copies and counts.
+    /// Returns a scan of every record, or of every record that a filter matches, in no particular order. For
+    /// exports, copies and counts.
     pub fn scan(&self) -> Scan<T> {
         Scan::new(Arc::clone(&self.handle), self.decode)
     }
 
-    /// Stores a record that is not there yet.
+    /// Stores a record whose key does not exist yet.
     ///
     /// # Errors
-    /// As [`put`](Self::put). [`ErrorKind::Exists`](crate::ErrorKind::Exists): one with its key is there, of the version that the error
-    /// [tells](crate::Error::version). [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
+    /// - The errors of [`put`](Self::put).
+    /// - [`ErrorKind::Exists`](crate::ErrorKind::Exists): a record with this key exists. The error contains
+    ///   its [version](crate::Error::version).
+    /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
     pub fn insert(&self, record: &T) -> Change {
         Change::insert(self.encoded(record))
     }
 
-    /// Stores a record. Durable when it returns.
+    /// Stores a record. The record is durable when the call returns.
     ///
-    /// It takes the place of one with its key. In a collection with `writes = "append"`, whose records
-    /// are never changed, that is a conflict, unless it is the same record: then it is done. (On
-    /// Cassandra it is a mistake that goes unnoticed: the fields that are not null take the place of
-    /// those that were there.)
+    /// The record replaces an existing record with the same key. A collection with `writes = "append"`, whose
+    /// records never change, rejects a different record with the same key as a conflict, and accepts an equal
+    /// record. (On Cassandra such a conflict goes unnoticed: the non-null fields overwrite the fields of the
+    /// existing record.)
     ///
     /// # Errors
-    /// As [`WriteBatch::put`](crate::WriteBatch::put) and [`WriteBatch::commit`](crate::WriteBatch::commit). In a collection
-    /// with `writes = "update"`, [`ErrorKind::Changed`](crate::ErrorKind::Changed) if another [version](Change::if_version) is there than was asked for.
+    /// - The errors of [`WriteBatch::put`](crate::WriteBatch::put) and
+    ///   [`WriteBatch::commit`](crate::WriteBatch::commit).
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): in a collection with `writes = "update"`, the
+    ///   stored record has a different version than [`if_version`](Change::if_version) requires.
     pub fn put(&self, record: &T) -> Change {
         Change::put(self.encoded(record))
     }
 
-    /// Stores a record that lives for a time (whole seconds, at least one).
+    /// Stores a record with a time to live (whole seconds, at least one).
     ///
-    /// In a collection with `writes = "append"`, a record that is there already lives for the longer of
-    /// the two times (on Cassandra, for the later given).
+    /// In a collection with `writes = "append"`, an existing equal record then lives for the longer of the
+    /// two times (on Cassandra, for the time that was given last).
     ///
     /// # Errors
-    /// As [`put`](Self::put); [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the time is no time a record can live.
+    /// The errors of [`put`](Self::put), and
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument): the time is not a valid time to
+    /// live.
     pub fn put_for(&self, record: &T, time_to_live: Duration) -> Change {
         self.put(record).lives_for(time_to_live)
     }
 
-    /// Gives some fields of a record new values, by [`Update::set`], and keeps the others. It lives for as long as it would
-    /// have.
+    /// Changes some fields of a record with [`Update::set`], and keeps the others. The record's time to live
+    /// stays unchanged.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -215,13 +225,16 @@ impl<T> Collection<T> {
     /// ```
     ///
     /// # Errors
-    /// - [`ErrorKind::InvalidRecord`](crate::ErrorKind::InvalidRecord): the key is no key of the collection; the collection has no such field, or the field is
-    ///   part of the key; the value is not of the field's type, or the record type cannot represent it.
-    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): there is no such record.
-    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): another [version](Update::if_version) is there than was asked for.
-    /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the record would be too large, in itself or for a view.
+    /// - [`ErrorKind::InvalidRecord`](crate::ErrorKind::InvalidRecord): the key does not fit the collection;
+    ///   the collection has no such field; the field is part of the key; the value does not have the field's
+    ///   type; or the record type cannot represent the value.
+    /// - [`ErrorKind::NotFound`](crate::ErrorKind::NotFound): the record does not exist.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the stored record has a different version than
+    ///   [`if_version`](Update::if_version) requires.
+    /// - [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded): the record would be too large for the
+    ///   collection or for a view.
     /// - [`ErrorKind::NotOffered`](crate::ErrorKind::NotOffered): records of the collection do not change.
-    /// - As [`WriteBatch::commit`](crate::WriteBatch::commit).
+    /// - The errors of [`WriteBatch::commit`](crate::WriteBatch::commit).
     pub fn update(&self, key: impl Key) -> Update<T> {
         Update::new(self.key(&key), self.check_cell)
     }
@@ -236,11 +249,12 @@ impl<T> Collection<T> {
         Ok((core, cells))
     }
 
-    /// Stores records, all or none: one transaction on the embedded store, one logged batch on
-    /// Cassandra, which is refused above its size limit with nothing sent.
+    /// Stores either all records or none: in one transaction on the embedded store, in one logged batch on
+    /// Cassandra. A batch above Cassandra's size limit is rejected before anything is sent.
     ///
     /// # Errors
-    /// As [`WriteBatch::put`](crate::WriteBatch::put) and [`WriteBatch::commit`](crate::WriteBatch::commit).
+    /// The errors of [`WriteBatch::put`](crate::WriteBatch::put) and
+    /// [`WriteBatch::commit`](crate::WriteBatch::commit).
     pub async fn put_all<'a>(&self, records: impl IntoIterator<Item = &'a T>) -> Result<()>
     where
         T: 'a,
@@ -268,10 +282,10 @@ impl<T> Collection<T> {
         changes.add(&core, RowChange::Delete { key })
     }
 
-    /// Deletes the record with this key; nothing if there is none.
+    /// Deletes the record with this key. Does nothing if the record does not exist.
     ///
     /// # Errors
-    /// As [`update`](Self::update), but for a record that is not there.
+    /// The errors of [`update`](Self::update), except for a missing record.
     pub fn delete(&self, key: impl Key) -> Change {
         Change::delete(self.key(&key))
     }

@@ -1,9 +1,9 @@
-//! A database for large sorted lists. Recto returns any page of a filtered, sorted collection, forwards and backwards,
-//! at a cost that depends on the size of the page and not on its depth. A store is a folder on one machine, or a
-//! keyspace of Apache Cassandra. Both have the same schema, queries, cursors and results.
+//! A database for large sorted lists. Recto returns any page of a filtered, sorted collection, forwards and
+//! backwards, at a cost that depends on the size of the page and not on its depth. A store is a folder on one
+//! machine, or a keyspace of Apache Cassandra. Both have the same schema, queries, cursors and results.
 //!
-//! The futures of this crate need [Tokio](https://tokio.rs) with timers (`#[tokio::main]`, or `Builder::enable_all`).
-//! Without it, opening a store is an error. Programs without async use [`blocking`].
+//! The futures of this crate need [Tokio](https://tokio.rs) with timers (`#[tokio::main]`, or
+//! `Builder::enable_all`). Without it, opening a store fails. Programs without async use [`blocking`].
 //!
 //! ```
 //! use recto::schema::Schema;
@@ -61,29 +61,30 @@
 //! |---|---|
 //! | [`Recto`] | opening a store, applying a schema |
 //! | [`Collection`] | reading and writing records |
-//! | [`PageQuery`] | asking for a page, or for a stream of all rows |
-//! | [`Page`] | rows, cursors, what is beyond both ends |
-//! | [`Error`] | what went wrong and what to do |
-//! | [`Scan`] | every record, in no order |
-//! | [`queues`] | durable jobs: sent, received, done with |
+//! | [`PageQuery`] | reading a page, or a stream of all rows |
+//! | [`Page`] | rows, cursors, and whether more rows follow in either direction |
+//! | [`Error`] | the cause of a failure and a hint at its fix |
+//! | [`Scan`] | reading every record, in no particular order |
+//! | [`queues`] | sending, receiving and acknowledging durable messages |
 //! | [`blocking::Wait`] | the same calls without async |
-//! | [`Session`] | the same in JSON, for tools |
+//! | [`Session`] | the same operations in JSON, for tools |
 //!
 //! # Features
 //!
-//! | feature | what |
+//! | feature | content |
 //! |---|---|
-//! | `embedded` (default) | the store in a folder, on redb |
-//! | `cassandra` (default) | the store on Apache Cassandra, by the driver `scylla`, with TLS |
-//! | `chrono`, `time` | the dates and times of these crates as fields, in filters and in keys |
+//! | `embedded` (default) | a store in a folder, based on redb |
+//! | `cassandra` (default) | a store on Apache Cassandra, through the driver `scylla`, with TLS |
+//! | `chrono`, `time` | dates and times of these crates as fields, in filters and in keys |
 //!
-//! With neither, [`Recto::with_store`] takes a store of one's own.
+//! Without both stores, [`Recto::with_store`] accepts your own implementation of a store.
 //!
 //! # Dropped futures
 //!
-//! A future that is dropped before it ends stops nothing halfway. A dropped read has no effect. A dropped write is
-//! made whole or not at all, perhaps after the drop, and a later write of the same handle wins over it. A page of a
-//! stream that is dropped in between is read again by the next stream, from whatever cursor that begins with.
+//! Dropping a future before it completes leaves no operation half done. A dropped read has no effect. A
+//! dropped write is either applied whole or not at all, and it may be applied after the drop. A later write
+//! through the same handle wins over it. If you drop a stream while it reads a page, the next stream that
+//! starts at the same cursor reads that page again.
 
 mod address;
 #[cfg(feature = "cassandra")]
@@ -201,7 +202,7 @@ pub use recto_model::cell::CellError;
 pub use recto_model::native::FieldType;
 pub use recto_model::record::{Record, TypedField};
 pub use recto_model::{Direction, Environment, Type, Value, schema};
-/// Where a page begins or ends: text to hand to a client, and to take back.
+/// Position of the begin or end of a page: text that you can hand to a client and parse again later.
 ///
 /// ```
 /// # use recto::{Cursor, OpenOptions, Record, Recto};
@@ -234,15 +235,15 @@ pub use session::{ApplyOptions, Session};
 pub use writer::WriterMetrics;
 pub use writes::{Changed, MAX_BATCH_CHANGES};
 
-/// Rust types of fields that the standard library has no type for.
+/// Rust types for fields whose type the standard library lacks.
 pub mod types {
     pub use recto_model::native::*;
 }
 
-/// The store trait, for stores of one's own.
+/// The store trait, to implement your own store.
 pub use recto_store as store;
 
-/// What must hold for any text that is loaded, and for the places of comparisons.
+/// Properties that must hold for any loaded text, and for checkpoints of comparisons.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
@@ -250,7 +251,7 @@ pub mod fuzzing {
     pub use crate::verify::place;
 }
 
-/// What `#[derive(Record)]` writes names of.
+/// Items that the code generated by `#[derive(Record)]` refers to.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::filter::literal_of;
@@ -258,7 +259,7 @@ pub mod __private {
     pub use recto_model as model;
 }
 
-/// A schema of these collections, each as a record type declares it.
+/// Returns a schema that consists of these collections, as their record types declare them.
 ///
 /// ```
 /// # use recto::Record;
@@ -279,21 +280,22 @@ pub fn schema_of(collections: impl IntoIterator<Item = schema::Collection>) -> s
     }
 }
 
-/// Opens the store at an address, for tools.
+/// Opens the store at an address as a [`Session`], for tools.
 ///
 /// # Errors
-/// As [`Recto::open_with`].
+/// The errors of [`Recto::open_with`].
 pub async fn open(address: &StoreAddress, options: OpenOptions) -> Result<Arc<dyn Session>> {
     Ok(Arc::new(LocalSession::new(
         Recto::open_with(address, options).await?,
     )))
 }
 
-/// What applying `schema` would do at an address where there is no store yet. How many copies a new keyspace
-/// keeps depends on the cluster, which is asked for its nodes.
+/// Returns the effect of applying `schema` at an address that has no store yet. For a new keyspace, the
+/// number of replicas depends on the cluster, so this function asks the cluster for its nodes.
 ///
 /// # Errors
-/// A server's store is never absent: it has it open. A cluster cannot be reached.
+/// The address is a server's, whose store always exists because the server holds it open; or a cluster is
+/// unreachable.
 pub async fn plan_without_store(
     address: &StoreAddress,
     schema: &schema::Schema,
@@ -302,7 +304,7 @@ pub async fn plan_without_store(
     open::plan_without_store(address, &Environment::system(), schema, options).await
 }
 
-/// The snippets of the README and of the guide compile.
+/// Compiles the snippets of the README and of the guide.
 #[cfg(doctest)]
 mod guide {
     #[doc = include_str!("../../../README.md")]

@@ -1,4 +1,4 @@
-//! What a store is opened with, and how its requests are bounded.
+//! Options for opening a store, and limits of its requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::address::Secret;
 #[cfg(doc)]
 use crate::error::ErrorKind;
 
-/// How to open a store.
+/// Options for opening a store.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,29 +22,30 @@ use crate::error::ErrorKind;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Whether to make the store (folder, keyspace) if it is not there.
+    /// Whether to create the store (folder or keyspace) if it does not exist.
     pub create: bool,
-    /// Whether to open an embedded store without changing it, beside other processes that read it.
+    /// Whether to open an embedded store without changing it, together with other processes that read it.
     pub read_only: bool,
     /// Whether this process leaves the maintenance of the store to other processes.
     pub without_upkeep: bool,
-    /// How long to wait for a store that another process holds, or that cannot be reached yet.
+    /// Maximum time to wait for a store that another process holds or that is not reachable yet.
     pub wait: Duration,
-    /// Memory for the embedded store's pages, in bytes; absent: its default.
+    /// Memory for the embedded store's pages, in bytes. `None`: the default of the store.
     pub cache_bytes: Option<usize>,
-    /// How long cursors live; absent: for ever.
+    /// Lifetime of cursors. `None`: cursors never expire.
     pub cursor_lifetime: Option<Duration>,
-    /// How long one request (a page, a read, a write) may take unless it says otherwise; absent: 5 s
-    /// for reads, 10 s for writes. An address that gives one is heard first.
+    /// Maximum time for one request (a page, a read or a write) that has no time limit of its own. `None`: 5
+    /// s for reads, 10 s for writes. A time limit in the store's address takes precedence.
     pub request_timeout: Option<Duration>,
     pub(crate) cursor_keys: Option<GivenKeys>,
-    /// What holds for keyspaces of which tables are attached, unless the store recorded otherwise.
+    /// Connection parameters for keyspaces whose tables are attached. Parameters that the store has recorded
+    /// take precedence.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) cassandra: Vec<(String, Secret)>,
     pub(crate) environment: Option<Environment>,
 }
 
-/// Cursor keys from configuration; never printed.
+/// Cursor keys from configuration. Their debug output does not contain them.
 #[derive(Clone)]
 pub(crate) struct GivenKeys(pub(crate) Arc<[u8]>);
 
@@ -55,76 +56,79 @@ impl std::fmt::Debug for GivenKeys {
 }
 
 impl OpenOptions {
-    /// The defaults: the store must be there, cursors live for ever and are sealed with the keys
-    /// that the store holds.
+    /// Returns the default options: the store must exist, cursors never expire and are encrypted with the
+    /// keys that the store holds.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes the store if it is not there.
+    /// Creates the store if it does not exist.
     #[must_use]
     pub fn create(mut self) -> Self {
         self.create = true;
         self
     }
 
-    /// Opens an embedded store to read it: several processes may at a time, if none writes. Writes are
-    /// refused. A store that was not closed is brought in order first. On Cassandra it changes nothing.
+    /// Opens an embedded store read-only. Several processes can do so at a time if none writes. Writes are
+    /// rejected. A store that was not closed properly is repaired first. This option has no effect on
+    /// Cassandra.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// Leaves the maintenance of the store to other processes: this one splits no buckets, removes no stale entries of
-    /// views and no expired messages, and creates no tables of queues. With [`read_only`](Self::read_only), a process that
-    /// only reads changes nothing, on Cassandra too.
+    /// Leaves the maintenance of the store to other processes: this process splits no buckets, removes no
+    /// stale entries of views and no expired messages, and creates no tables of queues. With
+    /// [`read_only`](Self::read_only), a process that only reads changes nothing, on Cassandra too.
     #[must_use]
     pub fn without_upkeep(mut self) -> Self {
         self.without_upkeep = true;
         self
     }
 
-    /// How long to wait for a store that another process holds, or that cannot be reached yet. Opening is
-    /// tried again every quarter of a second, as long as it fails with [`ErrorKind::Unavailable`] or
-    /// [`ErrorKind::Timeout`]; one try that is under way when the time is over goes on to its end.
+    /// Sets the maximum time to wait for a store that another process holds or that is not reachable yet.
+    /// Recto tries to open the store every quarter of a second while it fails with [`ErrorKind::Unavailable`]
+    /// or [`ErrorKind::Timeout`]. An attempt that has begun continues after the time has elapsed.
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
         self.wait = time;
         self
     }
 
-    /// Memory for the embedded store's pages, in bytes.
+    /// Sets the memory for the embedded store's pages, in bytes.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = Some(bytes);
         self
     }
 
-    /// How long cursors live from when a page gives them.
+    /// Sets the lifetime of cursors, counted from the creation of their page.
     #[must_use]
     pub fn cursor_lifetime(mut self, lifetime: Duration) -> Self {
         self.cursor_lifetime = Some(lifetime);
         self
     }
 
-    /// How long one request (a page, a read, a write) may take unless it says otherwise.
+    /// Sets the maximum time for one request (a page, a read or a write) that has no time limit of its own.
     #[must_use]
     pub fn request_timeout(mut self, time: Duration) -> Self {
         self.request_timeout = Some(time);
         self
     }
 
-    /// The keys to seal cursors with, in the form that [`Recto::export_cursor_keys`](crate::Recto::export_cursor_keys) gives, in place
-    /// of those that the store holds: for stores that must open one another's cursors.
+    /// Sets the keys that encrypt cursors, in the form that
+    /// [`Recto::export_cursor_keys`](crate::Recto::export_cursor_keys) returns. They replace the keys that
+    /// the store holds. For stores that must open each other's cursors.
     #[must_use]
     pub fn cursor_keys(mut self, keys: &[u8]) -> Self {
         self.cursor_keys = Some(GivenKeys(keys.into()));
         self
     }
 
-    /// What holds for every keyspace of which tables are attached, unless the store recorded otherwise: `username`, `password`
-    /// and the other parameters that [`CassandraAddress::set`](crate::CassandraAddress::set) takes. A store records how such a keyspace is reached without credentials.
+    /// Sets a connection parameter for every keyspace whose tables are attached: `username`, `password`, or
+    /// another parameter of [`CassandraAddress::set`](crate::CassandraAddress::set). Parameters that the
+    /// store has recorded take precedence. The record of a keyspace's address contains no credentials.
     #[must_use]
     pub fn cassandra_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.cassandra.push((name.into(), Secret::new(value)));
@@ -135,7 +139,7 @@ impl OpenOptions {
         self.cursor_keys.is_some()
     }
 
-    /// The handle on time and randomness, for tests that control both.
+    /// Sets the source of time and randomness, for tests that control both.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
@@ -143,7 +147,7 @@ impl OpenOptions {
     }
 }
 
-/// How to read where a request may take this long, or what reads may.
+/// Returns the options of reads, with this time limit or the default limit.
 pub(crate) fn read_options(request_timeout: Option<Duration>) -> ReadOptions {
     let default = ReadOptions::default();
     ReadOptions {
@@ -152,7 +156,7 @@ pub(crate) fn read_options(request_timeout: Option<Duration>) -> ReadOptions {
     }
 }
 
-/// How to write where a request may take this long, or what writes may.
+/// Returns the options of writes, with this time limit or the default limit.
 pub(crate) fn write_options(request_timeout: Option<Duration>) -> WriteOptions {
     let default = WriteOptions::default();
     WriteOptions {

@@ -45,12 +45,11 @@ use crate::writer::WriterMetrics;
 use crate::writes::Changed;
 use crate::{build, verify};
 
-/// How long a store that cannot be opened yet is left before it is tried again.
+/// Interval between attempts to open a store that cannot be opened yet.
 const OPEN_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum time that a check of the clock waits for the store.
 const CLOCK_TIME: Duration = Duration::from_secs(5);
 
-/// An open store with its collections. Cheap to clone; closed when the last clone, collection,
+/// An open store with its collections. A clone is cheap. The store is closed when the last clone, collection,
 /// query and page of it is dropped.
 ///
 /// ```
@@ -80,22 +79,23 @@ pub struct Recto {
     own: Arc<Own>,
 }
 
-/// What open stores share that their collections need not know.
+/// State that is shared by the clones of [`Recto`] and that collections do not need.
 struct Own {
-    /// Collections that were asked for by name: each is made once, and follows the schema.
+    /// Collections that were opened by name. Each is created once and follows the schema.
     handles: Mutex<HashMap<String, Arc<Handle>>>,
-    /// Held while a schema is applied. Who uses the same open store applies before or after: where stores are
-    /// of one process, nobody's tables are changed for a schema that is not recorded in the end.
+    /// Held while a schema is applied, so that users of the same open store apply schemas one after the
+    /// other. A store that belongs to one process is otherwise at risk: tables could be changed for a schema
+    /// that is not recorded in the end.
     applying: tokio::sync::Mutex<()>,
-    /// What the store's tables were last looked at as.
+    /// Version of the store's tables at the last check.
     tables_version: tokio::sync::Mutex<Option<String>>,
     operations: Operations,
-    /// The keyspaces of which tables are attached.
+    /// The keyspaces whose tables are attached.
     reach: Reach,
     options: OpenOptions,
-    /// Opened by whoever asks first.
+    /// Opened at first use.
     queues: tokio::sync::OnceCell<Queues>,
-    /// State of the local clock when it was checked last.
+    /// State of the local clock at the last check.
     clock: Mutex<ClockStatus>,
 }
 
@@ -108,13 +108,15 @@ impl std::fmt::Debug for Recto {
 }
 
 impl Recto {
-    /// Opens the store at an address: the path of a folder, or text: a folder, or
-    /// `cassandra://host[:port]/keyspace`. It must be there: [`open_with`](Self::open_with) makes one.
+    /// Opens the store at an address. The address is the path of a folder, or a text: a folder, or
+    /// `cassandra://host[:port]/keyspace`. The store must exist; [`open_with`](Self::open_with) can create
+    /// it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] if it is not there, [`ErrorKind::Unavailable`] if it cannot be
-    /// reached or another process holds it, [`ErrorKind::Corrupt`] if it is damaged or of a newer
-    /// release, [`ErrorKind::Unsupported`] outside a Tokio runtime with timers.
+    /// - [`ErrorKind::NotFound`]: the store does not exist.
+    /// - [`ErrorKind::Unavailable`]: the store is unreachable, or another process holds it.
+    /// - [`ErrorKind::Corrupt`]: the store is damaged, or a newer release wrote it.
+    /// - [`ErrorKind::Unsupported`]: the caller does not run in a Tokio runtime with timers.
     pub async fn open<A>(address: A) -> Result<Self>
     where
         A: TryInto<StoreAddress>,
@@ -123,7 +125,7 @@ impl Recto {
         Self::open_with(address, OpenOptions::default()).await
     }
 
-    /// Opens the store at an address as the options say.
+    /// Opens the store at an address with these options.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -139,14 +141,15 @@ impl Recto {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub async fn open_with<A>(address: A, options: OpenOptions) -> Result<Self>
     where
         A: TryInto<StoreAddress>,
         Error: From<A::Error>,
     {
         let address = address.try_into()?;
-        // Boxed: what opening awaits is deep and large, and callers' futures would hold all of it.
+        // Boxed, because the future of opening is deep and large, and callers' futures would contain all of
+        // it.
         Box::pin(Self::open_at(&address, options)).await
     }
 
@@ -181,7 +184,7 @@ impl Recto {
         Self::start(opened, environment.clone(), options).await
     }
 
-    /// An open store of the caller's own.
+    /// Opens a store on the caller's own implementation of [`Store`].
     pub async fn with_store(store: Arc<dyn Store>, options: OpenOptions) -> Result<Self> {
         runtime::check()?;
         let environment = options.environment.clone().unwrap_or_else(Environment::system);
@@ -201,7 +204,7 @@ impl Recto {
         let attached = Arc::new(AttachedStore::over(opened.store));
         let (store, buckets) = in_buckets(Arc::clone(&attached) as Arc<dyn Store>, &environment, &stamps);
         let catalog = Catalog::new(&store, &environment, options.request_timeout);
-        // Where nobody else writes what is held does not grow old.
+        // A store that only this process writes: its cached schema never becomes outdated.
         let is_remote = store.limits().remote;
         let asked_nanos = if is_remote {
             environment.continuous_nanos()
@@ -212,7 +215,7 @@ impl Recto {
             let recorded = catalog.known_schema().await?;
             (recorded, keys(&catalog, &environment, &options).await?)
         } else {
-            // Without a schema there is no page and so no cursor: `apply` takes the lasting keys.
+            // Without a schema there are no pages and so no cursors. `apply` loads the permanent keys.
             (Recorded::default(), KeyRing::generate(&environment))
         };
         let shared = Shared::new(
@@ -245,12 +248,15 @@ impl Recto {
         Ok(recto)
     }
 
-    /// Copies this embedded store, which is a backup, to the folder `to`, which then is a store. Returns the bytes of the
-    /// copy. A crash leaves no half store at `to`.
+    /// Copies this embedded store, which is a backup, to the folder `to`, which is then a store. Returns the
+    /// size of the copy in bytes. A crash leaves no partial store at `to`.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`]: there is something at `to` already. [`ErrorKind::Corrupt`]: a row of the backup is
-    /// damaged. [`ErrorKind::Unsupported`]: the store is on Cassandra. Nothing is left at `to` then.
+    /// After any of these errors, nothing is left at `to`.
+    ///
+    /// - [`ErrorKind::Unavailable`]: there is already something at `to`.
+    /// - [`ErrorKind::Corrupt`]: a row of the backup is damaged.
+    /// - [`ErrorKind::Unsupported`]: the store is on Cassandra.
     pub async fn restore_to(
         &self,
         to: impl AsRef<Path>,
@@ -259,8 +265,9 @@ impl Recto {
         open::restore(self.operations(), to.as_ref(), progress).await
     }
 
-    /// Tells other processes on this machine the address at which this process serves its embedded store: the error of a
-    /// process that cannot open the store names the address. Does nothing on Cassandra.
+    /// Announces to other processes on this machine the address at which this process serves its embedded
+    /// store. If another process cannot open the store, its error names the address. Does nothing on
+    /// Cassandra.
     ///
     /// # Errors
     /// The store's lock file cannot be written.
@@ -268,17 +275,17 @@ impl Recto {
         open::announce(self.operations(), url)
     }
 
-    /// The keyspaces of which tables are attached.
+    /// Returns the keyspaces whose tables are attached.
     pub(crate) fn reach(&self) -> &Reach {
         &self.own.reach
     }
 
-    /// Looks whether the tables of the schema are there and are what it says, if any was changed since they
-    /// were last looked at; `again`: in any case.
+    /// Checks whether the tables of the schema exist and match the schema, if any table was changed since the
+    /// last check. With `again`, checks in any case.
     async fn look_at_tables(&self, again: bool) -> Result<()> {
         self.reach_attached().await?;
         let mut looked = self.own.tables_version.lock().await;
-        // Asked before: what changes meanwhile is looked at next time.
+        // Read before the check, so that the next check sees changes that happen during this one.
         let version = self.shared.store.tables_version().await?;
         let attached = self.own.reach.versions().await;
         let version = match (version, attached) {
@@ -294,15 +301,16 @@ impl Recto {
         Ok(())
     }
 
-    /// The collections that are refused because their tables are gone or are not what the schema says, as
-    /// another program left them: an error each, with what to do. Tables are looked at when a store is
-    /// opened, when a schema is applied, and by [`refresh`](Self::refresh).
+    /// Returns the errors of the unavailable collections, one error with a hint for each. A collection is
+    /// unavailable if another program dropped its tables or changed them so that they no longer match the
+    /// schema. Tables are checked when a store is opened, when a schema is applied, and by
+    /// [`refresh`](Self::refresh).
     pub fn unavailable_collections(&self) -> Vec<Error> {
         let held = self.shared.held();
         held.problems.values().map(tables::Problem::error).collect()
     }
 
-    /// The same, for who lists collections.
+    /// Returns the unavailable collections, for callers that list collections.
     pub(crate) fn refused(&self) -> Vec<UnavailableCollection> {
         let held = self.shared.held();
         let each = held.problems.iter();
@@ -310,36 +318,37 @@ impl Recto {
             .collect()
     }
 
-    /// Closes the store, for every clone, collection and query of this handle: what was acknowledged is on
-    /// disk, writes that were asked for are done first, and another process can take an embedded store. Later
-    /// calls are errors of kind [`ErrorKind::Unavailable`]. A second call does nothing.
+    /// Closes the store for every clone, collection and query of this handle. Writes that were requested
+    /// before are completed first, and acknowledged writes are then on disk. Another process can then open an
+    /// embedded store. Later calls fail with [`ErrorKind::Unavailable`]. A second call does nothing.
     ///
-    /// Without it the store is closed when the last of them is dropped.
+    /// Without this call, the store is closed when the last of these handles is dropped.
     ///
     /// # Errors
-    /// The store could not be closed in time: another call closes it when what still uses it has ended.
+    /// The store could not be closed in time. Another call closes it after its last operation has ended.
     pub async fn close(&self) -> Result<()> {
         self.own.reach.close();
         let time = self.shared.write_options().timeout;
         if let Some(queues) = self.own.queues.get() {
-            // If there is no time for it, who waits elsewhere finds what was sent when it looks again.
+            // If this times out, receivers in other processes find the sent messages when they poll again.
             let _ = tokio::time::timeout(time, queues.has_told()).await;
         }
         self.shared.writer.close(time).await;
         Ok(self.shared.store.close().await?)
     }
 
-    /// What the store is and where.
+    /// Returns the kind and the address of the store.
     pub fn describe(&self) -> String {
         self.shared.store.describe()
     }
 
-    /// The store itself, for what this crate does not do.
+    /// Returns the store itself, for operations that this crate does not offer.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.shared.store
     }
 
-    /// What was done for buckets in this process since the store was opened; none where none are kept here.
+    /// Returns what this process did for buckets since the store was opened, or `None` if this process
+    /// maintains no buckets.
     pub(crate) fn bucket_metrics(&self) -> Option<BucketMetrics> {
         let schema = self.schema();
         let mut arranged = schema.collections.iter().flat_map(|one| one.sort_orders());
@@ -365,23 +374,23 @@ impl Recto {
         self.shared.held().recorded.clone()
     }
 
-    /// The schema that the store holds.
+    /// Returns the schema that the store holds.
     pub fn schema(&self) -> Arc<Schema> {
         self.recorded().schema
     }
 
-    /// Counts the schemas the store has held; 0 before the first.
+    /// Returns the number of schemas that the store has held; 0 before the first.
     pub fn generation(&self) -> u64 {
         self.shared.held().recorded.generation
     }
 
-    /// The keys cursors are sealed with, as secret bytes for [`OpenOptions::cursor_keys`].
+    /// Returns the keys that encrypt cursors, as secret bytes for [`OpenOptions::cursor_keys`].
     pub fn export_cursor_keys(&self) -> Vec<u8> {
         self.shared.keys.ring().to_bytes().to_vec()
     }
 
-    /// What may be told of the keys that cursors are sealed with: those that the store holds now, in
-    /// the order they were added; or those from configuration.
+    /// Returns the public information about the keys that encrypt cursors: the keys that the store holds now,
+    /// in the order in which they were added, or the keys from configuration.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -395,22 +404,22 @@ impl Recto {
         Ok(self.describe_keys(&self.shared.keys.ring()))
     }
 
-    /// Adds a new key to those that cursors are sealed with. It encrypts from now on; of the keys before it,
-    /// the newest `earlier` still open the cursors they sealed (at most [`MAX_EARLIER_CURSOR_KEYS`];
-    /// [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits most). Cursors of older keys are refused: with
-    /// 0, every cursor there is. Returns the keys there are then.
+    /// Adds a new key that encrypts cursors from now on, and returns the keys that exist then. The newest
+    /// `earlier` keys before it still open the cursors that they encrypted (at most
+    /// [`MAX_EARLIER_CURSOR_KEYS`]; [`DEFAULT_EARLIER_CURSOR_KEYS`](crate::DEFAULT_EARLIER_CURSOR_KEYS) suits
+    /// most stores). Cursors of older keys are rejected: with `earlier` 0, this is every existing cursor.
     ///
-    /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key
-    /// when it [looks](Self::refresh), as servers do every second, or when it is given a cursor sealed with
-    /// it, which costs it one read of the catalog. Until then it goes on with the keys it knows: it encrypts
-    /// with the previous one, so `earlier` should be 1 at least where several processes answer, and it
-    /// opens cursors of keys that were dropped here. After a key leaked, drop all (`earlier` 0) and have
-    /// every other handle look.
+    /// The keys are replaced in the store by compare-and-set. Another open handle learns of the new key when
+    /// it [refreshes](Self::refresh), as servers do every second. It also learns of the key when it receives
+    /// a cursor encrypted with it, at the cost of one read of the catalog. Until then it continues with the
+    /// keys it knows: it encrypts with the previous key, and it opens cursors of keys that were dropped here.
+    /// If several processes serve pages, `earlier` should therefore be at least 1. After a key has leaked,
+    /// drop all keys (`earlier` 0) and refresh every other handle.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the keys come from configuration, or `earlier` is too large;
-    /// [`ErrorKind::NotFound`] before the first schema is applied; [`ErrorKind::OutcomeUnknown`] if it
-    /// is not known whether the keys were replaced.
+    /// - [`ErrorKind::InvalidArgument`]: the keys come from configuration, or `earlier` is too large.
+    /// - [`ErrorKind::NotFound`]: no schema was applied yet.
+    /// - [`ErrorKind::OutcomeUnknown`]: it is not known whether the keys were replaced.
     pub async fn rotate_cursor_keys(&self, earlier: u32) -> Result<Vec<CursorKey>> {
         if self.shared.keys.are_given {
             return Err(Error::new(
@@ -449,18 +458,20 @@ impl Recto {
         described.collect()
     }
 
-    /// Looks at the store for a schema that another process applied and for cursor keys that it rotated,
-    /// and takes both over, for every collection, query and session of this open store. Whether another process applied
-    /// one.
+    /// Reads the store for a schema that another process applied and for cursor keys that it rotated, and
+    /// adopts both for every collection, query and session of this open store. Returns whether another
+    /// process applied a schema.
     ///
-    /// Also finds tables that another program dropped or changed: their collections are
-    /// [refused](Self::unavailable_collections) from then on, with those of handles opened before.
+    /// This also finds tables that another program dropped or changed. Their collections are
+    /// [unavailable](Self::unavailable_collections) from then on, also through handles that were opened
+    /// before.
     ///
-    /// Three small reads, of what is known in this data centre (and one of each keyspace of which tables are attached): cheap enough
-    /// for every second, and an answer to whether the store is there. A keyspace that is away refuses its collections, and is no error.
+    /// A call makes three small reads in the local data center, and one read of each keyspace whose tables
+    /// are attached. It is cheap enough to call every second, and shows whether the store is reachable. If an
+    /// attached keyspace is unreachable, its collections are unavailable; this is not an error of the call.
     ///
     /// # Errors
-    /// The store cannot be read, or was changed by a newer release; nothing is taken over then.
+    /// The store cannot be read, or a newer release changed it. Nothing is adopted then.
     pub async fn refresh(&self) -> Result<bool> {
         let catalog = self.catalog();
         let generation = self.generation();
@@ -470,7 +481,7 @@ impl Recto {
         let asked_nanos = self.shared.environment.continuous_nanos();
         let recorded = catalog.known_schema_other_than(generation).await?;
         if generation == 0 && recorded.is_some() {
-            // Those of before the first schema were made up here.
+            // The keys from before the first schema were generated by this process and are not in the store.
             let keys = keys(&catalog, &self.shared.environment, &self.own.options).await?;
             self.shared.keys.replace(keys);
         } else if generation > 0
@@ -479,7 +490,7 @@ impl Recto {
         {
             self.shared.keys.replace_if_newer(keys);
         }
-        // What this process itself is applying is not another's.
+        // A schema that this process itself is applying does not count as another process's schema.
         let is_applying = self.own.applying.try_lock().is_err();
         let is_newer = recorded.is_some_and(|recorded| self.shared.holding.hold_newer(recorded));
         self.shared.holding.was_asked(asked_nanos);
@@ -487,18 +498,18 @@ impl Recto {
         Ok(is_newer && !is_applying)
     }
 
-    /// What applying `schema` would do.
+    /// Returns the effect of applying `schema`, without applying it.
     ///
     /// # Errors
-    /// The store's tables cannot be looked at.
+    /// The store's tables cannot be examined.
     pub async fn plan(&self, schema: &Schema) -> Result<SchemaPlan> {
         self.plan_with(schema, &ApplyOptions::default()).await
     }
 
-    /// What applying `schema` with these options would do.
+    /// Returns the effect of applying `schema` with these options, without applying it.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// The errors of [`plan`](Self::plan).
     pub async fn plan_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<SchemaPlan> {
         self.check_reached(schema)?;
         self.own.operations.check_features(schema).await?;
@@ -506,7 +517,7 @@ impl Recto {
         Ok(self.intent(&recorded, schema, options).await?.plan)
     }
 
-    /// Plans the application of `schema`. Records are read if some may not fit views that would be added.
+    /// Plans the application of `schema`. Reads records if some may not fit the views that would be added.
     async fn intent(&self, recorded: &Recorded, schema: &Schema, options: &ApplyOptions) -> Result<Intent> {
         let found = FoundTables::look(&self.catalog(), recorded, schema, options).await?;
         let show = |change: &_| self.own.operations.show(change);
@@ -521,7 +532,7 @@ impl Recto {
         Ok(intent)
     }
 
-    /// Refuses a schema that cannot be applied, as applying it would.
+    /// Rejects a schema that cannot be applied, with the error that applying it would return.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) async fn check_applies(&self, schema: &Schema) -> Result<()> {
         match apply::refusal_of(&self.plan(schema).await?, schema) {
@@ -530,35 +541,36 @@ impl Recto {
         }
     }
 
-    /// Makes the store hold `schema`: its tables first, then the record of it.
+    /// Applies `schema` to the store: changes its tables first, then records the schema.
     ///
-    /// What the store has and the schema does not name (collections, fields, types) stays as it is:
-    /// programs that know less of a store and programs that know more may each apply what they know.
-    /// Where a new field stands in the schema says nothing: a store keeps the fields it has in their
-    /// order and puts new ones after them.
+    /// Collections, fields and types that the store has and that `schema` does not name stay unchanged. So an
+    /// old and a new version of a program can each apply the parts that they know. The position of a new
+    /// field in the schema has no meaning: a store keeps its fields in their order and appends new fields.
     ///
-    /// Any handle applies, while others read and write. Collections, queries and sessions of this open store follow at
-    /// once, those of other processes when they [look](Self::refresh). What was begun before leaves new fields alone: a
-    /// change in a batch, a [`DynamicRecord`] that was made before.
+    /// Any handle can apply a schema while others read and write. Collections, queries and sessions of this
+    /// open store adopt it at once, and other processes adopt it when they [refresh](Self::refresh). Changes
+    /// that already wait in a batch, and a [`DynamicRecord`] that already exists, leave new fields unset.
     ///
     /// # Errors
-    /// [`ErrorKind::SchemaMismatch`] for a change that data in the store stands against, such as a view that records do
-    /// not fit, unless [that is allowed](ApplyOptions::allow_misfits),
-    /// [`ErrorKind::Unsupported`] for parts of the schema that this release cannot do; nothing is
-    /// changed then.
+    /// Nothing is changed if one of these errors occurs.
+    ///
+    /// - [`ErrorKind::SchemaMismatch`]: data in the store conflicts with the change. For example, records do
+    ///   not fit a new view and [`allow_misfits`](ApplyOptions::allow_misfits) is not set.
+    /// - [`ErrorKind::Unsupported`]: this release does not support a part of the schema.
     pub async fn apply(&self, schema: &Schema) -> Result<Applied> {
         self.apply_with(schema, &ApplyOptions::default()).await
     }
 
-    /// Makes the store hold `schema`, as [`apply`](Self::apply) does, with these options.
+    /// Applies `schema` to the store as [`apply`](Self::apply) does, with these options.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply).
+    /// The errors of [`apply`](Self::apply).
     pub async fn apply_with(&self, schema: &Schema, options: &ApplyOptions) -> Result<Applied> {
         self.apply_telling(schema, options, &|_| {}).await
     }
 
-    /// The same, and tells how far views are that are filled from records. Boxed: what it awaits is deep.
+    /// Applies a schema and reports the progress of views that are filled from records. Boxes the future of
+    /// the fill, because it is deep.
     pub(crate) async fn apply_telling(
         &self,
         schema: &Schema,
@@ -570,10 +582,10 @@ impl Recto {
         let mut first = self.generation() == 0;
         let catalog = self.catalog();
         if catalog.exists().await? {
-            // Another process may have applied a schema since this one looked.
+            // Another process may have applied a schema since this process last read the catalog.
             let recorded = catalog.schema().await?;
             if first && recorded.generation > 0 {
-                // Its cursor keys with it, whatever becomes of this schema.
+                // Load the cursor keys that belong to that schema, even if applying the new schema fails.
                 self.take_cursor_keys(&catalog).await?;
                 first = false;
             }
@@ -589,13 +601,15 @@ impl Recto {
         }
         self.shared.holding.hold_newer(catalog.schema().await?);
         if !after.dropped.is_empty() {
-            // Changes that were begun before are at their end.
+            // Wait until changes that began before the drop have completed.
             drop(self.shared.alone().await);
         }
-        // Who asks for what is removed is told so by now, and not that a table is gone.
+        // By now, requests to a dropped collection fail with an error about the collection, not about a
+        // missing table.
         apply::drop_tables(store, &catalog, after.dropped).await?;
         if let Some(change) = after.queues {
-            // Not with the schema: whoever is cut off between finds what is left of it by the next plan.
+            // Not recorded together with the schema. If the process stops in between, the next plan finds the
+            // missing changes.
             self.queues().await?.configure(change).await?;
         }
         self.look_at_tables(true).await?;
@@ -612,7 +626,7 @@ impl Recto {
         })
     }
 
-    /// The views of the store, in the order of their collections.
+    /// Returns the views of the store, in the order of their collections.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -620,11 +634,11 @@ impl Recto {
         build::statuses(&self.shared).await
     }
 
-    /// Compares views with the records that they are of: which entries are missing, which are left over, which differ.
-    /// With `repair` they are repaired, while others write. Only views that are ready are compared.
+    /// Compares views with their records and returns the missing, superfluous and different entries. With
+    /// `repair`, corrects these entries while others write. Compares only views that are ready.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]: there is no such collection. The store cannot be read or written, or holds a damaged row.
+    /// [`ErrorKind::NotFound`]: the collection does not exist. The store cannot be read or written, or a row is damaged.
     pub async fn verify(
         &self,
         request: &VerifyRequest,
@@ -633,15 +647,16 @@ impl Recto {
         Box::pin(verify::verify(&self.shared, request, progress)).await
     }
 
-    /// Takes over the keys that last, in place of those made up while the store had no schema.
+    /// Replaces the temporary keys, generated while the store had no schema, with the permanent keys of the
+    /// store.
     async fn take_cursor_keys(&self, catalog: &Catalog<'_>) -> Result<()> {
         let lasting = keys(catalog, &self.shared.environment, &self.own.options).await?;
         self.shared.keys.replace(lasting);
         Ok(())
     }
 
-    /// Takes a schema for the one that the store holds, in this process only, whose tables and rows the caller sees
-    /// to: for tests that fill the tables of sort orders themselves.
+    /// Uses `schema` as the schema of the store, in this process only. The caller must provide the tables and
+    /// rows. For tests that fill the tables of sort orders themselves.
     #[doc(hidden)]
     pub fn assume(&self, schema: Schema) {
         let assumed = Recorded {
@@ -652,19 +667,19 @@ impl Recto {
         self.shared.holding.hold_schema(assumed, |_| true);
     }
 
-    /// The collection whose records are `T`s.
+    /// Returns the collection whose records have the type `T`.
     ///
-    /// `T` may know fewer fields than the store, such as a program of before a field was added: it reads
-    /// those it knows, and what it puts leaves the others of a record alone.
+    /// `T` may have fewer fields than the collection, for example in a program that is older than a field.
+    /// Such a program reads the fields it knows, and its puts leave the other fields of a record unchanged.
     ///
     /// # Errors
-    /// The store has no such collection, or declares it otherwise than `T` does: each difference is
-    /// named.
+    /// The store has no such collection, or declares it differently than `T` does. The error names each
+    /// difference.
     pub fn collection<T: Record>(&self) -> Result<Collection<T>> {
         Ok(Collection::typed(Handle::typed::<T>(&self.shared)?))
     }
 
-    /// A collection by its name, with records known at run time.
+    /// Returns a collection by its name, with records whose fields are known only at run time.
     ///
     /// # Errors
     /// The store has no such collection.
@@ -672,20 +687,22 @@ impl Recto {
         self.handle(name).map(Collection::dynamic)
     }
 
-    /// Looks after what processes left that died while they changed records: their changes are wholly made, or not at all, and
-    /// views show them. Every process that writes does so by itself; this is for when none runs, and to see it done.
+    /// Completes the work of processes that died while they changed records: each change is then applied
+    /// whole or not at all, and views show the result. Every writing process does this by itself. Call this
+    /// method if no process writes, or to observe the recovery.
     ///
-    /// It looks every few seconds, tells each time what it saw, and goes on for as long as it is told to. That a process is
-    /// dead is known when it did not renew its registration for half a minute. Where the store has transactions there is
-    /// nothing to be done.
+    /// Every few seconds, the method checks for dead processes and calls `told` with its findings. It
+    /// continues for as long as `told` returns true. A process counts as dead if it has not renewed its
+    /// registration for half a minute. Does nothing on a store that has transactions.
     ///
     /// # Errors
-    /// The store cannot be read or written. What is done is done; another call goes on.
+    /// The store cannot be read or written. Completed work stays; another call continues.
     pub async fn recover(&self, told: impl FnMut(&RecoveryPass) -> bool) -> Result<RecoveryPass> {
         self.recover_bearing(told, Err).await
     }
 
-    /// The same, which goes on when a look failed, if `bears` gives no error back.
+    /// Recovers like [`recover`](Self::recover), but continues after a failed check if `bears` returns no
+    /// error for it.
     pub(crate) async fn recover_bearing(
         &self,
         told: impl FnMut(&RecoveryPass) -> bool,
@@ -694,8 +711,9 @@ impl Recto {
         self.shared.writer.recover(told, bears).await
     }
 
-    /// Has this process look after what others leave that die, as long as the store is open, though it may not write itself:
-    /// for servers, which call it now and then. Costs nothing where that is so already, and where nothing is ever left.
+    /// Makes this process recover the work of dead processes for as long as the store is open, even if it
+    /// writes nothing itself. For servers, which call this method now and then. A call costs nothing if
+    /// recovery already runs, or if the store never needs recovery.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -703,17 +721,18 @@ impl Recto {
         self.shared.writer.watch().await
     }
 
-    /// What this process did as one of those who write to a store without transactions; all zero elsewhere.
+    /// Returns the metrics of this process as a writer to a store without transactions. All are zero on other
+    /// stores.
     pub fn writer_metrics(&self) -> WriterMetrics {
         self.shared.writer.metrics()
     }
 
-    /// The queues of this store; their tables are made when they are asked for first. An embedded store that is open
-    /// [read-only](OpenOptions::read_only) is looked at: without tables it has no queues, and nobody looks after those it has.
+    /// Returns the queues of this store. Creates their tables at the first call. On an embedded store that is
+    /// open [read-only](OpenOptions::read_only), creates nothing: without tables the store has no queues, and
+    /// this process does not maintain existing queues.
     ///
     /// # Errors
-    /// A table cannot be made, or what is stored is damaged or of a newer
-    /// release.
+    /// A table cannot be created, or stored data is damaged or was written by a newer release.
     pub async fn queues(&self) -> Result<Queues> {
         let opened = self.own.queues.get_or_try_init(async || {
             if self.is_looked_at() {
@@ -725,13 +744,13 @@ impl Recto {
         Ok(opened.await?.clone())
     }
 
-    /// Whether nothing may be made here.
+    /// Returns whether this handle must not create tables of queues.
     fn is_looked_at(&self) -> bool {
         let options = &self.own.options;
         options.without_upkeep || (options.read_only && !self.shared.store.limits().remote)
     }
 
-    /// The same for who only looks at them: where there are none, nothing is made.
+    /// Returns the queues for a caller that only inspects them. Creates no tables.
     pub(crate) async fn queues_as_they_are(&self) -> Result<Queues> {
         match self.queues_there().await? {
             Some(queues) => Ok(queues),
@@ -739,7 +758,7 @@ impl Recto {
         }
     }
 
-    /// The same, if the store has any; makes nothing.
+    /// Returns the queues, or `None` if the store has no tables of queues. Creates nothing.
     pub(crate) async fn queues_there(&self) -> Result<Option<Queues>> {
         let opened = self.own.queues.get_or_try_init(async || {
             let there = if self.is_looked_at() {
@@ -756,7 +775,7 @@ impl Recto {
         }
     }
 
-    /// What all queues go by, if anybody has said so, or made a queue; nothing is made for that.
+    /// Returns the options of all queues, if they were ever set or a queue exists. Creates nothing.
     pub(crate) async fn stored_queue_options(&self) -> Result<Option<StoreOptions>> {
         catalog::queues::stored_options(&self.catalog()).await
     }
@@ -765,8 +784,9 @@ impl Recto {
         self.shared.environment.now_micros()
     }
 
-    /// Checks the local clock, and returns its state. A process deletes nothing by a clock that is too far ahead: of the
-    /// clocks of nodes on Cassandra, of the time that an embedded store recorded before this process opened it.
+    /// Checks the local clock and returns its state. A process deletes no data by a clock that is too far
+    /// ahead. On Cassandra, the clock is compared with the nodes' clocks. An embedded store compares the
+    /// clock with the time that it recorded before this process opened it.
     ///
     /// On Cassandra, clocks are compared at most every 30 seconds, which takes two small requests.
     pub async fn check_clock(&self) -> ClockStatus {
@@ -777,7 +797,7 @@ impl Recto {
         let shortest = if self.shared.store.limits().remote {
             None
         } else {
-            // If the queues cannot be listed, no data is known that the clock could delete.
+            // If the queues cannot be listed, it is unknown whether the clock endangers any data.
             self.shortest_retention().await.unwrap_or_default()
         };
         let status = guard.status(shortest);
@@ -785,16 +805,17 @@ impl Recto {
         status
     }
 
-    /// Returns the state of the local clock when it was [checked](Self::check_clock) last. Asks the store nothing.
+    /// Returns the state of the local clock at the last [check](Self::check_clock). Sends no request.
     pub fn clock_status(&self) -> ClockStatus {
         *self.own.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Confirms that the local clock is right, in an embedded store: queues expire messages by it from now on. Returns the
-    /// time that it shows, in microseconds since 1970.
+    /// Confirms that the local clock is right, in an embedded store: queues expire messages by it from now
+    /// on. Returns the time that the clock shows, in microseconds since 1970.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] on Cassandra, where the nodes' clocks are the evidence. The store cannot be written.
+    /// [`ErrorKind::InvalidArgument`] on Cassandra, where the nodes' clocks are the evidence. The store
+    /// cannot be written.
     pub async fn confirm_clock(&self) -> Result<i64> {
         let Some(guard) = self.shared.store.clock_guard() else {
             return Ok(self.now_micros());
@@ -812,14 +833,15 @@ impl Recto {
         }
     }
 
-    /// What the store has seen of the nodes it asks, since it was opened: which are up, requests sent
-    /// again, timeouts, tombstones. Costs no request; nothing on the embedded store.
+    /// Returns what the store has observed of its nodes since it was opened: which nodes are up, resent
+    /// requests, timeouts and tombstones. Sends no request. The embedded store reports nothing.
     pub fn store_metrics(&self) -> StoreMetrics {
         self.shared.store.metrics()
     }
 
-    /// Makes changes, of any collections, each for itself: how each of them ended, in their order. Those of one record are
-    /// made in that order, the others side by side: an embedded store commits many at once.
+    /// Makes changes to any collections, each independently of the others, and returns their results in the
+    /// order of the changes. Changes to the same record are made in that order, all others concurrently. An
+    /// embedded store commits many changes together.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -841,7 +863,7 @@ impl Recto {
     /// ```
     ///
     /// # Errors
-    /// There are more than [`MAX_BATCH_CHANGES`](crate::MAX_BATCH_CHANGES); nothing is written.
+    /// There are more changes than [`MAX_BATCH_CHANGES`](crate::MAX_BATCH_CHANGES). Nothing is written.
     pub async fn change_each(
         &self,
         changes: impl IntoIterator<Item = impl Into<Change>>,
@@ -849,23 +871,23 @@ impl Recto {
         change_each(changes.into_iter().map(Into::into).collect()).await
     }
 
-    /// An empty batch of writes.
+    /// Returns an empty batch of writes.
     pub fn batch(&self) -> WriteBatch {
         WriteBatch::new(&self.shared)
     }
 
-    /// A collection by its name, as the store holds it now.
+    /// Returns a collection by its name, in its current state.
     pub(crate) fn core(&self, name: &str) -> Result<Arc<CollectionCore>> {
         self.handle(name)?.now()
     }
 
-    /// A collection by its name, which stays as the store holds it now.
+    /// Returns a collection by its name, fixed to its current state: it does not follow later schemas.
     pub(crate) fn pinned(&self, name: &str) -> Result<Collection<DynamicRecord>> {
         let pinned = Handle::pinned(self.core(name)?);
         Ok(Collection::dynamic(Arc::new(pinned)))
     }
 
-    /// A collection by its name, which is there.
+    /// Returns the handle of a collection by its name, if the collection exists.
     pub(crate) fn handle(&self, name: &str) -> Result<Arc<Handle>> {
         let mut handles = self.own.handles.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = handles.get(name) {
@@ -888,7 +910,7 @@ impl Recto {
 
 async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOptions) -> Result<KeyRing> {
     match &options.cursor_keys {
-        // Whoever only reads makes none that last.
+        // A read-only handle must not create permanent keys.
         None if options.read_only => {
             let known = catalog.known_cursor_keys().await?;
             Ok(known.unwrap_or_else(|| KeyRing::generate(environment)))
@@ -904,7 +926,8 @@ async fn keys(catalog: &Catalog<'_>, environment: &Environment, options: &OpenOp
     }
 }
 
-/// A store that keeps partitions in buckets where tables ask for it. What it moves gets stamps as all that is written here does.
+/// Wraps the store so that it keeps partitions in buckets, for tables that use buckets. Rows that the wrapper
+/// moves get write timestamps from the same source as all other writes of this process.
 fn in_buckets(
     store: Arc<dyn Store>,
     environment: &Environment,

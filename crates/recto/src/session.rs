@@ -1,19 +1,19 @@
-//! What a person's tools ask of Recto, in the words of the HTTP API.
+//! Operations that tools for people request from Recto, in the terms of the HTTP API.
 //!
-//! The command line speaks to a [`Session`] and to nothing else, so that it does the same against
-//! an open store ([`LocalSession`](crate::LocalSession)) and against a running server (`recto-client`).
+//! The command line uses only a [`Session`], so that it works in the same way with an open store
+//! ([`LocalSession`](crate::LocalSession)) and with a running server (`recto-client`).
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `attached` | attaching a table that is there |
-//! | `checked_buckets` | what is wrong with them |
-//! | `copies` | one store into another |
+//! | `attached` | attaching an existing table |
+//! | `checked_buckets` | defects of buckets |
+//! | `copies` | copying one store into another |
 //! | `misfits` | records that do not fit a view |
-//! | `pages` | asking for records in their order, and for all of them |
+//! | `pages` | reading records in order, and reading all records |
 //! | `queues` | queues and their messages |
 //! | `records` | records by their keys, and changes to them |
-//! | `tools` | looking after the store |
-//! | `views` | how far its views are, and whether they are true |
+//! | `tools` | maintenance of the store |
+//! | `views` | progress and verification of views |
 
 mod attached;
 mod checked_buckets;
@@ -75,7 +75,7 @@ pub use tools::{
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 
-/// A record as JSON: field names and values, nulls left out.
+/// A record as JSON: field names and values, without null fields.
 pub type JsonRecord = Map<String, Json>;
 
 /// The record JSON of a value that is given as text, as in the address of a record or in a form: `7` for an int,

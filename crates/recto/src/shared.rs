@@ -1,4 +1,4 @@
-//! What every handle on an open store shares.
+//! State that every handle on an open store shares.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use crate::writer::{PlainWriting, Writer};
 /// Maximum number of attempts to record a state of views while other processes apply schemas.
 const MAX_RECORDINGS: u32 = 16;
 
-/// What every handle on one open store shares.
+/// State that every handle on one open store shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
-    /// The same, if it is this process's own that keeps partitions in buckets.
+    /// The store, if this process itself keeps partitions in buckets (the store does not).
     pub(crate) buckets: Option<BucketedStore>,
     pub(crate) environment: Environment,
     pub(crate) keys: CursorKeys,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) holding: Arc<Holding>,
-    /// Held by the page that asks for the catalog for all.
+    /// Held by the page that reads the catalog on behalf of all waiting pages.
     looking: Mutex<()>,
-    /// This process as one of those who write.
+    /// This process as a member of the set of writers.
     pub(crate) writer: Writer,
-    /// Who writes records has it shared, who must have none written meanwhile has it alone.
+    /// Writers of records hold a shared lock. A caller that must exclude writes holds an exclusive lock.
     writing: AsyncLock<()>,
     request_timeout: Option<Duration>,
 }
@@ -54,15 +54,15 @@ pub(crate) struct Writing<'s> {
 }
 
 impl Writing<'_> {
-    /// Refuses to have it sent when this process has no lease.
+    /// Returns an error if this process has no lease, so that the write is not sent.
     pub(crate) fn check_lease(&self) -> Result<()> {
         self.plain.as_ref().map_or(Ok(()), PlainWriting::check_lease)
     }
 
-    /// Waits until this process has a lease, for so long at most: how much of that is left.
+    /// Waits until this process has a lease, for at most `time`. Returns the remaining time.
     ///
     /// # Errors
-    /// It has none in time.
+    /// The process gets no lease in time.
     pub(crate) async fn leased(&self, time: Duration) -> Result<Duration> {
         match &self.plain {
             Some(plain) => plain.leased(time).await,
@@ -70,11 +70,11 @@ impl Writing<'_> {
         }
     }
 
-    /// What was sent is applied. Whether it is all that there was to write: if not, others may have taken this process for
-    /// dead, and it is to be written once more, by the schema as it is now.
+    /// Returns whether the applied write is complete. If not, other processes may have considered this
+    /// process dead. The write must then be repeated, with the schema as it is now.
     ///
     /// # Errors
-    /// Whether it is cannot be found out in time.
+    /// The answer cannot be determined in time.
     pub(crate) async fn is_all(&mut self, shared: &Shared, time: Duration) -> Result<bool> {
         if self.check_lease().is_ok() {
             return Ok(true);
@@ -89,7 +89,7 @@ impl Writing<'_> {
         Ok(goes_on)
     }
 
-    /// What became of it is known.
+    /// Ends the write after its outcome is known.
     pub(crate) fn ended(self) {
         if let Some(plain) = self.plain {
             plain.ended();
@@ -120,9 +120,10 @@ impl Shared {
         }
     }
 
-    /// A write of records begins: what it has to write is asked for while this is held, and this is held until its outcome
-    /// is known. A view that is added is then either written by it, or filled after it. Not to be asked for by who has it.
-    /// Of records that change; who writes plainly asks for [`writing_plainly`](Self::writing_plainly).
+    /// Begins a write of records that change. The writer must determine its changes while it holds the
+    /// result, and must hold the result until the outcome is known. A view that is added meanwhile is then
+    /// either written by this write, or filled after it. A caller that holds the result must not call this
+    /// method again. For plain writes, use [`writing_plainly`](Self::writing_plainly).
     pub(crate) async fn writing(&self) -> Writing<'_> {
         Writing {
             _here: self.writing.read().await,
@@ -130,11 +131,11 @@ impl Shared {
         }
     }
 
-    /// Begins a write that other processes know nothing of unless they are told that it is under way. Its order among
-    /// the writes of other processes depends on the local clock.
+    /// Begins a plain write. Other processes know of such a write only if this process announces it. Its
+    /// order among the writes of other processes depends on the local clock.
     ///
     /// # Errors
-    /// They cannot be told in time, or the local clock is wrong: nothing may be written.
+    /// The write cannot be announced in time, or the local clock is wrong: nothing may be written.
     pub(crate) async fn writing_plainly(&self, time: Duration) -> Result<Writing<'_>> {
         if let Some(guard) = self.store.clock_guard()
             && !guard.may_stamp().await
@@ -146,8 +147,8 @@ impl Shared {
         Ok(writing)
     }
 
-    /// Changes the catalog's tables of views and unique constraints by a function, which returns whether it changed them.
-    /// If another process records a schema at the same time, the function is called again.
+    /// Changes the catalog's tables of views and unique constraints with a function that returns whether it
+    /// changed them. If another process records a schema at the same time, the function is called again.
     ///
     /// # Errors
     /// The catalog cannot be read or written.
@@ -174,22 +175,22 @@ impl Shared {
         .with_hint("others apply schemas now: run the command again when they are done"))
     }
 
-    /// Waits until no write of this process is under way, and lets none begin while it is held.
+    /// Waits until no write of this process is under way, and prevents new writes while the result is held.
     pub(crate) async fn alone(&self) -> RwLockWriteGuard<'_, ()> {
         self.writing.write().await
     }
 
-    /// What the store holds, as last looked at.
+    /// Returns the cached state of the schema.
     pub(crate) fn held(&self) -> Arc<Held> {
         self.holding.held()
     }
 
-    /// Which version of [`held`](Self::held) there is.
+    /// Returns the version of [`held`](Self::held).
     pub(crate) fn version(&self) -> u64 {
         self.holding.version()
     }
 
-    /// Takes over a schema that was recorded since, if this process has not done so yet.
+    /// Adopts a schema that was recorded meanwhile, if this process has not done so yet.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -198,15 +199,16 @@ impl Shared {
         self.holding.look(&catalog, &self.environment).await
     }
 
-    /// Whether lists may not be read by what is held: others may have dropped a view since it was asked for.
+    /// Returns whether the cached schema is too old to read lists by it: another process may have dropped a
+    /// view since.
     pub(crate) fn is_old(&self) -> bool {
         self.store.limits().remote && self.holding.is_old(&self.environment)
     }
 
-    /// Looks for a schema then, once for all who wait for it.
+    /// Reads the catalog if the cached schema is too old, once for all callers that wait for it.
     ///
     /// # Errors
-    /// The catalog cannot be read: it is not known which views are written.
+    /// The catalog cannot be read, so it is not known which views are written.
     pub(crate) async fn look_for_all(&self) -> Result<()> {
         let _one_asks_for_all = self.looking.lock().await;
         if !self.is_old() || self.held().recorded.views.has_none() {
@@ -215,18 +217,16 @@ impl Shared {
         self.look_for_schema().await
     }
 
-    /// How to read.
     pub(crate) fn read_options(&self) -> ReadOptions {
         read_options(self.request_timeout)
     }
 
-    /// How to write.
     pub(crate) fn write_options(&self) -> WriteOptions {
         write_options(self.request_timeout)
     }
 
-    /// How to write rows of a load, where nobody waits for the single request, or (not relaxed) how far
-    /// it is.
+    /// Returns the options of writes of a load. In a relaxed load, no caller waits for the single request or
+    /// for its progress.
     pub(crate) fn load_options(&self, timeout: Duration, relaxed: bool) -> WriteOptions {
         WriteOptions {
             timeout: self.request_timeout.unwrap_or(timeout),

@@ -1,9 +1,11 @@
-//! Which messages a claim takes.
+//! Selection of the messages that a claim takes.
 //!
-//! A message is *new* until it is received for the first time. It has *failed* if it was given back, or if its claim is over.
-//! A claim takes new and failed messages in turn: as long as there are new ones they are half of it, however many messages fail, and
-//! however often. Its receiver says which kind comes first, so that claims of one message alternate, too. New messages come by their places. Failed ones come by when they were due, so that none comes
-//! twice before all others came that were due as well.
+//! A message is *new* until it is received for the first time. It has *failed* if a receiver gave it back, or
+//! if its claim has ended. A claim takes new and failed messages in turn. While new messages exist, they are
+//! half of the claim, however many messages fail, and however often. The receiver says which kind comes
+//! first, so that claims of a single message alternate, too. New messages come by position. Failed messages
+//! come in the order in which they were due, so no message comes twice before all others that were due as
+//! well.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -14,13 +16,15 @@ use crate::queues::order::Order;
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateContext};
 
-/// Failed messages, those that were due first at the top.
+/// Failed messages; the message that was due first is at the top.
 type Failed = BinaryHeap<Reverse<(Micros, Seq)>>;
 
 impl State {
-    /// Returns the messages that a claim of at most `most` takes, by place, with their receipts before they were moved on. Fewer if
-    /// no more may be pending, or if a claim has no more bytes. `surplus` is how many more failed messages than new ones its
-    /// receiver has already; if it is negative, a failed message comes first.
+    /// Returns the positions of the messages that a claim of at most `most` takes, in ascending order. With
+    /// each message comes its number of receipts before it was moved on to this segment. The claim is shorter
+    /// if the limit of pending messages or of claimed bytes is reached. `surplus` is the number of failed
+    /// messages that the receiver already has, less the number of new ones; if it is negative, a failed
+    /// message comes first.
     pub(crate) fn claimable(
         &self,
         most: u16,
@@ -58,7 +62,7 @@ impl State {
             }
     }
 
-    /// Takes new and failed messages in turn. No more new ones are looked at than are taken.
+    /// Takes new and failed messages in turn. Inspects no more new messages than it takes.
     fn take<'a>(
         &self,
         most: u16,
@@ -104,7 +108,8 @@ impl State {
         taken
     }
 
-    /// One that was moved on is not pending here yet.
+    /// Returns the next failed message that can be received. A message that was moved on is not pending here
+    /// yet, so it needs room.
     fn next_failed<'a>(
         &self,
         room: usize,
@@ -121,7 +126,7 @@ impl State {
         }
     }
 
-    /// New messages of a queue that is not ordered, by place.
+    /// Returns the new messages of an unordered queue, by position.
     fn new_messages<'a>(
         &'a self,
         context: &'a StateContext<'_>,
@@ -134,7 +139,7 @@ impl State {
             .filter(move |(seq, entry)| entry.received.is_none() && self.is_receivable(*seq, entry, context))
     }
 
-    /// Failed messages of a queue that is not ordered.
+    /// Returns the failed messages of an unordered queue.
     fn failed_messages(&self, context: &StateContext<'_>) -> Failed {
         let here = self.pending.iter().map(|(seq, pending)| (pending.until, *seq));
         let here = here.filter(|(_, seq)| self.is_free(*seq, context));
@@ -149,7 +154,8 @@ impl State {
             .collect()
     }
 
-    /// New messages of an ordered queue that are in their turn, by place, at most so many; and failed ones.
+    /// Returns the messages of an ordered queue whose group does not have to wait: at most `most` new
+    /// messages, by position, and the failed ones.
     fn in_turn<'a>(
         &'a self,
         order: &Order,
@@ -185,8 +191,8 @@ impl State {
         Reverse((if is_kept { due } else { 0 }, seq))
     }
 
-    /// Returns whether a message may be received now, if it is its turn. An expired message blocks its group until it is
-    /// resolved, because it may not have expired by another clock.
+    /// Returns whether a message may be received now, if it is its turn. An expired message blocks its group
+    /// until it is resolved, because it may not have expired by another clock.
     fn is_receivable(&self, seq: Seq, entry: &Entry, context: &StateContext<'_>) -> bool {
         self.is_free(seq, context) && entry.free_from() <= context.clock.wall && !context.is_expired(entry)
     }

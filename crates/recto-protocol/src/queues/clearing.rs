@@ -1,4 +1,5 @@
-//! Segments leave a list whatever their messages are: one that is purged; or all of a queue that was deleted.
+//! Removal of segments whether or not their messages are resolved: purged segments, and all segments of a
+//! deleted queue.
 //!
 //! ```text
 //!  a segment:  seal ► told to the head ► its log and state are read ► release, purging
@@ -6,9 +7,10 @@
 //!                                 └► none: over
 //! ```
 //!
-//! When all heads of a place are [cleared](Clearing), the registry is [told](crate::queues::RegistryWish::Cleared), and the place is the
-//! next queue's. Nothing of the old one is taken for that one's then: what is on its way into a segment finds it sealed, and
-//! who asks the head for another one knows too old a [tenure](Tenure).
+//! When all heads of a slot are [cleared](Clearing), the registry is
+//! [informed](crate::queues::RegistryWish::Cleared) and the next queue can take the slot. No message of the
+//! old queue reaches the next queue. A message on its way into a segment finds the segment sealed. A process
+//! that asks the head for another segment knows only an older [epoch](Tenure).
 
 use crate::queues::head::{Head, HeadAnswer, HeadWish, Live, Settled};
 use crate::queues::limits::{LEASE_MARGIN_MICROS, Protocol};
@@ -18,71 +20,75 @@ use crate::queues::releasing::{ReleaseAction, ReleaseEvent, Released, Releasing}
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateAnswer, StateWish};
 
-/// What happened.
+/// Input of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ClearEvent {
-    /// It can begin.
+    /// Start the task.
     Begin,
-    /// The head answered, and this is what is known of it since.
+    /// Response of the head, and the head as it is known since.
     Head(HeadAnswer, Head),
-    /// The segment's log answered.
+    /// Response of the segment's log.
     Log(LogAnswer),
-    /// The segment's log, and then its state, as they were read.
+    /// The segment's log and then its state, as they were read.
     Read(Log, State),
-    /// The source's state answered; [`Gone`](StateAnswer::Gone) too if its head has the segment no more.
+    /// Response of the source's state. [`Gone`](StateAnswer::Gone) also if the source's head no longer has
+    /// the segment.
     Source(StateAnswer),
-    /// The segment's own state answered.
+    /// Response of the segment's own state.
     State(StateAnswer),
-    /// What the head says of the segment; none: it was released.
+    /// Entry of the segment in the head; `None`: the segment was released.
     Found(Option<Live>),
 }
 
-/// What is to be done.
+/// Action that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClearAction {
-    /// Ask the shard's head.
+    /// Send a command to the shard's head.
     Head(HeadWish),
-    /// Have the segment's log sealed.
+    /// Seal the segment's log.
     Seal(Segment, Live),
-    /// Read the segment's log, and then its state, serially.
+    /// Read the segment's log and then its state, with serial consistency.
     Read(Segment, Live),
-    /// Ask the state of a message that was moved to the segment, where it was.
+    /// Send a command to the state of a message's source, for a message that was moved to this segment.
     Source(Origin, StateWish),
-    /// Ask the segment's own state.
+    /// Send a command to the segment's own state.
     State(Segment, Live, StateWish),
-    /// Read what the head says of the segment, serially.
+    /// Read the entry of the segment in the head, with serial consistency.
     Find(Segment),
-    /// It is over.
+    /// The task is finished.
     Over(Released),
 }
 
-/// Messages that were [due](crate::queues::Entry::due) by then are older than a queue keeps them, by this clock.
+/// Returns the retention bound by this clock: a queue no longer keeps messages that were
+/// [due](crate::queues::Entry::due) by this time.
 pub fn expired_by(retention_seconds: u32, now: Micros) -> Micros {
     let kept = Micros::from(retention_seconds) * 1_000_000 + LEASE_MARGIN_MICROS;
     now.saturating_sub(kept)
 }
 
-/// Whether all messages of a segment were due [by then](expired_by), so that it may as well be sealed. One that has none is not.
-/// Another message may have come since: what is done with is [worked out](StateWish::Expire) by what stands there.
+/// Returns whether all messages of a segment were due by the [retention bound](expired_by), so that the
+/// segment can be sealed. Returns false for a segment without messages. Another message may have come since
+/// then. The [`Expire`](StateWish::Expire) command therefore evaluates the stored log again.
 pub fn is_expired(log: &Log, segment: Segment, by: Micros) -> bool {
     let newest = log.messages().map(|(_, _, entry)| entry.due()).max();
     newest.is_some_and(|newest| log.segment == segment && newest <= by)
 }
 
-/// A segment leaves the list, whatever its messages are.
+/// Task that removes a segment from the list, whether or not its messages are resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Purging {
     address: Address,
     segment: Segment,
     live: Live,
-    /// Whether what leaves is done with, too.
+    /// Whether leaving messages are resolved, too.
     is_deleted: bool,
     releasing: Option<Releasing>,
     protocol: Protocol,
 }
 
 impl Purging {
-    /// Of a segment that the head of this shard has. What leaves it is gone on with first.
+    /// Creates the task for a segment in the head of this shard. Messages that are leaving must complete
+    /// their moves first.
     pub fn new(address: Address, segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             address,
@@ -94,7 +100,7 @@ impl Purging {
         }
     }
 
-    /// Of one whose queue was deleted.
+    /// Creates the task for a segment of a deleted queue.
     fn of_deleted(address: Address, segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             is_deleted: true,
@@ -102,7 +108,7 @@ impl Purging {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         let event = match event {
             ClearEvent::Begin => return ClearAction::Seal(self.segment, self.live),
@@ -148,7 +154,8 @@ impl Purging {
     }
 }
 
-/// A shard of a queue that was deleted is cleared: nobody opens a segment there who knows that queue, and none is left.
+/// Task that clears a shard of a deleted queue: no process that knows the queue can open a segment there, and
+/// no segment is left.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Clearing {
     address: Address,
@@ -158,7 +165,8 @@ pub struct Clearing {
 }
 
 impl Clearing {
-    /// Returns the clearing of a deletion. It clears all [shards](crate::queues::PlaceRow::shards) of a place.
+    /// Creates the task for a deletion. It has to run for all [shards](crate::queues::PlaceRow::shards) of a
+    /// slot.
     pub fn new(address: Address, tenure: Tenure, protocol: Protocol) -> Self {
         Self {
             address,
@@ -168,7 +176,7 @@ impl Clearing {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: ClearEvent) -> ClearAction {
         let action = match (event, &mut self.purging) {
             (ClearEvent::Head(_, head), None) => return self.looks(&head),
@@ -185,7 +193,8 @@ impl Clearing {
         }
     }
 
-    /// That reads the head, too: an answer for which nothing is written is of one that was read since.
+    /// Returns the command that closes the head. Its response also gives a fresh copy of the head, because a
+    /// response without a write needs a read.
     fn closes(&self) -> ClearAction {
         ClearAction::Head(if self.protocol.rules.keeps(Rule::HeadsClosed) {
             HeadWish::Close(self.tenure)
@@ -196,7 +205,7 @@ impl Clearing {
 
     fn looks(&mut self, head: &Head) -> ClearAction {
         if !head.serves(self.tenure) && self.protocol.rules.keeps(Rule::ClearedByTheNewest) {
-            // Another has cleared it before, and the place is the next queue's.
+            // Another process has already cleared the head, and the slot belongs to the next queue.
             return ClearAction::Over(Released::Done);
         }
         let first = head.live.iter().next();
@@ -210,7 +219,8 @@ impl Clearing {
         purging.step(ClearEvent::Begin)
     }
 
-    /// Of a segment that is gone nothing can be settled, and nobody misses it: its queue was deleted.
+    /// Takes a missing segment off the list. Its messages cannot be resolved, and no reader misses them,
+    /// since its queue was deleted.
     fn takes_off(&mut self) -> ClearAction {
         let Some(Purging { segment, live, .. }) = self.purging.take() else {
             return self.closes();
@@ -219,7 +229,7 @@ impl Clearing {
             Some(count) => HeadWish::Release(Settled {
                 segment,
                 resolved: count.into(),
-                // Nothing says that none has.
+                // Assume that a message has an id, since the log is gone.
                 has_ids: true,
             }),
             None => HeadWish::Sealed { segment, count: 0 },

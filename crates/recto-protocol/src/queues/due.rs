@@ -1,4 +1,5 @@
-//! When a message of a segment may be received next: for how long whoever finds none may wait.
+//! Time at which a message of a segment can be received next: a receiver that finds no message can wait until
+//! then.
 
 use crate::queues::lease::Claim;
 use crate::queues::limits::LEASE_MARGIN_MICROS;
@@ -7,11 +8,12 @@ use crate::queues::names::{Micros, Seq};
 use crate::queues::state::{Pending, Standing, State, StateContext};
 
 impl State {
-    /// When a message may be received, by the wall clock of this process, as far as that is known; none: not before something is
-    /// sent, given back or done with. A claim that looks then may still find nothing: a message may have been acknowledged.
-    /// Of those that may be received by now the first one is looked for, whichever was the first to be due.
+    /// Returns when a message can be received, by the wall clock of this process, as far as this process
+    /// knows. `None`: no message until one is sent, given back or resolved. A claim at that time may still
+    /// find nothing, since a message may have been acknowledged. Among the messages that can be received now,
+    /// the first by position counts, even if another was due earlier.
     ///
-    /// Groups are not looked at: of an ordered queue it may be earlier than a message is in its turn.
+    /// Groups are ignored: in an ordered queue, the returned time may be earlier than the turn of a message.
     pub fn due(&self, context: &StateContext<'_>) -> Option<Micros> {
         if context.log.segment() != context.segment {
             return None;
@@ -35,8 +37,9 @@ impl State {
         first
     }
 
-    /// Until when there is nothing to do with the messages of a sealed segment, unless its state is asked for something: those that
-    /// are left were never received, or were given back. None: somebody has one, or one is on its way elsewhere, or is to be.
+    /// Returns the time until which the messages of a sealed segment need no work, unless its state gets a
+    /// command. All unresolved messages were never received, or were given back. `None`: a receiver has a
+    /// message, or a message is leaving or is to leave.
     pub fn waits_until(&self, context: &StateContext<'_>) -> Option<Micros> {
         let is_whole = context.log.segment() == context.segment && context.log.sealed().is_some();
         let is_mine = self.segment() == context.segment;
@@ -50,7 +53,7 @@ impl State {
 }
 
 impl Pending {
-    /// Whether it was received as often as it may be.
+    /// Returns whether the message was received the maximum number of times.
     fn is_last_attempt(&self, context: &StateContext<'_>) -> bool {
         context.most_attempts.is_some_and(|most| self.attempts >= most)
     }

@@ -1,4 +1,4 @@
-//! Messages come into a shard: what sending and moving ask of it, and what they have in common.
+//! Opening of a segment in a shard for new messages: the part that sending and moving have in common.
 //!
 //! ```text
 //!  head: open segment ──► open
@@ -11,76 +11,78 @@ use crate::queues::head::{HeadAnswer, HeadWish, Live, Reach};
 use crate::queues::log::{LogAnswer, LogWish};
 use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure, Version};
 
-/// What a shard is asked.
+/// Action that the caller must execute in a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ShardAction {
-    /// Ask the head these, in one round.
+    /// Send these commands to the head, in one conditional write.
     Head(Vec<HeadWish>),
-    /// Read the ring, serially, and go by no older one from then on.
+    /// Read the ring with serial consistency, and use no older ring from then on.
     ReadRing,
-    /// Read what the head says of a segment, serially.
+    /// Read the entry of a segment in the head, with serial consistency.
     Find(Segment),
-    /// Write the bodies, plainly, until all are written. With table 0 they are put with the log's row, and it is done.
+    /// Write the bodies with plain writes, until all are written. With table 0 there is nothing to write: the
+    /// log's row will contain them.
     Write {
-        /// Where.
+        /// Location of the segment.
         live: Live,
-        /// Of this segment.
+        /// Segment of the bodies.
         segment: Segment,
-        /// By this name.
+        /// Chunk of the bodies.
         chunk: Chunk,
     },
-    /// Ask the log of the segment's register.
+    /// Send a command to the log of the segment's versioned cell.
     Log {
-        /// Where.
+        /// Location of the segment.
         live: Live,
-        /// Which segment.
+        /// Segment of the log.
         segment: Segment,
-        /// What.
+        /// Command to the log.
         wish: LogWish,
     },
 }
 
-/// What became of that.
+/// Result of an action in a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ShardEvent {
-    /// The head answered the last of its wishes.
+    /// Response of the head to the last of its commands.
     Head(HeadAnswer),
-    /// The ring is of this version.
+    /// Version of the ring that was read.
     Ring(Version),
-    /// What the head says of the segment; none: it was released.
+    /// Entry of the segment in the head; `None`: the segment was released.
     Found(Option<Live>),
     /// The bodies are written.
     Written,
-    /// They are not, nor will be: the table was dropped.
+    /// The bodies are not written, and will not be, because the table was dropped.
     TableGone,
-    /// The log answered.
+    /// Response of the log.
     Log(LogAnswer),
 }
 
-/// Who wants a segment that is open, and what is known to be gone: a head that was read since does not name it.
+/// Request for an open segment. It remembers the segment and the table that are known to be gone: a head that
+/// was read later does not refer to them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Entering {
     pub(crate) address: Address,
     tenure: Tenure,
     pub(crate) reach: Reach,
-    /// The table of a work unit.
+    /// Table of a temporary queue.
     pub(crate) own: Option<BodyTable>,
     segment: Option<(Address, Segment)>,
     table: Option<BodyTable>,
 }
 
-/// How far that has come.
+/// Progress of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entered {
-    /// This is asked of the shard.
+    /// This action in the shard comes next.
     Asks(ShardAction),
     /// The segment is open.
     Open(Segment, Live),
-    /// The shard takes no more.
+    /// The shard is full.
     Full,
     /// The queue was deleted.
     NoQueue,
-    /// The head names what is gone.
+    /// The head refers to a segment or a table that is gone.
     Damaged,
 }
 
@@ -96,7 +98,7 @@ impl Entering {
         }
     }
 
-    /// Asks for an open segment, after what is to be said before.
+    /// Returns the commands for the head: `before`, if any, and then the request for an open segment.
     pub(crate) fn asks(&self, before: Option<HeadWish>) -> ShardAction {
         let open = HeadWish::Open {
             reach: self.reach,
@@ -106,7 +108,7 @@ impl Entering {
         ShardAction::Head(before.into_iter().chain([open]).collect())
     }
 
-    /// What the head's answer comes to.
+    /// Evaluates the response of the head.
     pub(crate) fn hears(&self, answer: HeadAnswer) -> Entered {
         match answer {
             HeadAnswer::Open(segment, live) if self.is_gone(self.address, segment, live) => Entered::Damaged,
@@ -118,17 +120,17 @@ impl Entering {
         }
     }
 
-    /// The log of the segment is another one's.
+    /// Records that the segment's log belongs to another segment.
     pub(crate) fn misses_segment(&mut self, address: Address, segment: Segment) {
         self.segment = Some((address, segment));
     }
 
-    /// The table was dropped.
+    /// Records that the table was dropped.
     pub(crate) fn misses_table(&mut self, table: BodyTable) {
         self.table = Some(table);
     }
 
-    /// Whether a head names what was gone before it was read.
+    /// Returns whether a head refers to a segment or a table that was gone before the head was read.
     pub(crate) fn is_gone(&self, address: Address, segment: Segment, live: Live) -> bool {
         self.segment == Some((address, segment)) || self.table == Some(live.table)
     }

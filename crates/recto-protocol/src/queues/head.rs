@@ -1,4 +1,4 @@
-//! What a shard consists of: its live segments, where each of them lies, and what may be used next.
+//! Manifest of a shard: its live segments, the location of each, and the next free versioned cells.
 
 use std::collections::BTreeMap;
 
@@ -7,145 +7,152 @@ use crate::queues::names::{BodyTable, Micros, RegisterNumber, Segment, Seq, Tenu
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// When a register was released that needs no rest.
+/// Release time of a cell that needs no rest.
 const LONG_AGO: Micros = Micros::MIN;
 
-/// The head of a shard.
+/// Manifest of a shard.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Head {
     pub(crate) version: Version,
-    /// The newest version of the ring that it was changed by: what knows an older one opens nothing here.
+    /// Newest version of the ring that changed this manifest. A process that knows only an older version
+    /// cannot open a segment.
     pub(crate) ring: Version,
-    /// The newest use of the place that it was changed by: what knows an older one opens nothing here.
+    /// Newest epoch of the slot that changed this manifest. A process that knows only an older epoch cannot
+    /// open a segment.
     pub(crate) tenure: Tenure,
-    /// The greatest number that a segment here ever had.
+    /// Highest number that a segment of this shard ever had.
     pub(crate) last: Segment,
-    /// How many registers there are.
+    /// Number of versioned cells that exist.
     pub(crate) registers: u32,
     pub(crate) live: BTreeMap<Segment, Live>,
-    /// In the order in which they were released.
+    /// Cells at rest, in the order of their release.
     pub(crate) resting: Vec<Resting>,
 }
 
-/// A segment that is not released.
+/// Segment that is not released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Live {
-    /// Where its log and state lie.
+    /// Versioned cells that hold its log and state.
     pub register: RegisterNumber,
-    /// Where its bodies lie.
+    /// Table that holds its bodies.
     pub table: BodyTable,
-    /// Which messages it takes, as long as it is open.
+    /// Kind of messages that the segment takes while it is open.
     pub reach: Reach,
-    /// How many messages it has; none while it is open.
+    /// Number of messages; `None` while the segment is open.
     pub count: Option<Seq>,
 }
 
-/// For when the messages of a segment are due.
+/// Time range in which the messages of a segment are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// Soon.
     Near,
-    /// Much later: kept apart, lest one holds a thousand others.
+    /// Much later. These messages have segments of their own, because one unresolved message keeps its whole
+    /// segment alive.
     Far,
 }
 
-/// A register whose segment was released. Its log is read for deduplication ids as long as it rests.
+/// Versioned cell whose segment was released. While the cell rests, its log is still read for deduplication
+/// ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Resting {
-    /// Which one.
+    /// Number of the cell.
     pub register: RegisterNumber,
-    /// Which segment it was of.
+    /// Released segment that had the cell.
     pub segment: Segment,
-    /// When that was released.
+    /// Time at which the segment was released.
     pub since: Micros,
 }
 
-/// What a head is asked.
+/// Command to a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadWish {
-    /// That a segment is open.
+    /// Open a segment, unless one is open.
     Open {
-        /// For such messages.
+        /// Kind of messages for the segment.
         reach: Reach,
-        /// By which use of the place.
+        /// Epoch of the slot, as the caller knows it.
         tenure: Tenure,
-        /// In the table that a work unit has to itself; none: where the ring is open.
+        /// Table that belongs to a temporary queue alone; `None`: the open table of the ring.
         table: Option<BodyTable>,
     },
-    /// The segment's log is sealed.
+    /// Record that the segment's log is sealed.
     Sealed {
-        /// Which one.
+        /// Sealed segment.
         segment: Segment,
-        /// How many messages it has.
+        /// Number of messages in the log.
         count: Seq,
     },
-    /// The segment leaves the list, if all of it is done with.
+    /// Remove the segment from the list, if all its messages are resolved.
     Release(Settled),
-    /// The segment's bodies that are needed were copied.
+    /// Record that the needed bodies of a segment were copied to another table.
     Rehome {
-        /// Which one.
+        /// Segment whose bodies were copied.
         segment: Segment,
-        /// Where from.
+        /// Table from which the bodies were copied.
         from: BodyTable,
-        /// Where to: the table that was open before anything was copied.
+        /// Target table, which was open before the copy began.
         to: BodyTable,
-        /// The ring that said so. A later one may have the table open for the second time.
+        /// Version of the ring in which the target table was open. In a later version, the table may be open
+        /// for the second time.
         ring: Version,
     },
-    /// Who knows an older ring than this version is refused from now on. Makes the head, if there is none.
+    /// From now on, reject callers that know only a ring older than this version. Creates the manifest if
+    /// there is none.
     Fence(Version),
-    /// Who knows an older use of the place is refused from now on: the queue is deleted.
+    /// From now on, reject callers that know only an older epoch of the slot: the queue is deleted.
     Close(Tenure),
 }
 
-/// A segment of which all that was moved there is resolved where it was: otherwise that would come again. Only
-/// [`Releasing`](crate::queues::Releasing) says so.
+/// Proof that a segment can be released: all messages that were moved into it are resolved in their source
+/// segments. Without that, those messages would be moved again. Only [`Releasing`](crate::queues::Releasing)
+/// creates this value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Settled {
     pub(crate) segment: Segment,
-    /// How many of its messages its state has as resolved.
+    /// Number of messages that the segment's state shows as resolved.
     pub(crate) resolved: u32,
-    /// Whether a message of it has a deduplication id.
+    /// Whether a message of the segment has a deduplication id.
     pub(crate) has_ids: bool,
 }
 
-/// What is said of that.
+/// Response of a manifest to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HeadAnswer {
     /// This segment is open.
     Open(Segment, Live),
-    /// It is so; or was, and the segment has left the list since.
+    /// The change is in place; or it was, and the segment has left the list since.
     Done,
-    /// Not yet: the segment is open, or not all of it is done with.
+    /// Not yet: the segment is open, or some of its messages are not resolved.
     NotYet,
-    /// The ring that is known is older than the head's: read it, and ask again.
+    /// The caller's version of the ring is older than the manifest's: read the ring and ask again.
     OldRing,
-    /// The use of the place that is known is older than the head's: the queue was deleted.
+    /// The caller's epoch is older than the manifest's: the queue was deleted.
     NoQueue,
-    /// Nobody made the head yet, so no fence went over it: read the ring, serially, now that the queue has its place, and
-    /// ask for a [fence](HeadWish::Fence) first.
+    /// The manifest does not exist yet, so no fence has reached it. Now that the queue has its slot, read the
+    /// ring with serial consistency, and send a [fence](HeadWish::Fence) first.
     Absent,
-    /// The bodies are elsewhere by now: begin again.
+    /// The bodies are now in another table: start over.
     Moved,
-    /// There are as many live segments, or registers, as a shard may have; or there is no greater number for a segment.
+    /// The shard has the maximum number of live segments or of cells, or no higher segment number exists.
     Full,
 }
 
-/// What changes are worked out by.
+/// Data for the evaluation of commands to a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HeadContext {
-    /// The version of the ring, as it was read at any time.
+    /// Version of the ring as the process knows it, which may be stale.
     pub ring: Version,
-    /// Its open table.
+    /// Open table of that ring.
     pub table: BodyTable,
-    /// The wall clock.
+    /// Time of the wall clock.
     pub now: Micros,
     /// Limits and rules.
     pub protocol: Protocol,
 }
 
 impl Head {
-    /// The one of a shard that never had a segment.
+    /// Returns the manifest of a shard that never had a segment.
     pub fn absent() -> Self {
         Self {
             version: 0,
@@ -158,35 +165,37 @@ impl Head {
         }
     }
 
-    /// The segments that are not released, oldest first.
+    /// Returns the segments that are not released, oldest first.
     pub fn live(&self) -> &BTreeMap<Segment, Live> {
         &self.live
     }
 
-    /// Whether a segment of this number was ever here.
+    /// Returns whether a segment of this number ever existed in this shard.
     pub fn ever_had(&self, segment: Segment) -> bool {
         (Segment(1)..=self.last).contains(&segment)
     }
 
-    /// Whether what is live here is of this use of the place: who knows an older one receives nothing.
+    /// Returns whether a caller that knows this epoch may use the live segments. A caller that knows only an
+    /// older epoch receives nothing.
     pub fn serves(&self, tenure: Tenure) -> bool {
         self.tenure <= tenure
     }
 
-    /// The segment that takes such messages of who knows this use of the place.
+    /// Returns the open segment for such messages, if the caller knows the current epoch.
     pub fn open(&self, reach: Reach, tenure: Tenure) -> Option<(Segment, Live)> {
         self.opened(reach).filter(|_| self.serves(tenure))
     }
 
-    /// The segment that takes such messages.
+    /// Returns the open segment for such messages.
     pub(crate) fn opened(&self, reach: Reach) -> Option<(Segment, Live)> {
         let mut open = self.live.iter();
         let open = open.find(|(_, live)| live.count.is_none() && live.reach == reach);
         open.map(|(segment, live)| (*segment, *live))
     }
 
-    /// Where the logs before a segment's lie that may have deduplication ids of the window, newest first. All of them are
-    /// read: one that has none of it says nothing of those before. In what is for much later there are none.
+    /// Returns the earlier segments whose logs may have deduplication ids of the window, newest first.
+    /// Callers must read all of these logs, since a log without such ids says nothing about earlier logs.
+    /// Segments for much later messages are left out because they have no such ids.
     pub fn before(&self, segment: Segment, now: Micros) -> Vec<(Segment, RegisterNumber)> {
         let live = self.live.iter().filter(|(_, live)| live.reach == Reach::Near);
         let live = live.map(|(number, live)| (*number, live.register));
@@ -200,13 +209,14 @@ impl Head {
         before
     }
 
-    /// Live segments whose bodies lie in a table.
+    /// Returns the live segments whose bodies are in a table.
     pub fn references(&self, table: BodyTable) -> impl Iterator<Item = (Segment, Live)> {
         let here = self.live.iter().filter(move |(_, live)| live.table == table);
         here.map(|(segment, live)| (*segment, *live))
     }
 
-    /// Whether a ring of this version is as new as any that the head was changed by.
+    /// Records a version of the ring and returns true, unless a newer version has already changed the
+    /// manifest.
     fn takes_ring(&mut self, ring: Version, context: &HeadContext) -> bool {
         if ring < self.ring && context.protocol.rules.keeps(Rule::RingNoOlderThanFence) {
             return false;
@@ -215,7 +225,8 @@ impl Head {
         true
     }
 
-    /// Whether no ring ever changed it, and there is one: any version would be new enough.
+    /// Returns whether there is a ring, but no version of it has changed this manifest. Any version would
+    /// pass as new enough.
     fn is_unfenced(&self, context: &HeadContext) -> bool {
         self.ring == 0 && context.table != BodyTable(0)
     }
@@ -260,7 +271,7 @@ impl Head {
         HeadAnswer::Open(self.last, live)
     }
 
-    /// A register that may be used: one that has rested, or one more.
+    /// Returns a cell for a new segment: one that has rested, or an additional one.
     fn rested(&self, context: &HeadContext) -> Option<RegisterNumber> {
         let has_rested = |resting: &&Resting| {
             resting.has_rested(context.now) || !context.protocol.rules.keeps(Rule::RegistersRest)
@@ -343,7 +354,8 @@ impl Head {
 }
 
 impl Resting {
-    /// Whether its log has no deduplication id of the window any more, whoever's clock it was sent by.
+    /// Returns whether the cell's log no longer has deduplication ids of the window, whichever sender's clock
+    /// dated them.
     fn has_rested(&self, now: Micros) -> bool {
         now.saturating_sub(self.since) >= REST_MICROS
     }

@@ -1,4 +1,5 @@
-//! What a keeper does with a body table, each from its beginning, by whoever finds that it is to be done: two do no harm.
+//! Maintenance of a body table. Each task starts over, in whichever process finds that it is due; two
+//! processes that run the same task do no harm.
 
 use crate::queues::head::{Head, HeadAnswer, HeadWish, Live};
 use crate::queues::limits::Protocol;
@@ -6,83 +7,84 @@ use crate::queues::names::{BodyTable, Life, Segment, Seq, Version};
 use crate::queues::ring::{Emptied, Owner, Phase, Ring, RingAnswer, RingWish};
 use crate::queues::rules::Rule;
 
-/// What happened.
+/// Input of a maintenance task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KeepEvent {
-    /// It can begin.
+    /// Start the task.
     Begin,
-    /// The ring as it was read, serially.
+    /// Ring, read with serial consistency.
     Ring(Ring),
-    /// The ring answered.
+    /// Response of the ring.
     RingAnswer(RingAnswer),
-    /// The head answered, and this is what is known of it since.
+    /// Response of the head, and the head as it is known since.
     Head(HeadAnswer, Head),
-    /// How many live segments refer to the table.
+    /// Number of live segments that refer to the table.
     References(usize),
-    /// A log is sealed, with so many messages; none: its segment was released.
+    /// The log is sealed, with this number of messages; `None`: its segment was released.
     Sealed(Option<Seq>),
-    /// All bodies are copied that are not resolved.
+    /// The bodies of all unresolved messages are copied.
     Copied,
-    /// Not all are: the segment's log is another one's.
+    /// Some bodies are not copied, because the log belongs to another segment.
     SegmentGone,
-    /// Not all are: this table was dropped.
+    /// Some bodies are not copied, because this table was dropped.
     TableGone(BodyTable),
-    /// What the head says of the segment; none: it was released.
+    /// Entry of the segment in the head; `None`: the segment was released.
     Found(Option<Live>),
-    /// What became of emptying.
+    /// Outcome of emptying the table.
     Emptied(Emptied),
 }
 
-/// What is to be done.
+/// Action that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeepAction {
-    /// Read the ring, serially.
+    /// Read the ring with serial consistency.
     ReadRing,
-    /// Ask the ring.
+    /// Send a command to the ring.
     Ring(RingWish),
-    /// Ask the shard's head, by a ring no older than what was read.
+    /// Send a command to the shard's head, with a ring that is not older than the one that was read.
     Head(HeadWish),
-    /// Read all heads of all queues, serially, and count what refers to the table.
+    /// Read all heads of all queues with serial consistency, and count the live segments that refer to the
+    /// table.
     CountReferences(BodyTable),
-    /// Have the segment's log sealed.
+    /// Seal the segment's log.
     Seal(Segment, Live),
-    /// Copy the bodies of messages that are not resolved, plainly, until all are copied.
+    /// Copy the bodies of unresolved messages with plain writes, until all are copied.
     Copy {
-        /// Of which segment.
+        /// Segment whose bodies to copy.
         segment: Segment,
-        /// Where it lies.
+        /// Location of the segment.
         live: Live,
-        /// Where to.
+        /// Target table.
         to: BodyTable,
     },
-    /// Read what the head says of a segment, serially.
+    /// Read the entry of a segment in the head, with serial consistency.
     Find(Segment),
-    /// Empty the table. Sent once, and never again.
+    /// Empty the table. The request is sent once and never repeated.
     Empty(BodyTable),
-    /// It is over, or to be begun anew later.
+    /// The task is finished, or has to start over later.
     Over,
-    /// The head names a segment that its register has no more, or whose table was dropped: they are not of one time. The
-    /// table is not fenced.
+    /// The head refers to a segment whose versioned cell now has another segment, or whose table was dropped.
+    /// Head and segment are from different points in time. The table is not fenced.
     Damaged(Segment),
 }
 
-/// One shard learns that a table is closing: when all of them have, it is [fenced](RingWish::Fenced)
-/// in the life that the ring said before the first of them was asked.
+/// Task that tells one shard that a table is closing. When all shards know it, the table is
+/// [fenced](RingWish::Fenced) in the lifetime that the ring showed before the first shard was told.
 ///
-/// After the fence no segment is opened there, since who would knows an older ring than the head. So what the head has then
-/// is all there is.
+/// After the fence, no process can open a segment in the table, because its ring would be older than the
+/// head's. The segments that the head then has in the table are therefore all segments there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fencing {
     table: BodyTable,
     ring: Version,
     open: Vec<(Segment, Live)>,
-    /// What the log said is gone: a head that was read since does not have it.
+    /// Segment that the log reported as gone. A head that was read later does not list it.
     gone: Option<Segment>,
     protocol: Protocol,
 }
 
 impl Fencing {
-    /// For a table that the ring of this version has as closing.
+    /// Creates the task for a table that is closing in this version of the ring.
     pub fn new(table: BodyTable, ring: Version, protocol: Protocol) -> Self {
         Self {
             table,
@@ -93,7 +95,7 @@ impl Fencing {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         match event {
             KeepEvent::Begin if self.protocol.rules.keeps(Rule::HeadsFenced) => {
@@ -121,19 +123,19 @@ impl Fencing {
     }
 }
 
-/// The bodies of a sealed segment are copied to the open table.
+/// Task that copies the bodies of a sealed segment to the open table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rehoming {
     segment: Segment,
     live: Live,
     to: Option<(BodyTable, Version)>,
-    /// What was dropped: a ring that was read since does not have it open.
+    /// Table that was dropped. A ring that was read later does not have it open.
     gone: Option<BodyTable>,
     protocol: Protocol,
 }
 
 impl Rehoming {
-    /// Of a segment that the head has there, sealed.
+    /// Creates the task for a sealed segment at this location, according to the head.
     pub fn new(segment: Segment, live: Live, protocol: Protocol) -> Self {
         Self {
             segment,
@@ -144,7 +146,7 @@ impl Rehoming {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         let is_copied_first = self.protocol.rules.keeps(Rule::CopiedBeforePointing);
         match (event, self.to) {
@@ -191,19 +193,19 @@ impl Rehoming {
     }
 }
 
-/// A table is emptied that nothing refers to.
+/// Task that empties a table to which no segment refers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Emptying {
     table: BodyTable,
     owner: Owner,
-    /// In which life of the table its references are counted.
+    /// Lifetime of the table in which its references are counted.
     life: Option<Life>,
     outcome: Option<Emptied>,
     protocol: Protocol,
 }
 
 impl Emptying {
-    /// By an owner that nothing else is.
+    /// Creates the task for an owner that is unique to it.
     pub fn new(table: BodyTable, owner: Owner, protocol: Protocol) -> Self {
         Self {
             table,
@@ -214,7 +216,7 @@ impl Emptying {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: KeepEvent) -> KeepAction {
         let rules = self.protocol.rules;
         match (event, self.life) {

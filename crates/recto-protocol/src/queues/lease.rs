@@ -1,7 +1,7 @@
-//! When a claim is over.
+//! End of claims.
 //!
-//! Its giver counts by the clock that nobody sets, from when the claim was *sent*. Everybody else goes by the time that the
-//! claim names, and waits for as much longer as clocks may be apart.
+//! The process that gave a claim counts by its monotonic clock, from the time at which it *sent* the claim.
+//! All other processes go by the end time in the claim and add the maximum difference of clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,29 +9,29 @@ use crate::queues::limits::LEASE_MARGIN_MICROS;
 use crate::queues::names::{ClaimId, Micros, Segment, Seq};
 use crate::queues::rules::{Rule, Rules};
 
-/// What a process' clocks show.
+/// Clocks of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Clock {
-    /// Since 1970.
+    /// Wall clock: time since 1970.
     pub wall: Micros,
-    /// Never set, and counting while the machine is suspended.
+    /// Monotonic clock, which is never set and counts while the machine is suspended.
     pub monotonic: Micros,
 }
 
-/// A claim of one message.
+/// Claim of one message.
 pub type Claim = (Segment, Seq, ClaimId);
 
-/// The claims that a process gave, until they are over for everybody.
+/// Claims that a process gave, until they have ended for all processes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Leases {
     ends: BTreeMap<Claim, Micros>,
-    /// The same, the first to end first.
+    /// The entries of `ends`, sorted by end.
     by_end: BTreeSet<(Micros, Claim)>,
     rules: Rules,
 }
 
 impl Leases {
-    /// How many claims it knows.
+    /// Returns the number of known claims.
     #[cfg(test)]
     pub(crate) fn known(&self) -> usize {
         self.ends.len().max(self.by_end.len())
@@ -46,8 +46,8 @@ impl Leases {
         }
     }
 
-    /// A claim is given or extended for so long; `sent` is what the clock showed before that was sent first, `heard` what
-    /// it showed when the answer came.
+    /// Records that a claim is given or extended for `visibility`. `sent` is the clock before the command was
+    /// sent for the first time. `heard` is the clock when the response arrived.
     pub fn given(&mut self, claim: Claim, visibility: Micros, sent: Clock, heard: Clock) {
         let from = if self.rules.keeps(Rule::LeaseFromSending) {
             sent
@@ -61,7 +61,7 @@ impl Leases {
         self.prune(heard);
     }
 
-    /// Forgets what lapsed so long ago that it is over by the time that the claim names, too.
+    /// Forgets claims that ended so long ago that they have ended by their recorded time, too.
     fn prune(&mut self, clock: Clock) {
         while let Some((end, claim)) = self.by_end.first().copied() {
             if end.saturating_add(LEASE_MARGIN_MICROS) > clock.monotonic {
@@ -71,13 +71,13 @@ impl Leases {
         }
     }
 
-    /// Whether a worker may be given the message now.
+    /// Returns whether a worker may get the message now.
     pub fn holds(&self, claim: Claim, clock: Clock) -> bool {
         let end = self.ends.get(&claim);
         end.is_some_and(|end| clock.monotonic < *end) || !self.rules.keeps(Rule::HandedOutInLease)
     }
 
-    /// Whether anybody may be given it anew, whose claim names this end.
+    /// Returns whether another claim may take the message. `until` is the recorded end of this claim.
     pub fn is_over(&self, claim: Claim, until: Micros, clock: Clock) -> bool {
         if let Some(end) = self.ends.get(&claim) {
             return clock.monotonic >= *end;
@@ -90,13 +90,14 @@ impl Leases {
         clock.wall >= until.saturating_add(margin)
     }
 
-    /// For how long a claim that was given here holds; none: it was not, or that was forgotten.
+    /// Returns the remaining time of a claim that this process gave. `None`: another process gave it, or it
+    /// was forgotten.
     pub fn left(&self, claim: Claim, clock: Clock) -> Option<Micros> {
         let end = self.ends.get(&claim)?;
         Some(end.saturating_sub(clock.monotonic).max(0))
     }
 
-    /// A claim is done with.
+    /// Removes a claim that is no longer needed.
     pub fn forget(&mut self, claim: Claim) {
         if let Some(end) = self.ends.remove(&claim) {
             self.by_end.remove(&(end, claim));

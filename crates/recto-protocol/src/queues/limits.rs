@@ -1,105 +1,114 @@
-//! How much a segment, a shard and a ring hold, and for how long things wait.
+//! Limits of segments, shards and the ring, and waiting times.
 
 use crate::queues::names::{Micros, Seq, Version};
 use crate::queues::options::StoreOptions;
 use crate::queues::rules::Rules;
 
-/// Messages of a segment.
+/// Maximum number of messages in a segment.
 pub const MAX_SEGMENT_MESSAGES: Seq = 4_096;
-/// Bytes of a segment's bodies.
+/// Maximum number of bytes of a segment's bodies.
 pub const MAX_SEGMENT_BYTES: u64 = 16 << 20;
-/// Maximum number of messages of a segment that are claimed, given back, or leaving at once: all of them, so that failing messages
-/// hold up no others.
+/// Maximum number of messages of a segment that are claimed, given back or leaving at once. It allows all
+/// messages of a segment, so that failing messages do not block others.
 pub const MAX_PENDING: usize = MAX_SEGMENT_MESSAGES as usize;
-/// Live segments of a shard; then it is full.
+/// Maximum number of live segments of a shard. A shard with that many is full.
 pub const MAX_LIVE_SEGMENTS: usize = 2_048;
-/// Live segments of a shard of a queue that is not ordered, above which what is left in old ones is moved on.
+/// Maximum number of live segments in a shard of an unordered queue before the messages left in old segments
+/// are moved on.
 pub const MAX_SCATTERED_SEGMENTS: usize = 256;
-/// Registers of a shard: those of live segments, and those that rest.
+/// Maximum number of versioned cells of a shard: of live segments, and at rest.
 pub const MAX_REGISTERS: usize = 4_096;
-/// Wishes that one conditional write carries; more wait for the next.
+/// Maximum number of commands in one conditional write. More commands wait for the next write.
 pub const MAX_CARRIED: usize = 1_024;
-/// Bytes of messages that one conditional write carries, unless one wish has more; others wait for the next.
+/// Maximum number of message bytes in one conditional write, unless a single command has more. Other commands
+/// wait for the next write.
 pub const MAX_CARRIED_BYTES: u64 = 8 << 20;
-/// Bytes of messages that one claim has, unless one message has more.
+/// Maximum number of message bytes in one claim, unless a single message has more.
 pub const MAX_CLAIMED_BYTES: u64 = 8 << 20;
-/// What a message takes at most beside its own bytes: lengths of what it says, keys, and what the log has of it.
+/// Maximum number of bytes that a message takes in addition to its own: lengths, keys, and its entry in the
+/// log.
 pub const MESSAGE_OVERHEAD_BYTES: u64 = 1 << 10;
-/// Of a register's versions: as much as a column of 64 bits with a sign holds.
+/// Highest version of a versioned cell: the maximum of a signed 64-bit column.
 pub const MAX_VERSION: Version = i64::MAX as Version;
-/// For how long a deduplication id is known.
+/// Deduplication window: time for which a deduplication id is remembered.
 pub const WINDOW_MICROS: Micros = 300_000_000;
-/// Messages that are due later than this go to a segment of their own.
+/// Delay from which a message goes to a segment for messages that are due much later.
 pub const FAR_MICROS: Micros = 900_000_000;
-/// How long after its end a lease is over for others than its giver: as much as clocks may be apart.
+/// Time after its end at which a lease ends for processes other than its giver: the maximum difference of
+/// clocks.
 pub const LEASE_MARGIN_MICROS: Micros = 5_000_000;
-/// For how long a register rests, so that its log can be read for deduplication ids: one sender's clock may be ahead of that of
-/// who releases the segment, and that of who has the register next ahead of another sender's.
+/// Time for which a versioned cell rests, so that its log can be read for deduplication ids. It includes the
+/// maximum clock difference twice. The clock of a sender may be ahead of the clock of the process that
+/// releases the segment. The clock of the process that takes the cell next may be ahead of another sender's.
 pub const REST_MICROS: Micros = WINDOW_MICROS + 2 * LEASE_MARGIN_MICROS;
 
-/// For how long nothing refers to a table before it is emptied: who read a head before may still read bodies.
+/// Time for which a table must be without references before it is emptied: a process that read a head earlier
+/// may still read bodies.
 pub const UNUSED_MICROS: Micros = 300_000_000;
-/// Body tables of a ring, those that are retired and not dropped yet among them.
+/// Maximum number of body tables of a ring, including retired tables that are not dropped yet.
 pub const MAX_TABLES: usize = 64;
 
-/// Places of a registry: queues, those that are being deleted, and places that were given back.
+/// Maximum number of slots of a registry: of queues, of queues that are being deleted, and free ones.
 pub const MAX_PLACES: usize = 4_096;
-/// Shards of a queue.
+/// Maximum number of shards of a queue.
 pub const MAX_SHARDS: u16 = 64;
-/// Characters of a queue's name, `.fifo` among them.
+/// Maximum number of characters of a queue's name, including `.fifo`.
 pub const MAX_QUEUE_NAME_LENGTH: usize = 80;
-/// Bytes of a data centre's name.
+/// Maximum number of bytes of the name of a data center.
 pub const MAX_DATA_CENTRE_LENGTH: usize = 255;
-/// Bytes of a message's body and attributes.
+/// Maximum number of bytes of a message's body and attributes.
 pub const MAX_BODY_BYTES: u32 = 1 << 20;
-/// For how long a message is its receiver's, if it is not extended.
+/// Maximum visibility timeout.
 pub const MAX_VISIBILITY_SECONDS: u32 = 43_200;
-/// How much later than sent a message may be due.
+/// Maximum delay of a message.
 pub const MAX_DELAY_SECONDS: u32 = 2_592_000;
-/// For how long a message is kept at least, where a queue says for how long.
+/// Minimum retention, if a queue has one.
 pub const MIN_RETENTION_SECONDS: u32 = 60;
-/// For how long a message is kept at most, where a queue says for how long.
+/// Maximum retention, if a queue has one.
 pub const MAX_RETENTION_SECONDS: u32 = 31_536_000;
-/// Maximum number of messages of a queue that are in flight at once, if its options say nothing else.
+/// Default maximum number of messages of a queue that are in flight at once.
 pub const DEFAULT_IN_FLIGHT: u32 = 120_000;
 /// Largest value of `max_in_flight`.
 pub const MAX_IN_FLIGHT: u32 = 1_000_000;
-/// How often a message may be received before it is a dead letter.
+/// Maximum number of receipts of a message before it goes to the dead-letter queue.
 pub const MAX_ATTEMPTS: u16 = 1_000;
-/// How short a slice of the ring may be.
+/// Minimum rotation interval of the ring.
 pub const MIN_ROTATION_SECONDS: u32 = 10;
-/// How long a slice of the ring may be.
+/// Maximum rotation interval of the ring.
 pub const MAX_ROTATION_SECONDS: u32 = 604_800;
-/// For how long a body table may be left alone before it is emptied.
+/// Maximum grace period of a body table before it is emptied.
 pub const MAX_GRACE_SECONDS: u32 = 86_400;
-/// Body tables that slices have at least: while one is open another is emptied.
+/// Minimum number of body tables for rotation: while one table is open, another is emptied.
 pub const MIN_TABLES: u8 = 2;
-/// Body tables that options ask for, for slices and for work units. More than that are those that are retired.
+/// Maximum number of body tables that options can request, for rotation and for temporary queues together.
+/// Retired tables are added to that.
 pub const MAX_OPTION_TABLES: u8 = 48;
 
-/// By which limits and rules the machines go: the release's, outside of tests.
+/// Limits and rules of the state machines. Outside of tests, they are those of the release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Protocol {
     pub(crate) segment_messages: Seq,
     pub(crate) segment_bytes: u64,
     pub(crate) pending: usize,
     pub(crate) live_segments: usize,
-    /// Above so many live segments what is left in old ones is moved on.
+    /// Number of live segments above which the messages left in old segments are moved on.
     pub scattered_segments: usize,
     pub(crate) registers: usize,
     pub(crate) carried: usize,
     pub(crate) carried_bytes: u64,
     pub(crate) claimed_bytes: u64,
     pub(crate) unused: Micros,
-    /// Whether registers rest that no deduplication id needs: what is in doubt is told by what lies there.
+    /// Whether cells rest even if no deduplication id needs it. The content of a resting cell shows whether
+    /// an append of unknown outcome succeeded.
     pub(crate) rests_always: bool,
     pub(crate) places: usize,
     pub(crate) rules: Rules,
 }
 
 impl Protocol {
-    /// For a store where one process alone makes changes, and hears of each what became of it: a register rests only for
-    /// deduplication ids, so that space is taken by what is there, and not by what was within minutes.
+    /// Returns the limits for a store where a single process makes changes and learns the outcome of each. A
+    /// cell rests only for deduplication ids, so the store holds its current content only, and not that of
+    /// the last minutes.
     #[must_use]
     pub fn alone(self) -> Self {
         Self {
@@ -108,7 +117,8 @@ impl Protocol {
         }
     }
 
-    /// For a store that takes no more bytes in one conditional write, and what is put with it.
+    /// Returns the limits for a store that takes at most this many bytes in one conditional write and the
+    /// rows written with it.
     #[must_use]
     pub fn carrying(self, bytes: u64) -> Self {
         Self {
@@ -139,7 +149,7 @@ impl Default for Protocol {
 }
 
 impl Protocol {
-    /// As the options of a store say.
+    /// Returns the limits that the options of a store define.
     pub fn of(options: &StoreOptions) -> Self {
         Self {
             unused: Micros::from(options.grace_seconds) * 1_000_000,
@@ -150,7 +160,7 @@ impl Protocol {
 
 #[cfg(feature = "testing")]
 impl Protocol {
-    /// With segments of so few messages, for tests of what goes by it.
+    /// Sets the maximum number of messages in a segment, for tests that depend on it.
     #[must_use]
     pub fn with_segments_of(self, messages: Seq) -> Self {
         Self {
@@ -159,7 +169,7 @@ impl Protocol {
         }
     }
 
-    /// That moves on what is left in old segments where there are more than so many.
+    /// Sets the number of live segments above which the messages left in old segments are moved on.
     #[must_use]
     pub fn with_scattered_segments(self, segments: usize) -> Self {
         Self {
@@ -168,7 +178,7 @@ impl Protocol {
         }
     }
 
-    /// With so few live segments at most.
+    /// Sets the maximum number of live segments.
     #[must_use]
     pub fn with_live_segments(self, segments: usize) -> Self {
         Self {

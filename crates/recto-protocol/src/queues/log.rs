@@ -1,4 +1,4 @@
-//! What was sent into a segment: only ever added to, until it is sealed.
+//! Log of the messages that were sent into a segment. It is append-only until it is sealed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,82 +9,84 @@ use crate::queues::round::Register;
 use crate::queues::rows::Rows;
 use crate::queues::rules::Rule;
 
-/// One message, as the log has it. The body lies elsewhere.
+/// Entry of one message in the log. The body is stored elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// What users know it by.
+    /// Identifier by which users know the message.
     pub id: MessageId,
-    /// Which of its chunk's bodies is its own.
+    /// Index of the message's body in its chunk.
     pub index: u16,
     /// Bytes of body and attributes.
     pub size: u32,
-    /// When it was sent, by its sender's clock.
+    /// Time at which the message was sent, by the sender's clock.
     pub sent: Micros,
-    /// When it may be received first.
+    /// Earliest time at which the message can be received.
     pub not_before: Micros,
-    /// Of its group's name.
+    /// Fingerprint of the name of the message's group.
     pub group: Option<Fingerprint>,
-    /// Of its deduplication id.
+    /// Fingerprint of the deduplication id.
     pub deduplication: Option<Fingerprint>,
-    /// Where it was before it was moved here.
+    /// Location of the message before it was moved here.
     pub origin: Option<Origin>,
-    /// What became of it there, if it was moved within its shard, and somebody had received it.
+    /// Receipts of the message before it was moved here. Set only if the message was moved within its shard
+    /// and had been received.
     pub received: Option<Received>,
-    /// Time at which it was moved here from another queue, by the mover's clock. It keeps that in moves within its shard.
+    /// Time at which the message was moved here from another queue, by the mover's clock. Moves within a
+    /// shard keep it.
     pub arrived: Option<Micros>,
 }
 
 impl Entry {
-    /// Returns the time from which its queue counts how long it keeps the message: when it came to this queue, or when it was
-    /// due first, whichever is later.
+    /// Returns the time from which the retention of the message counts: when it came to this queue, or when
+    /// it was due first, whichever is later.
     pub fn due(&self) -> Micros {
         self.arrived.unwrap_or(self.sent).max(self.not_before)
     }
 
-    /// From when on it may be received, if nobody here has received it.
+    /// Returns the time from which the message can be received, if no receiver of this segment had it yet.
     pub fn free_from(&self) -> Micros {
         let until = self.received.map_or(Micros::MIN, |received| received.until);
         self.not_before.max(until)
     }
 
-    /// About how many bytes are stored of it, body and all.
+    /// Returns approximately how many bytes are stored for the message, body included.
     fn stored_bytes(&self) -> u64 {
         u64::from(self.size) + MESSAGE_OVERHEAD_BYTES
     }
 }
 
-/// Where a message was that was moved.
+/// Location of a moved message before the move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
-    /// In which shard.
+    /// Shard of the message.
     pub address: Address,
-    /// Which segment.
+    /// Segment of the message.
     pub segment: Segment,
-    /// Where in that.
+    /// Position of the message in that segment.
     pub seq: Seq,
 }
 
-/// How often a message was received, and given back, in the segments where it was before: what its attempts go on from.
+/// Receipts of a message in the segments where it was before. Its attempts continue from this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Received {
-    /// How often, once at least.
+    /// Number of receipts, at least 1.
     pub attempts: u16,
-    /// When it was for the first time.
+    /// Time of the first receipt.
     pub first: Micros,
-    /// When it may be received again.
+    /// Time from which the message can be received again.
     pub until: Micros,
 }
 
-/// What one append put.
+/// Row of one append.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LogRow {
-    /// Where the bodies are.
+    /// Chunk of the bodies.
     pub chunk: Chunk,
-    /// At this place and those that follow.
+    /// Entries at the position of the row and the positions that follow.
     pub entries: Arc<[Entry]>,
 }
 
-/// The log of a register's newest segment.
+/// Log of the newest segment of a versioned cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Log {
     pub(crate) version: Version,
@@ -94,21 +96,21 @@ pub struct Log {
     pub(crate) rows: Rows,
 }
 
-/// Deduplication ids of the window in the segments before, which are sealed: with each the message that has it and when it
-/// was sent.
+/// Deduplication ids of the window in the earlier segments, which are sealed. With each id come its message
+/// and the time at which that message was sent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Recent {
     ids: BTreeMap<Fingerprint, (MessageId, Micros)>,
 }
 
 impl Recent {
-    /// None.
+    /// Creates an empty set of ids.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
-/// Of messages that have the same one that counts which was sent last, in whichever order they come.
+/// Adds ids in any order. If several messages have the same id, the message that was sent last counts.
 impl Extend<(Fingerprint, (MessageId, Micros))> for Recent {
     fn extend<I: IntoIterator<Item = (Fingerprint, (MessageId, Micros))>>(&mut self, ids: I) {
         for (id, (message, sent)) in ids {
@@ -120,57 +122,59 @@ impl Extend<(Fingerprint, (MessageId, Micros))> for Recent {
     }
 }
 
-/// What a log is asked.
+/// Command to a log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LogWish {
-    /// Add these, whose bodies lie in the segment's table under this chunk.
+    /// Append entries whose bodies are in the segment's table under this chunk.
     Append {
-        /// Where the bodies are.
+        /// Chunk of the bodies.
         chunk: Chunk,
-        /// One at least.
+        /// One or more entries.
         entries: Arc<[Entry]>,
     },
-    /// Let nothing be added any more.
+    /// Seal the log, so that nothing can be appended.
     Seal,
 }
 
-/// What is said of that.
+/// Response of a log to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LogAnswer {
-    /// Each entry has its place.
+    /// Outcome of each entry.
     Appended(Vec<Placed>),
-    /// The segment is sealed, with so many messages. Nothing was appended, nor will be.
+    /// The segment is sealed, with this number of messages. Nothing was appended, and nothing will be.
     Sealed(Seq),
-    /// No segment holds as much.
+    /// The entries are larger than a segment can hold.
     TooLarge,
-    /// Another segment has the register: this one was released. Nothing was appended, nor will be.
+    /// Another segment has the versioned cell: this segment was released. Nothing was appended, and nothing
+    /// will be.
     Gone,
-    /// The same, and it cannot be told any more whether it was appended.
+    /// Another segment has the versioned cell, and it is no longer possible to tell whether the entries were
+    /// appended.
     Unknown,
 }
 
-/// What became of an entry.
+/// Outcome of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Placed {
-    /// It stands there.
+    /// The entry is at this position.
     At(Seq),
-    /// This message has its deduplication id, and it was not sent.
+    /// This message already has the deduplication id, so the entry was not appended.
     Duplicate(MessageId),
 }
 
-/// What appends are worked out by.
+/// Data for the evaluation of commands to a log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogContext<'a> {
-    /// The segment that the head says has this register.
+    /// Segment that has this cell according to the manifest.
     pub segment: Segment,
-    /// Of the segments before.
+    /// Deduplication ids of the earlier segments.
     pub recent: &'a Recent,
     /// Limits and rules.
     pub protocol: Protocol,
 }
 
 impl Log {
-    /// The one of a register that nobody ever wrote to.
+    /// Returns the log of a cell that was never written.
     pub fn absent() -> Self {
         Self::empty(Segment::default(), 0)
     }
@@ -185,23 +189,23 @@ impl Log {
         }
     }
 
-    /// Which segment's log it is.
+    /// Returns the segment that the log belongs to.
     pub fn segment(&self) -> Segment {
         self.segment
     }
 
-    /// How many messages it has, if nothing can be added.
+    /// Returns the number of messages, if the log is sealed.
     pub fn sealed(&self) -> Option<Seq> {
         self.is_sealed.then(|| self.next())
     }
 
-    /// The place of the next message.
+    /// Returns the position of the next message.
     pub fn next(&self) -> Seq {
         let last = self.rows.last();
         last.map_or(0, |(first, row)| first + row.entries.len() as Seq)
     }
 
-    /// All messages, with their chunks and places.
+    /// Returns all messages, with their positions and chunks.
     pub fn messages(&self) -> impl Iterator<Item = (Seq, Chunk, &Entry)> {
         self.rows.iter().flat_map(|(first, row)| {
             let places = first..;
@@ -211,20 +215,21 @@ impl Log {
         })
     }
 
-    /// Returns the messages that were received before they were moved on to this segment, by place.
+    /// Returns the messages that were received before they were moved on to this segment, by position.
     pub(crate) fn moved_on(&self) -> impl Iterator<Item = (Seq, Received)> {
         let moved_on = self.rows.moved_on();
         moved_on.filter_map(|seq| Some((seq, self.message(seq)?.1.received?)))
     }
 
-    /// Returns the earliest time from which the retention of a message counts, of the messages at this place and behind it.
+    /// Returns the earliest time from which the retention of a message counts, for messages at or after this
+    /// position.
     pub fn first_due_from(&self, seq: Seq) -> Option<Micros> {
         let rows = self.rows.iter().rev();
         let rows = rows.take_while(|(first, row)| usize::from(*first) + row.entries.len() > usize::from(seq));
         rows.flat_map(|(_, row)| &*row.entries).map(Entry::due).min()
     }
 
-    /// The message at a place.
+    /// Returns the message at a position.
     pub fn message(&self, seq: Seq) -> Option<(Chunk, &Entry)> {
         #[cfg(test)]
         crate::queues::tests::LOOKED_AT.set(crate::queues::tests::LOOKED_AT.get() + 1);
@@ -233,9 +238,10 @@ impl Log {
         Some((row.chunk, entry))
     }
 
-    /// The rows that a conditional write puts beside the static column, by number, given the [copy](crate::queues::Round::copy) that it
-    /// was worked out on: what was added, or all where it sets the register up for another segment. They take the place of those
-    /// that segments before had there.
+    /// Returns the rows, by number, that a conditional write puts together with the static column. `before`
+    /// is the [copy](crate::queues::Round::copy) on which this log was computed. The result is the added
+    /// rows, or all rows if the write sets the cell up for another segment. They overwrite the rows of
+    /// earlier segments.
     pub fn rows_since(&self, before: &Self) -> impl Iterator<Item = (Seq, &LogRow)> {
         let first = if before.segment == self.segment {
             before.rows.count()
@@ -245,7 +251,7 @@ impl Log {
         (first..).zip(self.rows.from(first))
     }
 
-    /// The deduplication ids that it has, for [`LogContext::recent`] of the segments behind it.
+    /// Returns the deduplication ids of this log, for [`LogContext::recent`] of later segments.
     pub fn fingerprints(&self) -> impl Iterator<Item = (Fingerprint, (MessageId, Micros))> {
         let entries = self.messages().map(|(_, _, entry)| entry);
         entries.filter_map(|entry| Some((entry.deduplication?, (entry.id, entry.sent))))
@@ -292,7 +298,7 @@ impl Log {
         LogAnswer::Appended(placed)
     }
 
-    /// What became of entries of which those in the row were put.
+    /// Returns the outcome of each entry, given the row with the entries that were appended.
     fn placed(&self, entries: &[Entry], row: (Seq, LogRow), context: &LogContext<'_>) -> Vec<Placed> {
         let (first, row) = row;
         let place = |entry: &Entry| {
@@ -308,7 +314,8 @@ impl Log {
         entries.iter().map(place).collect()
     }
 
-    /// Who has the entry's deduplication id already: here, among what is put with it, or in a segment before.
+    /// Returns the message that already has the entry's deduplication id: in this log, among the new entries,
+    /// or in an earlier segment.
     fn holder(&self, entry: &Entry, new: &[Entry], context: &LogContext<'_>) -> Option<MessageId> {
         let fingerprint = entry.deduplication?;
         let is_recent = |sent: Micros| entry.sent.saturating_sub(sent) < WINDOW_MICROS;

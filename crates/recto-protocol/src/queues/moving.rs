@@ -1,4 +1,5 @@
-//! A message on its way from one segment to another, of the same queue or of another: dead letters, redrives, stragglers.
+//! Move of a message from one segment to another, in the same queue or another. Dead letters, redrives and
+//! segment merging use it.
 //!
 //! ```text
 //!  begin ► open target ► mark the source as leaving there ► bodies ► append ─┬─ appended ► resolve the source
@@ -7,9 +8,10 @@
 //!             └───────────────── sealed without it, or released ◄────────────┘
 //! ```
 //!
-//! Whoever finds a mark goes on from there. Only when its target can take the message no more, and has not, it is
-//! redirected, by a conditional write of the mark; and no segment is released before the sources of what was moved there are
-//! resolved, so that a target which is gone has not taken it, or the source is resolved.
+//! A process that finds a mark continues the move from there. A mark is redirected, by a conditional write,
+//! only if its target can no longer take the message and did not take it. No segment is released before the
+//! sources of all messages moved there are resolved. If a target is gone, then either it did not take the
+//! message, or the source is resolved.
 
 use crate::queues::entering::{Entered, Entering, ShardAction, ShardEvent};
 use crate::queues::head::{HeadWish, Live, Reach};
@@ -19,45 +21,48 @@ use crate::queues::names::{Address, BodyTable, Chunk, ClaimId, Segment, Tenure};
 use crate::queues::rules::Rule;
 use crate::queues::state::{StateAnswer, StateWish, Target};
 
-/// What happened.
+/// Input of the move.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MoveEvent {
-    /// It can begin.
+    /// Start the move.
     Begin,
-    /// The source's state answered; [`Gone`](StateAnswer::Gone) too if its head has the segment no more.
+    /// Response of the source's state. [`Gone`](StateAnswer::Gone) also if the source's head no longer has
+    /// the segment.
     Source(StateAnswer),
-    /// The shard that was asked did so.
+    /// Result of an action in the shard.
     Shard(ShardEvent),
 }
 
-/// What is to be done.
+/// Action that the caller must execute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MoveAction {
-    /// Ask the state of the message, where it was.
+    /// Send a command to the state of the message's source.
     Source(Origin, StateWish),
-    /// Ask this shard: where the message is to go, or where another began to move it.
+    /// Execute an action in this shard, which is the intended target, or the target to which another process
+    /// began to move the message.
     Shard(Address, ShardAction),
-    /// It is over.
+    /// The move has ended.
     Over(Moved),
 }
 
-/// What became of it.
+/// Outcome of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moved {
-    /// The message is resolved where it was: it was moved, or was done with before.
+    /// The message is resolved in its source: it was moved, or had been resolved before.
     Done,
-    /// It is claimed, or as much is pending as may be; or it does not stand where it was moved to, so that it is not resolved.
+    /// The message is claimed, or its segment has the maximum number of pending messages. Or the message is
+    /// not in the target, so the source is not resolved.
     NotNow,
-    /// The target takes no more. A mark stays, and is gone on from later.
+    /// The target shard is full. A mark stays, so that the move can continue later.
     Full,
-    /// The queue where it was to go was deleted. A mark stays, and is gone on from to another.
+    /// The target queue was deleted. A mark stays, so that the move can continue to another queue.
     NoQueue,
-    /// The target's head names a segment that its register has no more, or a table that was dropped: they are not of one
-    /// time. A mark stays.
+    /// The target's head refers to a segment whose versioned cell now has another segment, or to a dropped
+    /// table. They are from different points in time. A mark stays.
     Damaged,
 }
 
-/// A message on its way.
+/// Move of one message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Moving {
     origin: Origin,
@@ -65,17 +70,18 @@ pub struct Moving {
     chunk: Chunk,
     entry: Entry,
     entering: Entering,
-    /// Where it is marked as leaving to, as far as is known.
+    /// Target in the source's mark, as far as this process knows.
     mark: Option<Target>,
     live: Option<Live>,
-    /// Whether it stays in its shard.
+    /// Whether the message stays in its shard.
     goes_on: bool,
     protocol: Protocol,
 }
 
 impl Moving {
-    /// Of the message there, which was received by this claim, if it was, to this shard of the queue that has its place
-    /// by this use, as this entry, under a chunk that nothing else has.
+    /// Creates the move of the message at `origin` to a shard of a queue, given with the epoch of the queue's
+    /// slot. `claim` is the claim by which the message was received, if it was. `chunk` must be unique.
+    /// `entry` is the message's entry in the log.
     pub fn new(
         origin: Origin,
         claim: Option<ClaimId>,
@@ -105,8 +111,9 @@ impl Moving {
         }
     }
 
-    /// The same, to a later segment of its own shard, which takes such messages: how often it was received, and when it may be again, goes
-    /// with it. Only of a message that nobody has.
+    /// Directs the move to a later segment of the same shard that takes such messages. The message keeps its
+    /// number of receipts and the time from which it can be received again. Allowed only for a message that
+    /// no receiver has.
     #[must_use]
     pub fn on(mut self, reach: Reach) -> Self {
         self.goes_on = true;
@@ -114,19 +121,19 @@ impl Moving {
         self
     }
 
-    /// The same, to a work unit, which has this table to itself.
+    /// Directs the move to a temporary queue, which has this table for itself.
     #[must_use]
     pub fn in_table(mut self, table: BodyTable) -> Self {
         self.entering.own = Some(table);
         self
     }
 
-    /// Where the message is to go.
+    /// Returns the shard to which the message is to be moved.
     pub fn address(&self) -> Address {
         self.entering.address
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: MoveEvent) -> MoveAction {
         match event {
             MoveEvent::Begin => self.asks_head(None),
@@ -146,12 +153,12 @@ impl Moving {
         }
     }
 
-    /// Asks where it is to go for an open segment, after what is to be said there before.
+    /// Asks the target shard for an open segment, after sending it the command `before`.
     fn asks_head(&self, before: Option<HeadWish>) -> MoveAction {
         MoveAction::Shard(self.entering.address, self.entering.asks(before))
     }
 
-    /// Asks the shard that a mark names, whoever set it.
+    /// Executes an action in the shard that a mark names, whichever process set the mark.
     fn asks(&self, mark: Target, action: ShardAction) -> MoveAction {
         let address = if self.protocol.rules.keeps(Rule::AskedWhereMarked) {
             mark.address
@@ -189,7 +196,8 @@ impl Moving {
 
     fn marked(&mut self, answer: StateAnswer) -> MoveAction {
         match answer {
-            // Whoever began to move it elsewhere, or on, goes on with that as it was meant.
+            // Another process began a move of the other kind (within the shard, or to another queue). Leave
+            // it to a process that moves in that way.
             StateAnswer::Leaving(mark, _) if !self.means(mark) => MoveAction::Over(Moved::NotNow),
             StateAnswer::Leaving(mark, received) => {
                 self.entry.received = received.filter(|_| self.goes_on);
@@ -207,7 +215,8 @@ impl Moving {
         }
     }
 
-    /// Whether a mark is of one who moves the message like this: within its shard, or to another queue.
+    /// Returns whether a mark belongs to the same kind of move as this one: within the shard, or to another
+    /// queue.
     fn means(&self, mark: Target) -> bool {
         let (own, here) = (self.origin.address, self.entering.address);
         self.goes_on == (mark.address == own) || !self.goes_on && here == own
@@ -225,7 +234,8 @@ impl Moving {
         self.asks(mark, ShardAction::Write { live, segment, chunk })
     }
 
-    /// The table was dropped: the segment has another one since, or was released.
+    /// Looks the segment up again after its table was dropped: the segment now has another table, or was
+    /// released.
     fn finds_again(&mut self) -> MoveAction {
         let (Some(live), Some(mark)) = (self.live, self.mark) else {
             return self.asks_head(None);
@@ -262,12 +272,13 @@ impl Moving {
                     self.marks(target)
                 }
             }
-            // Elsewhere it is for who sends there to say so.
+            // In another shard, its own senders record that the segment is sealed.
             LogAnswer::Sealed(count) => {
                 let sealed = HeadWish::Sealed { segment, count };
                 self.asks_head((mark.address == address).then_some(sealed))
             }
-            // Whether it was appended shows at the source: its segment was not released before that was resolved.
+            // The source shows whether the message was appended: its segment is not released before the
+            // message is resolved there.
             LogAnswer::Gone | LogAnswer::Unknown => {
                 self.entering.misses_segment(mark.address, segment);
                 self.asks_head(None)

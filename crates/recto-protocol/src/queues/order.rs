@@ -1,4 +1,5 @@
-//! Which groups of an ordered queue must wait: those that have messages before, in whichever live segment.
+//! Groups of an ordered queue that must wait, because earlier messages of the group exist in some live
+//! segment.
 
 use std::collections::BTreeSet;
 
@@ -9,26 +10,26 @@ use crate::queues::names::{Fingerprint, Segment};
 use crate::queues::rules::Rule;
 use crate::queues::state::State;
 
-/// Groups that have messages which are not resolved, in the live segments before one.
+/// Groups with unresolved messages in the live segments before a certain segment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Order {
     blocked: BTreeSet<Fingerprint>,
     is_unknown: bool,
 }
 
-/// Groups of the messages of a segment that are not resolved.
+/// Groups of the unresolved messages of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct OpenGroups {
     groups: BTreeSet<Fingerprint>,
-    /// Whether a message has none.
+    /// Whether a message has no group.
     has_others: bool,
-    /// Whether no message can come.
+    /// Whether the log is sealed, so that no more messages can come.
     is_whole: bool,
 }
 
 impl OpenGroups {
-    /// Of a segment, by copies of its log and state as they were read at any time: what is resolved is so for ever, and a sealed
-    /// log has all that it ever will.
+    /// Finds the open groups of a segment from copies of its log and state, which may be stale. Stale copies
+    /// are safe: a resolved message stays resolved, and a sealed log never grows.
     pub fn of(segment: Segment, log: &Log, state: &State) -> Option<Self> {
         let mut open = Self {
             is_whole: log.is_sealed,
@@ -45,8 +46,9 @@ impl OpenGroups {
 }
 
 impl Order {
-    /// Of a segment, by a head that has it, or had, and copies of the log and state of the others, all as they were read at
-    /// any time. A live segment before that was not read, or whose log was not sealed then, blocks all.
+    /// Finds the groups that must wait in a segment. The head must have, or have had, the segment. The head
+    /// and the copies of logs and states may be stale. An earlier live segment that was not read, or whose
+    /// log was not sealed, blocks all groups.
     pub fn of<'a>(
         head: &Head,
         segment: Segment,
@@ -64,8 +66,9 @@ impl Order {
         order
     }
 
-    /// One more live segment stands before; none: it was not read. By a head that has all of them the order of the first one is
-    /// empty, and that of each other one is had by passing those before, one after the other.
+    /// Adds one more earlier live segment; `None`: the segment was not read. For a head that has all
+    /// segments, the order of the first segment is empty. Each further order results from passing the
+    /// segments before it, in sequence.
     pub fn passes(&mut self, open: Option<&OpenGroups>, protocol: Protocol) {
         let Some(open) = open else {
             self.is_unknown = true;
@@ -75,7 +78,8 @@ impl Order {
         self.blocked.extend(&open.groups);
     }
 
-    /// Whether nothing is received behind, since not all is known of what stands before.
+    /// Returns whether no message of the segment may be received, because the earlier segments are not
+    /// completely known.
     pub(crate) fn is_blind(&self) -> bool {
         self.is_unknown
     }
@@ -84,12 +88,13 @@ impl Order {
         self.blocked.contains(&group)
     }
 
-    /// Whether no message of a segment is in its turn.
+    /// Returns whether each message of a segment must wait.
     pub fn blocks_all(&self, open: &OpenGroups) -> bool {
         self.is_unknown || !open.has_others && open.groups.is_subset(&self.blocked)
     }
 
-    /// What matters of it in a segment: of one to which messages may come, all.
+    /// Returns the part of the order that matters for a segment: everything if more messages can come,
+    /// otherwise only the segment's own groups.
     #[must_use]
     pub fn within(&self, open: &OpenGroups) -> Self {
         if !open.is_whole {

@@ -1,10 +1,11 @@
-//! A segment leaves the list of its shard.
+//! Release of a segment: it leaves the list of its shard.
 //!
 //! ```text
 //!  begin ► each source: what was moved here is resolved where it was ► purge ► release in the head
 //! ```
 //!
-//! Whatever fails is done again by [beginning](ReleaseEvent::Begin) again: what was answered is not asked once more.
+//! After a failure, [`Begin`](ReleaseEvent::Begin) continues the release: commands that were answered are not
+//! sent again.
 
 use crate::queues::head::{HeadAnswer, HeadWish, Live, Settled};
 use crate::queues::limits::Protocol;
@@ -13,78 +14,82 @@ use crate::queues::names::{Address, Segment, Seq};
 use crate::queues::rules::Rule;
 use crate::queues::state::{State, StateAnswer, StateWish, Target};
 
-/// What happened.
+/// Input of the release.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ReleaseEvent {
-    /// It can begin; or what was to be done failed, and it goes on.
+    /// Start the release, or continue it after an action failed.
     Begin,
-    /// The source's state answered; it is no matter what. [`Gone`](StateAnswer::Gone) too if its head has the segment no
-    /// more.
+    /// Response of the source's state; its content does not matter. [`Gone`](StateAnswer::Gone) also if the
+    /// source's head no longer has the segment.
     Source(StateAnswer),
-    /// The segment's own state answered.
+    /// Response of the segment's own state.
     State(StateAnswer),
-    /// The head answered.
+    /// Response of the head.
     Head(HeadAnswer),
-    /// What the head says of the segment; none: it was released.
+    /// Entry of the segment in the head; `None`: the segment was released.
     Found(Option<Live>),
 }
 
-/// What is to be done.
+/// Action that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReleaseAction {
-    /// Ask the state of a message that was moved here, where it was.
+    /// Send a command to the state of a message's source, for a message that was moved to this segment.
     Source(Origin, StateWish),
-    /// Ask the segment's own state.
+    /// Send a command to the segment's own state.
     State(StateWish),
-    /// Ask the segment's head.
+    /// Send a command to the segment's head.
     Head(HeadWish),
-    /// Read what the head says of the segment, serially.
+    /// Read the entry of the segment in the head, with serial consistency.
     Find(Segment),
-    /// It is over.
+    /// The release has ended.
     Over(Released),
 }
 
-/// What became of it.
+/// Outcome of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Released {
     /// The segment is off the list.
     Done,
-    /// Not yet: it is open, or not all of it is done with; or something leaves that is to be gone on with first.
+    /// Not yet: the segment is open, or has unresolved messages. Or a message is leaving, and its move must
+    /// complete first.
     NotYet,
-    /// The head names a segment that its register has no more: they are not of one time.
+    /// The head refers to a segment whose versioned cell now has another segment: they are from different
+    /// points in time.
     Damaged,
 }
 
-/// What becomes of messages that are not done with.
+/// Treatment of unresolved messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Purges {
     /// They keep the segment on the list.
     Nothing,
-    /// They are done with, if they do not leave.
+    /// They are resolved unless they are leaving.
     WhatStays,
-    /// They are done with.
+    /// They are resolved.
     All,
 }
 
-/// A segment leaves the list, done with or purged, when whatever was moved here is resolved where it was.
+/// Task that takes a segment off the list, with all messages resolved or purged. First, it resolves in their
+/// sources all messages that were moved into the segment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Releasing {
     segment: Segment,
-    /// Whether its registers are another segment's by now.
+    /// Whether another segment now has its versioned cells.
     is_gone: bool,
-    /// Whether its log says all that it ever will.
+    /// Whether its log is complete.
     is_whole: bool,
     count: Seq,
     resolved: u32,
     has_ids: bool,
     purges: Purges,
-    /// The last one first.
+    /// Sources that are still to be resolved; taken from the end.
     sources: Vec<(Origin, Target)>,
     protocol: Protocol,
 }
 
 impl Releasing {
-    /// Of a segment that the head of this shard has, if all of it is done with, by its log and state as they were read since.
+    /// Creates the release of a segment in the head of this shard, for the case that all its messages are
+    /// resolved. The log and the state were read after the head.
     pub fn new(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
         let sources = log.messages().filter_map(|(_, chunk, entry)| {
             let target = Target {
@@ -112,7 +117,8 @@ impl Releasing {
         }
     }
 
-    /// The same, whatever its messages are: none of them is received any more. One that leaves is gone on with first.
+    /// Creates a release that also resolves all messages except leaving ones, so that they are not received
+    /// anymore. Messages that are leaving must complete their moves first.
     pub fn purging(address: Address, segment: Segment, log: &Log, state: &State, protocol: Protocol) -> Self {
         Self {
             purges: Purges::WhatStays,
@@ -120,7 +126,7 @@ impl Releasing {
         }
     }
 
-    /// The same, of a queue that was deleted: what leaves is done with, too.
+    /// Creates a release for a deleted queue, which also resolves leaving messages.
     pub fn clearing(
         address: Address,
         segment: Segment,
@@ -134,7 +140,7 @@ impl Releasing {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: ReleaseEvent) -> ReleaseAction {
         match event {
             ReleaseEvent::Begin => {}

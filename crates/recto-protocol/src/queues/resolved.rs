@@ -1,39 +1,39 @@
-//! Which messages of a segment are done with: a bit each.
+//! Bitmap of the resolved messages of a segment.
 
 use crate::queues::names::Seq;
 
 const BITS: usize = 64;
 
-/// Places of a segment. Only ever grows.
+/// Resolved positions of a segment. The set only grows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Resolved {
-    /// The last one is not 0.
+    /// Words of the bitmap; the last word is not 0.
     words: Vec<u64>,
 }
 
-/// Of a segment of which nothing is done with.
+/// Empty set, for a segment without resolved messages.
 pub(crate) static NONE: Resolved = Resolved { words: Vec::new() };
 
 impl Resolved {
-    /// Whether a place is among them.
+    /// Returns whether a position is resolved.
     pub fn has(&self, seq: Seq) -> bool {
         let word = self.words.get(usize::from(seq) / BITS);
         word.is_some_and(|word| word >> (usize::from(seq) % BITS) & 1 == 1)
     }
 
-    /// How many there are.
+    /// Returns the number of resolved positions.
     pub fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Places below so many that are not among them, in order. Words that are full are passed over.
+    /// Returns the unresolved positions below `count`, in ascending order. Skips full words.
     pub(crate) fn missing(&self, count: Seq) -> impl Iterator<Item = Seq> {
         let words = usize::from(count).div_ceil(BITS);
         let missing = (0..words).flat_map(|index| {
             let mut missing = !self.words.get(index).copied().unwrap_or(0);
             std::iter::from_fn(move || {
                 let bit = missing.trailing_zeros() as usize;
-                // The lowest one is taken.
+                // Clear the lowest bit, which is the one returned.
                 missing &= missing.wrapping_sub(1);
                 (bit < BITS).then_some((index * BITS + bit) as Seq)
             })
@@ -49,12 +49,13 @@ impl Resolved {
         self.words[index] |= 1 << (usize::from(seq) % BITS);
     }
 
-    /// The words, the first places in the first one's lowest bits, without those at the end that are 0.
+    /// Returns the words of the bitmap without zeros at the end. The first positions are the lowest bits of
+    /// the first word.
     pub(crate) fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// From such words.
+    /// Creates the set from words. Returns `None` if the last word is 0.
     pub(crate) fn from_words(words: Vec<u64>) -> Option<Self> {
         words
             .last()

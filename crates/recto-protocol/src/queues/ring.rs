@@ -1,4 +1,4 @@
-//! The body tables that slices take in turn, and that are emptied whole.
+//! Ring of body tables: they are used in rotation, and each is emptied as a whole.
 //!
 //! ```text
 //!  free ► open ► closing ► closed ► emptying ─┬─ emptied, and still its owner's ► free
@@ -7,8 +7,8 @@
 //!                                             └─ anything else ► retired: never written again, and dropped
 //! ```
 //!
-//! A work unit takes a free table to itself, and when it has ended that is closed: nobody else ever opened anything there, so
-//! no head has to be told.
+//! A temporary queue takes a free table for itself. When the queue has ended, its table is closed. No other
+//! queue ever opened a segment there, so no head has to be told.
 
 use std::collections::BTreeMap;
 
@@ -17,125 +17,127 @@ use crate::queues::names::{BodyTable, Life, Micros, QueueId, Version};
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// The ring of a keyspace.
+/// Ring of a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ring {
     pub(crate) version: Version,
-    /// The greatest number that a table ever had.
+    /// Highest number that a table ever had.
     pub(crate) last: BodyTable,
     pub(crate) tables: BTreeMap<BodyTable, Phase>,
 }
 
-/// How a table stands.
+/// Phase of a body table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// It is empty, and nothing is on its way that could empty it.
+    /// The table is empty, and no request that could empty it is on its way.
     Free,
-    /// Segments are opened in it.
+    /// New segments are opened in the table.
     Open {
-        /// Since when: a slice ends so long after.
+        /// Time at which the table was opened; the rotation interval counts from it.
         since: Micros,
-        /// Which of its lives began then.
+        /// Lifetime that began at that time.
         life: Life,
     },
-    /// No more are, as soon as every head knows that.
+    /// No segment will be opened in the table once every head knows that it is closing.
     Closing {
-        /// Since when.
+        /// Time at which the phase began.
         since: Micros,
-        /// Which of its lives it is in.
+        /// Current lifetime of the table.
         life: Life,
     },
-    /// No more are.
+    /// No segment is opened in the table anymore.
     Closed {
-        /// Since when.
+        /// Time at which the phase began.
         since: Micros,
-        /// Which of its lives it is in.
+        /// Current lifetime of the table.
         life: Life,
     },
-    /// Somebody may be emptying it.
+    /// A process may be emptying the table.
     Emptying {
-        /// Who.
+        /// Owner of the attempt.
         owner: Owner,
-        /// Since when.
+        /// Time at which the phase began.
         since: Micros,
-        /// Which of its lives ends.
+        /// Lifetime that ends with the attempt.
         life: Life,
     },
-    /// A work unit has it to itself.
+    /// The table belongs to a temporary queue.
     Unit {
-        /// Which one.
+        /// Identifier of the temporary queue.
         unit: QueueId,
-        /// Since when.
+        /// Time at which the phase began.
         since: Micros,
-        /// Which of its lives it is in.
+        /// Current lifetime of the table.
         life: Life,
     },
-    /// It may be emptied at any time: it is never written again, and dropped.
+    /// A late request may empty the table at any time. It is never written again, and is dropped.
     Retired,
 }
 
-/// One attempt at emptying a table: random, another one for each.
+/// Random identifier of one attempt to empty a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u128);
 
-/// What became of emptying a table.
+/// Outcome of an attempt to empty a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Emptied {
-    /// It is empty.
+    /// The table is empty.
     Done,
-    /// It is not, nor will be by what was sent.
+    /// The table is not empty, and the request that was sent will not empty it.
     NotDone,
-    /// It may be, now or later.
+    /// The table may be empty, now or later.
     Unknown,
 }
 
-/// What a ring is asked.
+/// Command to a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RingWish {
-    /// That this table, which was just made and is of the next number, is among its tables.
+    /// Add this table, which was just created and has the next number.
     Add(BodyTable),
-    /// This life of this table ends, and another one is open.
+    /// Close this lifetime of this table and open another table.
     Roll(BodyTable, Life),
-    /// That this unit has a table to itself. It has its place in the registry before.
+    /// Give the temporary queue a table of its own. The registry lists the queue already.
     Begin(QueueId),
-    /// The unit that has this table is none any more, by a registry that was read since the ring said so.
+    /// Close the table of a temporary queue that has ended. A registry that was read after the ring no longer
+    /// lists the queue.
     Ended(BodyTable, QueueId),
-    /// Every head knows that this table is closing in this life, and what is in it is sealed.
+    /// Record that every head knows that the table is closing in this lifetime, and that all its segments are
+    /// sealed.
     Fenced(BodyTable, Life),
-    /// Nothing refers to this table, counted when it was closed in this life: it is to be emptied.
+    /// Reserve the table for emptying. Nothing refers to it, counted while it was closed in this lifetime.
     Take(BodyTable, Life, Owner),
-    /// That is over.
+    /// Record the outcome of emptying.
     Emptied(BodyTable, Owner, Emptied),
-    /// This owner was gone for long: nobody knows what became of it.
+    /// Retire the table: its owner was gone for long, so the outcome of emptying is unknown.
     Retire(BodyTable, Owner),
-    /// A retired table is dropped.
+    /// Record that a retired table was dropped.
     Dropped(BodyTable),
 }
 
-/// What is said of that.
+/// Response of a ring to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RingAnswer {
-    /// It is so.
+    /// The change is in place.
     Done,
-    /// Not now: it is not in the phase for that, or not for long enough, or in another life.
+    /// Not now: the table is not in the required phase, or not for long enough, or in another lifetime.
     NotYet,
-    /// No table is free: the one that is open stays so. A unit takes no table that is the only free one.
+    /// No table is free, so the open table stays open. A temporary queue does not take the last free table.
     Short,
-    /// There are as many tables as there may be.
+    /// The ring has the maximum number of tables.
     Full,
 }
 
-/// What changes are worked out by.
+/// Data for the evaluation of commands to a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RingContext {
-    /// The wall clock.
+    /// Time of the wall clock.
     pub now: Micros,
     /// Limits and rules.
     pub protocol: Protocol,
 }
 
 impl Ring {
-    /// The one of a keyspace that never had a queue.
+    /// Returns the ring of a keyspace that never had a queue.
     pub fn absent() -> Self {
         Self {
             version: 0,
@@ -144,28 +146,28 @@ impl Ring {
         }
     }
 
-    /// Its tables and how they stand.
+    /// Returns the tables and their phases.
     pub fn tables(&self) -> &BTreeMap<BodyTable, Phase> {
         &self.tables
     }
 
-    /// The number of the next table that is made; none: there is no greater one.
+    /// Returns the number of the next table to create; `None`: no higher number exists.
     pub fn next(&self) -> Option<BodyTable> {
         self.last.0.checked_add(1).map(BodyTable)
     }
 
-    /// Where segments are opened.
+    /// Returns the table in which segments are opened.
     pub fn open(&self) -> Option<BodyTable> {
         self.opened().map(|(table, _)| table)
     }
 
-    /// Where the bodies of a work unit lie.
+    /// Returns the table with the bodies of a temporary queue.
     pub fn unit(&self, unit: QueueId) -> Option<BodyTable> {
         let mut units = self.units();
         units.find_map(|(table, whose)| (whose == unit).then_some(table))
     }
 
-    /// The tables that work units have, and which has each.
+    /// Returns the tables of temporary queues, with the queue of each.
     pub fn units(&self) -> impl Iterator<Item = (BodyTable, QueueId)> {
         self.tables.iter().filter_map(|(table, stands)| match stands {
             Phase::Unit { unit, .. } => Some((*table, *unit)),
@@ -173,7 +175,7 @@ impl Ring {
         })
     }
 
-    /// The open table, and its life.
+    /// Returns the open table and its lifetime.
     fn opened(&self) -> Option<(BodyTable, Life)> {
         self.tables.iter().find_map(|(table, stands)| match stands {
             Phase::Open { life, .. } => Some((*table, *life)),
@@ -181,7 +183,8 @@ impl Ring {
         })
     }
 
-    /// What a table becomes that is opened by the write that is worked out: it has the next version.
+    /// Returns the phase of a table that the current write opens. The lifetime is the next version, which
+    /// that write gets.
     fn begins(&self, context: &RingContext) -> Phase {
         Phase::Open {
             since: context.now,
@@ -189,7 +192,7 @@ impl Ring {
         }
     }
 
-    /// Whether what was found out in one life of a table is believed in another.
+    /// Returns whether a fact that was found in one lifetime of a table applies to another.
     fn is_of(found: Life, life: Life, context: &RingContext) -> bool {
         found == life || !context.protocol.rules.keeps(Rule::BelievedInItsLife)
     }
@@ -232,7 +235,7 @@ impl Ring {
         }
         let free = self.tables.iter().filter(|(_, stands)| **stands == Phase::Free);
         let free: Vec<_> = free.map(|(table, _)| *table).collect();
-        // The other is for the next slice.
+        // The second free table stays for the next rotation.
         let [table, _, ..] = free[..] else {
             return RingAnswer::Short;
         };
@@ -285,7 +288,8 @@ impl Ring {
         RingAnswer::Done
     }
 
-    /// From emptying by this owner to what follows in that life, and from no other phase.
+    /// Moves a table from emptying by this owner to its next phase. A table in any other phase stays as it
+    /// is.
     fn ends(&mut self, table: BodyTable, owner: Owner, next: impl Fn(Life) -> Phase) -> RingAnswer {
         match self.tables.get(&table) {
             Some(Phase::Emptying {

@@ -1,4 +1,5 @@
-//! One conditional write at a time of one register, carrying all that waits: load makes batches, no timer.
+//! Compare-and-set loop of one versioned cell. One conditional write is on its way at a time and carries all
+//! waiting commands, so batches grow with the load, without a timer.
 //!
 //! ```text
 //!  ask ► idle ── no copy, or nothing to write and the copy is older than a wish ──► read ─┐
@@ -9,8 +10,8 @@
 //!         └── applied: answers ── conditional write ────────────────────► refused ─┘
 //! ```
 //!
-//! A wish is worked out anew after each refusal, on what is there. What it says of itself (a chunk, a claim id) shows
-//! whether it was applied when it was sent before.
+//! After each rejected write, the loop evaluates all commands again on the new value of the cell. The
+//! identifier in a command (a chunk, a claim id) shows whether an earlier write already applied it.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -19,71 +20,73 @@ use crate::queues::limits::Protocol;
 use crate::queues::names::{Ticket, Version};
 use crate::queues::rules::Rule;
 
-/// What is changed by conditional writes on its version only.
+/// Versioned cell: a value that changes only by conditional writes on its version.
 pub trait Register: Clone + Debug + PartialEq + Eq + Hash + Send + Sync + 'static {
-    /// What it may be asked.
+    /// Command that the cell executes.
     type Wish: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
-    /// What is said of that.
+    /// Response to a command.
     type Answer: Clone + Debug + PartialEq + Eq + Hash + Send + 'static;
-    /// What wishes are worked out by, beside the register.
+    /// Data that the evaluation of commands needs besides the cell.
     type Context<'a>;
 
-    /// About how many bytes a wish adds to a conditional write, and to what is put with it.
+    /// Returns approximately how many bytes a command adds to a conditional write and to the rows written
+    /// with it.
     fn bytes(wish: &Self::Wish) -> u64 {
         let _ = wish;
         0
     }
 
-    /// The version of what is there.
+    /// Returns the version of this value.
     fn version(&self) -> Version;
 
-    /// Makes it the next version.
+    /// Raises the version by one.
     fn raise(&mut self);
 
-    /// What a wish makes of the register, and the answer if that is applied. A wish that `was_sent` may have been
-    /// applied already: then nothing is changed, and the answer is the same.
+    /// Executes a command on this value and returns the response that holds if the result is applied. If
+    /// `was_sent` is set, an earlier write may have applied the command already. In that case the value does
+    /// not change and the response is the same.
     fn work_out(&mut self, wish: &Self::Wish, was_sent: bool, context: &Self::Context<'_>) -> Self::Answer;
 }
 
-/// What happened.
+/// Input of the loop.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Event<R: Register> {
-    /// Somebody wants this, one at least, in this order.
+    /// One or more commands for the cell, in this order.
     Asked(Vec<(Ticket, R::Wish)>),
-    /// This is there.
+    /// Value that was read from the cell.
     Read(R),
-    /// The conditional write ended that puts this version.
+    /// Outcome of the conditional write that puts this version.
     Decided(Version, Decision),
 }
 
-/// How a conditional write ended.
+/// Outcome of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// It is applied.
+    /// The write was applied.
     Applied,
-    /// It was not when it was sent last: the version is another one.
+    /// The last attempt of the write was not applied: the cell has another version.
     Refused,
-    /// It may be, now or later; or it was not sent.
+    /// The write may be applied, now or later; or it was not sent.
     Unknown,
 }
 
-/// What is to be done.
+/// Output of the loop: an action that the caller must execute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Action<R: Register> {
-    /// Read the register, serially, until it is read.
+    /// Read the cell with serial consistency; repeat until the read succeeds.
     Read,
-    /// Put this, if this version is there. After an unknown outcome, with a pause.
+    /// Write the new value if the cell has the expected version. After an unknown outcome, pause first.
     Cas {
-        /// Of what is there; 0: null.
+        /// Expected version of the cell; 0: null.
         expected: Version,
-        /// What to put.
+        /// New value.
         put: R,
     },
-    /// Tell whoever waits. Said once for each.
+    /// Give the response to the caller that waits for it. Each ticket gets exactly one.
     Answer(Ticket, R::Answer),
 }
 
-/// The rounds of one register in one process.
+/// Compare-and-set loop of one versioned cell in one process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Round<R: Register> {
     copy: Option<R>,
@@ -96,9 +99,9 @@ pub struct Round<R: Register> {
 struct Waiting<W> {
     ticket: Ticket,
     wish: W,
-    /// Whether it was in a conditional write of unknown outcome.
+    /// Whether a conditional write of unknown outcome carried the command.
     may_be_done: bool,
-    /// Whether the copy was read since it was asked.
+    /// Whether the copy was read after the command arrived.
     is_fresh: bool,
 }
 
@@ -114,12 +117,12 @@ struct Flight<R: Register> {
     expected: Version,
     put: R,
     carried: Vec<Waiting<R::Wish>>,
-    /// In the order of those.
+    /// Responses, in the order of `carried`.
     answers: Vec<R::Answer>,
 }
 
 impl<R: Register> Round<R> {
-    /// Of a register of which nothing is known.
+    /// Creates a loop for a cell whose value is not known.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             copy: None,
@@ -129,12 +132,13 @@ impl<R: Register> Round<R> {
         }
     }
 
-    /// What is known of the register: it may have changed since.
+    /// Returns the last known value of the cell, which may have changed since.
     pub fn copy(&self) -> Option<&R> {
         self.copy.as_ref()
     }
 
-    /// Somebody read this, for whatever reason: it is what is known from now on, unless more is.
+    /// Takes over a value that the caller read for another reason, if it is newer than the known one and no
+    /// command waits.
     pub fn learn(&mut self, found: R) {
         let is_newer = |copy: &R| copy.version() < found.version();
         if self.is_idle() && self.copy.as_ref().is_none_or(is_newer) {
@@ -142,12 +146,13 @@ impl<R: Register> Round<R> {
         }
     }
 
-    /// Whether nobody waits.
+    /// Returns whether no command waits.
     pub fn is_idle(&self) -> bool {
         matches!(self.step, Step::Idle)
     }
 
-    /// Nobody waits for this any longer. Whether it was not sent, and never will be; otherwise it will be answered.
+    /// Withdraws the command of a caller that no longer waits. Returns true if the command was not sent and
+    /// never will be. Otherwise the ticket still gets its response.
     pub fn withdraw(&mut self, ticket: Ticket) -> bool {
         let unsent = self
             .waiting
@@ -159,7 +164,7 @@ impl<R: Register> Round<R> {
         })
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the actions that follow from it.
     pub fn step(&mut self, event: Event<R>, context: &R::Context<'_>) -> Vec<Action<R>> {
         match (event, &self.step) {
             (Event::Asked(wishes), _) => {
@@ -240,7 +245,8 @@ impl<R: Register> Round<R> {
         vec![cas]
     }
 
-    /// How many wishes one conditional write carries, the first one whatever it has.
+    /// Returns how many commands one conditional write carries. The first command always fits, whatever its
+    /// size.
     fn carried(&self) -> usize {
         let mut bytes = 0;
         let is_within = |(index, waiting): &(usize, &Waiting<R::Wish>)| {
@@ -283,7 +289,7 @@ impl<R: Register> Round<R> {
     }
 }
 
-/// The answers, each to who waits for it.
+/// Pairs each response with the ticket that waits for it.
 fn told<R: Register>(
     waiting: impl IntoIterator<Item = Waiting<R::Wish>>,
     answers: Vec<R::Answer>,

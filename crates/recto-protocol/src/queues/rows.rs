@@ -1,4 +1,5 @@
-//! The rows of a log, which its copies share: one is made for each conditional write, and adds to the end.
+//! Rows of a log, shared between the copies of the log. Each conditional write works on a new copy and adds
+//! rows at the end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,27 +7,28 @@ use std::sync::Arc;
 use crate::queues::log::LogRow;
 use crate::queues::names::{Chunk, Seq};
 
-/// Rows of a block, of which all but the last are full: what a copy that adds to the end makes anew.
+/// Number of rows of a full block; all blocks but the last are full. A copy that adds a row clones the last
+/// block only.
 const BLOCK_ROWS: usize = 64;
 
-/// Rows, by the place of the first entry of each.
+/// Rows of a log, by the position of the first entry of each.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Rows {
-    /// None is empty.
+    /// Blocks; none is empty.
     blocks: Vec<Arc<Block>>,
-    /// Places of messages that were received before they were moved on to this segment.
+    /// Positions of the messages that were received before they were moved on to this segment.
     moved_on: Vec<Seq>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Block {
     rows: Vec<(Seq, LogRow)>,
-    /// Where among these the row of a chunk is.
+    /// Index in `rows` of the row of each chunk.
     by_chunk: BTreeMap<Chunk, usize>,
 }
 
 impl Rows {
-    /// Adds a row whose first entry has this place, behind all that there are.
+    /// Adds a row at the end. Its first entry has this position.
     pub(crate) fn push(&mut self, first: Seq, row: LogRow) {
         if self
             .blocks
@@ -45,32 +47,33 @@ impl Rows {
         }
     }
 
-    /// Places of messages that were received before they were moved on, in order.
+    /// Returns the positions of the messages that were received before they were moved on, in ascending
+    /// order.
     pub(crate) fn moved_on(&self) -> impl Iterator<Item = Seq> {
         self.moved_on.iter().copied()
     }
 
-    /// How many there are. Each has a message at least.
+    /// Returns the number of rows. Each row has at least one message.
     pub(crate) fn count(&self) -> Seq {
         let full = self.blocks.len().saturating_sub(1) * BLOCK_ROWS;
         let last = self.blocks.last().map_or(0, |last| last.rows.len());
         (full + last) as Seq
     }
 
-    /// All of them, in order.
+    /// Returns all rows, in order.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (Seq, &LogRow)> {
         let rows = self.blocks.iter().flat_map(|block| &block.rows);
         rows.map(|(first, row)| (*first, row))
     }
 
-    /// Those of this number, counted from 0, and later ones.
+    /// Returns the rows from this number on, counted from 0.
     pub(crate) fn from(&self, number: Seq) -> impl Iterator<Item = &LogRow> {
         let (block, row) = (usize::from(number) / BLOCK_ROWS, usize::from(number) % BLOCK_ROWS);
         let rows = self.blocks.iter().skip(block).flat_map(|block| &block.rows);
         rows.skip(row).map(|(_, row)| row)
     }
 
-    /// The last one whose first entry has this place or an earlier one.
+    /// Returns the last row whose first entry is at this position or before it.
     pub(crate) fn at(&self, seq: Seq) -> Option<(Seq, &LogRow)> {
         let block = self.blocks.get(self.blocks_to(seq).checked_sub(1)?)?;
         let index = block.rows.partition_point(|(first, _)| *first <= seq);
@@ -78,12 +81,12 @@ impl Rows {
         Some((*first, row))
     }
 
-    /// The last one.
+    /// Returns the last row.
     pub(crate) fn last(&self) -> Option<(Seq, &LogRow)> {
         self.at(Seq::MAX)
     }
 
-    /// The one that was put under this chunk.
+    /// Returns the row that was appended under this chunk.
     pub(crate) fn of_chunk(&self, chunk: Chunk) -> Option<(Seq, &LogRow)> {
         let mut found = self.blocks.iter().filter_map(|block| {
             let (first, row) = block.rows.get(*block.by_chunk.get(&chunk)?)?;
@@ -92,7 +95,7 @@ impl Rows {
         found.next()
     }
 
-    /// How many blocks begin there or before.
+    /// Returns the number of blocks that begin at this position or before it.
     fn blocks_to(&self, seq: Seq) -> usize {
         let begins = |block: &Arc<Block>| block.rows.first().is_some_and(|(first, _)| *first <= seq);
         self.blocks.partition_point(begins)

@@ -1,25 +1,26 @@
-//! The rules of the protocol by name. A model leaves one out and finds the fault that it prevents.
+//! Names of the rules of the protocol. For each rule, a model leaves it out and finds the fault that the rule
+//! prevents.
 
-/// One rule of the protocol. A release keeps all of them; a model leaves one out and finds what breaks.
+/// Rule of the protocol. A release keeps all rules. A model leaves one out and finds the fault that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Rule {
-    /// A conditional write of unknown outcome is sent again as it was, and not taken for applied.
+    /// A conditional write of unknown outcome is sent again unchanged, and not assumed to be applied.
     UnknownIsSentAgain,
-    /// An answer for which nothing is written is given of a register that was read since it was asked.
+    /// A response that needs no write is based on a read that began after the command arrived.
     AnsweredOnFreshCopy,
-    /// An append that was sent before is settled by whether its chunk lies in the log.
+    /// Whether an append that was sent before succeeded is decided by whether its chunk is in the log.
     SettledByChunk,
-    /// An append that was sent before is in doubt when another segment has the register.
+    /// The outcome of an append that was sent before is unknown if another segment has the versioned cell.
     GoneIsUnknown,
-    /// Nothing is added to a log that is sealed.
+    /// Nothing is appended to a sealed log.
     SealedIsFinal,
-    /// Bodies are written before the log names them.
+    /// Bodies are written before the log refers to them.
     BodiesFirst,
-    /// Who appends knows the deduplication ids of the segments before.
+    /// A process that appends knows the deduplication ids of the earlier segments.
     EarlierLogsOfWindow,
-    /// A register rests for the window of deduplication before another segment has it.
+    /// A versioned cell rests for the deduplication window before another segment gets it.
     RegistersRest,
-    /// A register is set up for a segment only if it is as it was read.
+    /// A versioned cell is set up for a segment only if its version is the one that was read.
     #[cfg_attr(
         not(test),
         allow(dead_code, reason = "the store's condition; models leave it out")
@@ -27,65 +28,70 @@ pub(crate) enum Rule {
     SetUpByVersion,
     /// A segment leaves the list only when it is sealed.
     ReleaseOnlySealed,
-    /// A segment leaves the list only when all of it is resolved.
+    /// A segment leaves the list only when all its messages are resolved.
     ReleaseOnlyResolved,
-    /// A claim takes messages that were never received and messages that failed in turn.
+    /// A claim takes new messages and failed messages in turn.
     NewWithFailed,
     /// A claim takes failed messages in the order in which they were due.
     FailedByDue,
-    /// A receipt counts for the newest claim of its message only.
+    /// A receipt is valid only for the newest claim of its message.
     ReceiptFencedByClaim,
-    /// No receipt counts for a message that leaves.
+    /// No receipt is valid for a message that is leaving.
     LeavingIsFenced,
-    /// A purge resolves nothing that is on its way elsewhere: it would come there all the same.
+    /// A purge does not resolve a leaving message: the message would arrive at its target all the same.
     PurgeKeepsWhatLeaves,
-    /// A message is marked where it was before it is appended elsewhere.
+    /// A moved message is marked in its source segment before it is appended to the target.
     MarkedFirst,
-    /// A mark is changed only if it is as it was seen.
+    /// A mark of a leaving message changes only if it still has the expected target.
     RedirectedFromMark,
-    /// A message is redirected only when its target takes it no more, and has not.
+    /// A message is redirected only when its target no longer takes it and did not take it.
     RedirectedFromSealed,
-    /// A segment is released when whatever was moved there is resolved where it was.
+    /// Before a segment is released, each message that was moved into it is resolved in its source segment.
     OriginsSettledFirst,
-    /// Who goes on with a mark asks the shard that it names, wherever it would move the message itself.
+    /// A process that continues a move asks the shard in the mark, even if it would choose another target.
     AskedWhereMarked,
-    /// Messages of a group wait for those of the live segments before; their logs must be known to the end.
+    /// Messages of a group wait for those in the earlier live segments, whose logs must be known to the end.
     EarlierLogsSealed,
-    /// A lease is counted from when the claim was sent.
+    /// A lease counts from the time at which the claim was sent.
     LeaseFromSending,
-    /// A worker is given a message only while its lease holds.
+    /// A worker gets a message only while its lease holds.
     HandedOutInLease,
-    /// Who did not give a lease waits for as much longer as clocks may be apart.
+    /// A process that did not give a lease adds the maximum clock difference before it regards the lease as
+    /// ended.
     MarginForClocks,
-    /// Who knows an older ring than the head opens nothing, and points to nothing.
+    /// A process whose ring is older than the head's opens no segment and points no segment to a table.
     RingNoOlderThanFence,
-    /// Who knows an older use of a place than the head opens nothing: its queue was deleted.
+    /// A process whose epoch of a slot is older than the head's opens no segment: its queue was deleted.
     TenureNoOlderThanHead,
-    /// The heads of a deleted queue know that before its place is another's.
+    /// The heads of a deleted queue record the deletion before another queue gets its slot.
     HeadsClosed,
-    /// Who clears a place by an older use than a head knows leaves that alone: it is the next queue's.
+    /// A process that clears a slot leaves a head alone if the head knows a newer epoch: the next queue has
+    /// it.
     ClearedByTheNewest,
-    /// Nothing is live in them then.
+    /// The heads of a deleted queue have no live segment when another queue gets its slot.
     ClearedWhenEmpty,
-    /// A head is made by a fence, by a ring that was read since the queue has its place: before, none was fenced.
+    /// A fence creates a head, with a ring that was read since the queue has its slot. Earlier fences did not
+    /// reach the head, because it did not exist.
     HeadMadeByFence,
-    /// Every head learns that a table is closing before it counts as closed.
+    /// Every head records that a table is closing before the table counts as closed.
     HeadsFenced,
-    /// A head points to a table when all bodies that are needed were copied there.
+    /// A head points a segment to a table only after all needed bodies were copied there.
     CopiedBeforePointing,
-    /// It does so by the ring that was known before they were copied, whatever is known since.
+    /// A head points a segment to a table by the ring that was known before the copy, even if a newer ring is
+    /// known.
     PointedByRingOfCopy,
-    /// A table is emptied when no head refers to it.
+    /// A table is emptied only when no head refers to it.
     EmptiedUnreferenced,
-    /// What was fenced, or counted, in one life of a table is not believed of another.
+    /// Facts that were established in one lifetime of a table (fenced, counted) do not apply to another.
     BelievedInItsLife,
-    /// That a unit has ended is said by a registry that was read after the ring: before, it may not have begun.
+    /// A temporary queue counts as ended only by a registry that was read after the ring: an earlier registry
+    /// may not list the queue yet.
     EndedByLaterRegistry,
-    /// Emptying is sent once.
+    /// The request to empty a table is sent once.
     EmptiedOnce,
-    /// Nobody empties a table whose emptying another has begun.
+    /// A process never empties a table if another process began to empty it.
     NoTakeOver,
 }
 
-/// The rules of this protocol that are kept.
+/// Rules of this protocol that are kept.
 pub(crate) type Rules = crate::rules::Rules<Rule>;

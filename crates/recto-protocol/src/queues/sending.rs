@@ -1,4 +1,5 @@
-//! Messages on their way into a shard: bodies, then the log, and all again in the next segment where one is sealed.
+//! Sending of messages into a shard: bodies, then the log. If the segment is sealed, everything is repeated
+//! in the next segment.
 //!
 //! ```text
 //!  begin ► open segment ► bodies ► append ─┬─ appended ► answer
@@ -16,44 +17,44 @@ use crate::queues::log::{Entry, LogAnswer, LogWish, Placed};
 use crate::queues::names::{Address, BodyTable, Chunk, Segment, Tenure};
 use crate::queues::rules::Rule;
 
-/// What happened.
+/// Input of the sending.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendEvent {
-    /// It can begin, and nothing is known of the head. Otherwise what the copy [has open](crate::queues::Head::open) can be
-    /// told at once.
+    /// Start without a known head. If a copy of the head has an [open segment](crate::queues::Head::open),
+    /// the caller can report that segment as a `Shard` event instead.
     Begin,
-    /// The shard did as it was asked.
+    /// Result of an action in the shard.
     Shard(ShardEvent),
 }
 
-/// What is to be done.
+/// Action that the caller must execute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendAction {
-    /// Ask this shard.
+    /// Execute an action in this shard.
     Shard(Address, ShardAction),
-    /// Tell whoever waits; it is over.
+    /// Give the result to the caller that waits; sending has ended.
     Answer(SendAnswer),
 }
 
-/// What became of the messages.
+/// Result of sending.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SendAnswer {
-    /// Each stands there, or is a duplicate.
+    /// Each message is at this position of the segment, or is a duplicate.
     Sent(Segment, Vec<Placed>),
     /// Nothing was sent: the shard is full.
     Full,
     /// Nothing was sent: the queue was deleted.
     NoQueue,
-    /// Nothing was sent: no segment holds as much.
+    /// Nothing was sent: the messages are larger than a segment can hold.
     TooLarge,
-    /// They may have been sent: too much time has passed to tell.
+    /// The messages may have been sent: too much time has passed to tell.
     Unknown,
-    /// Nothing was sent: the head names a segment that its register has no more, or a table that was dropped. They are not
-    /// of one time, as when some were restored and others were not.
+    /// Nothing was sent: the head refers to a segment whose versioned cell now has another segment, or to a
+    /// dropped table. They are from different points in time, for example after a partial restore.
     Damaged,
 }
 
-/// Messages of one reach, on their way.
+/// Sending of messages that have the same reach.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Sending {
     chunk: Chunk,
@@ -63,7 +64,8 @@ pub struct Sending {
     protocol: Protocol,
 }
 
-/// Which segment takes a message. One with a deduplication id stands with all others that may have the same.
+/// Returns the kind of segment that takes a message. Messages with a deduplication id go to `Near` segments,
+/// so that all messages that may have the same id are together.
 pub fn reach(entry: &Entry) -> Reach {
     let delay = entry.not_before.saturating_sub(entry.sent);
     if delay > FAR_MICROS && entry.deduplication.is_none() {
@@ -74,8 +76,8 @@ pub fn reach(entry: &Entry) -> Reach {
 }
 
 impl Sending {
-    /// Of these messages, one at least, all of one [`reach`], to this shard of the queue that has its place by this use,
-    /// under a chunk that nothing else has.
+    /// Creates the sending of one or more messages, which all have this [`reach`]. The target is a shard of a
+    /// queue, given with the epoch of the queue's slot. `chunk` must be unique.
     pub fn new(
         address: Address,
         tenure: Tenure,
@@ -93,14 +95,14 @@ impl Sending {
         }
     }
 
-    /// The same, to a work unit, which has this table to itself.
+    /// Directs the messages to a temporary queue, which has this table for itself.
     #[must_use]
     pub fn in_table(mut self, table: BodyTable) -> Self {
         self.entering.own = Some(table);
         self
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: SendEvent) -> SendAction {
         match (event, self.open) {
             (SendEvent::Shard(ShardEvent::Head(answer)), _) => match self.entering.hears(answer) {

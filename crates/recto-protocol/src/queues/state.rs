@@ -1,4 +1,4 @@
-//! What became of a segment's messages: which are resolved, and who has claimed which of the others.
+//! State of a segment: which messages are resolved, and which claims exist on the others.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::queues::resolved::{self, Resolved};
 use crate::queues::round::Register;
 use crate::queues::rules::Rule;
 
-/// The state of a register's newest segment.
+/// State of the newest segment of a versioned cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     pub(crate) version: Version,
@@ -20,201 +20,206 @@ pub struct State {
     pub(crate) pending: BTreeMap<Seq, Pending>,
 }
 
-/// A message that was received, or moves, and is not resolved.
+/// Message that is not resolved and that was received at least once or is being moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pending {
-    /// How often it was received.
+    /// Number of times the message was received.
     pub attempts: u16,
-    /// When it was for the first time; or when it began to move.
+    /// Time of the first receipt, or of the start of the move.
     pub first_received: Micros,
-    /// By which claim it was received last.
+    /// Last claim of the message.
     pub claim: ClaimId,
-    /// Until when that holds, by its giver's clock; or when it may be received again.
+    /// End of the claim, by the clock of the claiming process; or time from which the message can be received
+    /// again.
     pub until: Micros,
-    /// How it stands.
+    /// Whether the message is claimed, waits, or leaves.
     pub standing: Standing,
 }
 
-/// How a message stands.
+/// Whether a message is claimed, waits, or leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// Its claim holds.
+    /// A claim holds the message.
     Claimed,
-    /// It was given back.
+    /// A receiver gave the message back.
     Waiting,
-    /// It is moved there, or was.
+    /// The message is being moved, or was moved, to this target.
     Leaving(Target),
 }
 
-/// Where a message is moved to.
+/// Target of a moved message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// To which shard.
+    /// Target shard.
     pub address: Address,
-    /// Which segment.
+    /// Target segment.
     pub segment: Segment,
-    /// Under which chunk it lies there, if it does.
+    /// Chunk of the message in the target segment, once it was appended there.
     pub chunk: Chunk,
 }
 
-/// What a state is asked.
+/// Command to a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StateWish {
-    /// Claim messages that may be received.
+    /// Claim messages that can be received.
     Claim {
-        /// By this name, which no other claim has.
+        /// Identifier that no other claim has.
         claim: ClaimId,
-        /// So many at most.
+        /// Maximum number of messages.
         most: u16,
-        /// Until then, by this process' clock.
+        /// End of the claim, by the clock of this process.
         until: Micros,
-        /// Number of failed messages that the receiver has already, less the number of new ones. A new message comes next unless this
-        /// is negative.
+        /// Number of failed messages that the receiver has already, less the number of new ones. If it is 0
+        /// or more, a new message comes next, otherwise a failed one.
         failed_surplus: i16,
     },
-    /// The message is done with.
+    /// Acknowledge the message.
     Ack {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// As it was received.
+        /// Claim by which the message was received.
         claim: ClaimId,
     },
-    /// The message is given back, and may be received again from then on.
+    /// Give the message back, so that it can be received again from `until` on.
     Nack {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// As it was received.
+        /// Claim by which the message was received.
         claim: ClaimId,
-        /// From when on.
+        /// Time from which the message can be received again.
         until: Micros,
     },
-    /// Its claim holds until then.
+    /// Extend the claim of the message.
     Extend {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// As it was received.
+        /// Claim by which the message was received.
         claim: ClaimId,
-        /// Until when.
+        /// New end of the claim.
         until: Micros,
     },
-    /// Nobody was given the message: its claim counts for nothing.
+    /// Undo a claim whose message reached no receiver: the attempt does not count.
     GiveBack {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// As it was claimed.
+        /// Claim to undo.
         claim: ClaimId,
     },
-    /// The message is moved there, unless it is claimed by another.
+    /// Mark the message as leaving for a target, unless another claim holds it.
     Leave {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// As it was received, if it was.
+        /// Claim by which the message was received, if it was.
         claim: Option<ClaimId>,
-        /// Where to.
+        /// Target of the move.
         target: Target,
     },
-    /// The message is moved to a later segment of its shard, unless somebody has it: it may be given back already, or never was
-    /// received.
+    /// Mark the message as leaving for a later segment of its shard, unless a receiver has it. The message
+    /// may have been given back, or may never have been received.
     MoveOn {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// Where to.
+        /// Target of the move.
         target: Target,
     },
-    /// The message is moved elsewhere than was said, since it cannot come there any more.
+    /// Change the target of a leaving message, because the old target no longer takes it.
     Redirect {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// Where to it was moved.
+        /// Old target.
         from: Target,
-        /// Where to it is moved now.
+        /// New target.
         target: Target,
     },
-    /// The message has arrived there.
+    /// Resolve a message that has arrived at its target.
     Left {
-        /// Which one.
+        /// Position of the message.
         seq: Seq,
-        /// Where to it was moved.
+        /// Target of the move.
         target: Target,
     },
-    /// The message is done with, whoever has it: a receipt that is out finds it so. One that leaves is elsewhere, or will be:
-    /// it stays.
+    /// Resolve the message even if a receiver has it: an outstanding receipt finds the message resolved. A
+    /// leaving message stays, since it is in another segment, or will be.
     Remove(Seq),
-    /// Resolve the messages that were due by then: they are older than the queue keeps them. Those that somebody has, that
-    /// leave, or that are to leave for the dead letters, stay.
+    /// Resolve the messages that were due by a time, because they exceeded the queue's retention. Three kinds
+    /// of messages stay: messages in flight, leaving messages, and messages that are to leave for the
+    /// dead-letter queue.
     Expire {
-        /// As [`expired_by`](crate::queues::expired_by) says.
+        /// Retention bound, as [`expired_by`](crate::queues::expired_by) returns it.
         by: Micros,
     },
-    /// The same of all messages. What was moved here and is not resolved where it was is not settled by that:
-    /// [`Releasing`](crate::queues::Releasing) does, before the segment leaves the list.
+    /// Resolve all messages except leaving ones. This does not resolve the sources of messages that were
+    /// moved here. [`Releasing`](crate::queues::Releasing) does that before the segment leaves the list.
     Purge {
-        /// How many the sealed log has.
+        /// Number of messages in the sealed log.
         count: Seq,
     },
-    /// All messages are done with, those that leave too: the queue was deleted.
+    /// Resolve all messages, even leaving ones: the queue was deleted.
     Clear {
-        /// How many the sealed log has.
+        /// Number of messages in the sealed log.
         count: Seq,
     },
 }
 
-/// What is said of that.
+/// Response of a state to a command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StateAnswer {
-    /// What is claimed.
+    /// Claimed messages.
     Claimed(Vec<Delivery>),
-    /// It is so.
+    /// The change is in place.
     Done,
-    /// The message was received again since, or moves; or it is resolved, and so cannot be given back or kept for longer.
+    /// The message was received again since, or is leaving. Or it is resolved, so it cannot be given back and
+    /// its claim cannot be extended.
     Stale,
-    /// The message is moved there; of all messages, one is. And how often it was received before, if it was.
+    /// The message is leaving for this target. If the command concerned all messages, at least one of them
+    /// is. The second value says how often the message was received before, if it was.
     Leaving(Target, Option<Received>),
-    /// There is no such message in the log as it is known.
+    /// The known log has no such message.
     NoMessage,
-    /// As many messages are pending as a segment may have.
+    /// The segment has the maximum number of pending messages.
     Full,
-    /// Another segment has the register: this one is released, all its messages are done with.
+    /// Another segment has the versioned cell: this segment is released, so all its messages are resolved.
     Gone,
 }
 
-/// A message that is claimed.
+/// Claimed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Delivery {
-    /// Which one.
+    /// Position of the message.
     pub seq: Seq,
-    /// By which claim.
+    /// Claim of the message.
     pub claim: ClaimId,
-    /// How often it was received, this time too.
+    /// Number of times the message was received, this time included.
     pub attempts: u16,
-    /// When it was for the first time.
+    /// Time of the first receipt.
     pub first_received: Micros,
 }
 
-/// What claims are worked out by.
+/// Data for the evaluation of commands to a state.
 #[derive(Debug, Clone, Copy)]
 pub struct StateContext<'a> {
-    /// The segment that the head says has this register.
+    /// Segment that has this cell according to the manifest.
     pub segment: Segment,
-    /// Its log, as it was read at any time.
+    /// Log of the segment, possibly a stale copy.
     pub log: &'a Log,
-    /// How often a message may be received; then it is [exhausted](State::exhausted).
+    /// Maximum number of receipts of a message. After that many, the message is
+    /// [exhausted](State::exhausted).
     pub most_attempts: Option<u16>,
-    /// Messages that were due by then are older than the queue keeps them, as [`expired_by`](crate::queues::expired_by) says; none: the
-    /// queue keeps them for ever.
+    /// Retention bound, as [`expired_by`](crate::queues::expired_by) returns it: the queue no longer keeps
+    /// messages that were due by this time. `None`: the queue keeps messages forever.
     pub expired_by: Option<Micros>,
-    /// In an ordered queue: which groups must wait. Otherwise none.
+    /// Groups that must wait, in an ordered queue; otherwise `None`.
     pub order: Option<&'a Order>,
-    /// What this process knows of its own claims.
+    /// Claims that this process gave.
     pub leases: &'a Leases,
-    /// Its clocks.
+    /// Clocks of this process.
     pub clock: Clock,
     /// Limits and rules.
     pub protocol: Protocol,
 }
 
 impl State {
-    /// The one of a register that nobody ever wrote to.
+    /// Returns the state of a cell that was never written.
     pub fn absent() -> Self {
         Self::empty(Segment::default(), 0)
     }
@@ -228,22 +233,22 @@ impl State {
         }
     }
 
-    /// Which segment's state it is.
+    /// Returns the segment that the state belongs to.
     pub fn segment(&self) -> Segment {
         self.segment
     }
 
-    /// Which messages are done with.
+    /// Returns the resolved messages.
     pub fn resolved(&self) -> &Resolved {
         &self.resolved
     }
 
-    /// Which are received, or move, and not done with.
+    /// Returns the unresolved messages that were received or are being moved.
     pub fn pending(&self) -> &BTreeMap<Seq, Pending> {
         &self.pending
     }
 
-    /// Messages that were received as often as they may be, and whose last claim is over.
+    /// Returns the messages that were received the maximum number of times and whose last claim has ended.
     pub fn exhausted(&self, context: &StateContext<'_>) -> Vec<Seq> {
         let Some(most) = context.most_attempts else {
             return Vec::new();
@@ -255,7 +260,7 @@ impl State {
         exhausted.map(|(seq, _)| *seq).collect()
     }
 
-    /// Returns how many messages somebody has.
+    /// Returns the number of messages that receivers have.
     pub fn count_in_flight(&self, context: &StateContext<'_>) -> usize {
         let held = self.pending.iter().filter(|(seq, pending)| {
             pending.standing == Standing::Claimed && !pending.is_over(**seq, context)
@@ -267,9 +272,9 @@ impl State {
         }
     }
 
-    /// Returns the messages that [`Expire`](StateWish::Expire) resolves. Messages in flight stay, so that no handler loses
-    /// its message while it works on it. Messages that failed for the last time go to the dead letters, which keep them for their
-    /// own retention.
+    /// Returns the messages that [`Expire`](StateWish::Expire) resolves. Messages in flight stay, so that no
+    /// handler loses its message while it works on it. Messages that failed for the last time go to the
+    /// dead-letter queue, which keeps them for its own retention.
     pub fn expired(&self, by: Micros, context: &StateContext<'_>) -> Vec<Seq> {
         if context.log.segment != context.segment || self.segment > context.segment {
             return Vec::new();
@@ -282,11 +287,12 @@ impl State {
         expired.map(|(seq, _)| seq).collect()
     }
 
-    /// What a wish makes of the state of the segment that it is meant for.
+    /// Executes a command on the state of the segment that the command is meant for.
     fn is_asked(&mut self, wish: &StateWish, context: &StateContext<'_>) -> StateAnswer {
         if wish.seq().is_some_and(|seq| self.resolved.has(seq)) {
             return match wish {
-                // It may have been removed while its receiver worked on it: the receiver has to learn that.
+                // The message may have been removed while its receiver worked on it: the receiver has to
+                // learn that.
                 StateWish::Nack { .. } | StateWish::Extend { .. } => StateAnswer::Stale,
                 _ => StateAnswer::Done,
             };
@@ -344,7 +350,7 @@ impl State {
         StateAnswer::Done
     }
 
-    /// Resolves a message, if it does not leave; otherwise tells where to.
+    /// Resolves a message that is not leaving. Returns the target of a leaving message.
     fn purge(&mut self, seq: Seq) -> Option<StateAnswer> {
         let leaving = self.pending.get(&seq).and_then(Pending::leaving);
         if leaving.is_none() {
@@ -381,7 +387,7 @@ impl State {
         StateAnswer::Claimed(claimed.collect())
     }
 
-    /// Whether a claim would have a message, by what is known here.
+    /// Returns whether a claim would get a message, as far as this process knows.
     pub fn may_claim(&self, context: &StateContext<'_>) -> bool {
         if self.segment < context.segment {
             return Self::empty(context.segment, self.version).may_claim(context);
@@ -397,7 +403,7 @@ impl State {
         })
     }
 
-    /// Messages of a segment's log that are not done with, oldest first.
+    /// Returns the unresolved messages of a segment's log, oldest first.
     pub fn unresolved<'a>(
         &'a self,
         segment: Segment,
@@ -412,7 +418,7 @@ impl State {
         open.filter_map(|seq| Some((seq, log.message(seq)?.1)))
     }
 
-    /// The message, if this claim is the newest of it, and it does not move.
+    /// Returns the message if this claim is its newest one and the message is not leaving.
     fn claimed(&mut self, seq: Seq, claim: ClaimId, context: &StateContext<'_>) -> Option<&mut Pending> {
         let rules = context.protocol.rules;
         self.pending.get_mut(&seq).filter(|pending| {
@@ -435,7 +441,7 @@ impl State {
         StateAnswer::Done
     }
 
-    /// The claim ends, or holds for longer.
+    /// Ends or extends the claim of a message.
     fn hold(
         &mut self,
         seq: Seq,
@@ -490,12 +496,13 @@ impl State {
         self.marks(seq, target, context)
     }
 
-    /// Not of one that somebody has, however late: that one may be about to acknowledge it, and would be told that it is done with, since it
-    /// is resolved here.
+    /// Marks a message as leaving, unless a receiver has it, however late the receiver is. That receiver may
+    /// be about to acknowledge the message. Its acknowledgment would succeed, since the message is resolved
+    /// here, but the moved message would come again.
     fn move_on(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
         match self.pending.get(&seq).map(|pending| pending.standing) {
             Some(Standing::Claimed) => StateAnswer::Stale,
-            // What it goes on with stands in the log.
+            // The move copies the message's entry of the log.
             _ if context.log.segment != context.segment || context.log.message(seq).is_none() => {
                 StateAnswer::NoMessage
             }
@@ -503,7 +510,7 @@ impl State {
         }
     }
 
-    /// Marks a message that nobody has as leaving, if it does not leave.
+    /// Marks a message that no receiver has as leaving, unless it is leaving already.
     fn marks(&mut self, seq: Seq, target: Target, context: &StateContext<'_>) -> StateAnswer {
         let before = self.pending.get(&seq).copied();
         if let Some(leaving) = before.as_ref().and_then(Pending::leaving) {
@@ -525,7 +532,7 @@ impl State {
         StateAnswer::Leaving(target, pending.received())
     }
 
-    /// How often a message was received, here or before it was moved here.
+    /// Returns how often a message was received, here or before it was moved here.
     fn before(&self, seq: Seq, context: &StateContext<'_>) -> Option<Received> {
         let log = Some(context.log).filter(|log| log.segment == context.segment);
         match self.pending.get(&seq) {
@@ -564,14 +571,14 @@ impl State {
 }
 
 impl StateContext<'_> {
-    /// Returns whether a message is older than the queue keeps it, so that nobody may receive it.
+    /// Returns whether a message exceeded the queue's retention, so that nobody may receive it.
     pub(crate) fn is_expired(&self, entry: &Entry) -> bool {
         self.expired_by.is_some_and(|by| entry.due() <= by)
     }
 }
 
 impl Pending {
-    /// How often it was received, if it was.
+    /// Returns how often the message was received, if it was.
     fn received(&self) -> Option<Received> {
         (self.attempts > 0).then_some(Received {
             attempts: self.attempts,
@@ -580,14 +587,14 @@ impl Pending {
         })
     }
 
-    /// Returns whether the message neither leaves nor is to leave for the dead letters.
+    /// Returns whether the message neither leaves nor is to leave for the dead-letter queue.
     pub(crate) fn stays(&self, context: &StateContext<'_>) -> bool {
         let is_leaving = matches!(self.standing, Standing::Leaving(_));
         let is_exhausted = context.most_attempts.is_some_and(|most| self.attempts >= most);
         !is_leaving && !is_exhausted
     }
 
-    /// What is said of it if it leaves.
+    /// Returns the response about a leaving message.
     fn leaving(&self) -> Option<StateAnswer> {
         match self.standing {
             Standing::Leaving(target) => Some(StateAnswer::Leaving(target, self.received())),
@@ -604,7 +611,7 @@ impl Pending {
         }
     }
 
-    /// Whether the message may be received again, as far as its last claim goes.
+    /// Returns whether the last claim of the message has ended, so that the message can be received again.
     pub(crate) fn is_over(&self, seq: Seq, context: &StateContext<'_>) -> bool {
         match self.standing {
             Standing::Claimed => {
@@ -617,7 +624,7 @@ impl Pending {
     }
 }
 
-/// As it stands where it was moved to, before somebody receives it there.
+/// Creates the entry of a moved message in its new segment, before it is received there.
 impl From<Received> for Pending {
     fn from(received: Received) -> Self {
         Self {
@@ -661,7 +668,7 @@ impl Register for State {
 }
 
 impl StateWish {
-    /// The one message it is about.
+    /// Returns the position of the message that the command concerns, if it concerns a single one.
     fn seq(&self) -> Option<Seq> {
         match *self {
             Self::Claim { .. } | Self::Expire { .. } | Self::Purge { .. } | Self::Clear { .. } => None,

@@ -1,7 +1,8 @@
-//! Work units that have ended give their tables back.
+//! End of temporary queues: their tables are closed for reuse.
 //!
-//! A unit has its place in the registry before it has a table, and is in no registry again once it has ended. So when the
-//! ring says that a unit has a table, and a registry that was read *after* that has no such unit, it is over.
+//! A temporary queue is in the registry before it has a table, and never returns to the registry after it has
+//! ended. The queue has ended if the ring lists its table and a registry that was read *after* the ring does
+//! not list the queue.
 
 use crate::queues::limits::Protocol;
 use crate::queues::names::{BodyTable, QueueId};
@@ -9,44 +10,45 @@ use crate::queues::registry::Registry;
 use crate::queues::ring::{Ring, RingAnswer, RingWish};
 use crate::queues::rules::Rule;
 
-/// What happened.
+/// Input of the task.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UnitEvent {
-    /// It can begin.
+    /// Start the task.
     Begin,
-    /// The ring as it was read, serially.
+    /// Ring, read with serial consistency.
     Ring(Ring),
-    /// The registry as it was read, serially.
+    /// Registry, read with serial consistency.
     Registry(Registry),
-    /// The ring answered.
+    /// Response of the ring.
     RingAnswer(RingAnswer),
 }
 
-/// What is to be done.
+/// Action that the caller must execute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnitAction {
-    /// Read the ring, serially.
+    /// Read the ring with serial consistency.
     ReadRing,
-    /// Read the registry, serially.
+    /// Read the registry with serial consistency.
     ReadRegistry,
-    /// Ask the ring.
+    /// Send a command to the ring.
     Ring(RingWish),
-    /// It is over.
+    /// The task is finished.
     Over,
 }
 
-/// The tables of all units that have ended are closed, to be [emptied](crate::queues::Emptying) when nothing refers to them.
+/// Task that closes the tables of all temporary queues that have ended. The tables are
+/// [emptied](crate::queues::Emptying) when nothing refers to them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ending {
     ring: Option<Ring>,
     registry: Option<Registry>,
-    /// The last one first.
+    /// Ended queues whose tables are still to be closed; taken from the end.
     ended: Vec<(BodyTable, QueueId)>,
     protocol: Protocol,
 }
 
 impl Ending {
-    /// Of whatever units have a table.
+    /// Creates the task for all temporary queues that have a table.
     pub fn new(protocol: Protocol) -> Self {
         Self {
             ring: None,
@@ -56,7 +58,7 @@ impl Ending {
         }
     }
 
-    /// What is to be done about what happened.
+    /// Handles an event and returns the next action.
     pub fn step(&mut self, event: UnitEvent) -> UnitAction {
         match event {
             UnitEvent::Begin if self.protocol.rules.keeps(Rule::EndedByLaterRegistry) => {
