@@ -1,7 +1,7 @@
-//! The text of statements, with the types and values of their bind markers.
+//! Text of statements, with the types and values of their bind markers.
 //!
-//! Names are always quoted, values always bound, columns always listed in the table's order. Text
-//! depends only on the statement's shape, so that each shape is prepared once.
+//! Statements always quote names, always bind values, and always list columns in the table's order.
+//! The text depends only on the statement's shape, so each shape is prepared once.
 
 use std::borrow::Cow;
 
@@ -16,12 +16,12 @@ use crate::literal;
 use crate::pieces::{Piece, TupleBound};
 use crate::values::Values;
 
-/// A bind marker for `LIMIT` and `TTL`.
+/// Type of a bind marker for `LIMIT` and `TTL`.
 static INT: Type = Type::Int;
-/// A bind marker for stamps and tokens; a column of stamps or tokens in a result.
+/// Type of a bind marker or result column that holds a write timestamp or a token.
 static BIGINT: Type = Type::BigInt;
 
-/// Room for the text of most statements that read.
+/// Capacity for the text of most statements that read.
 const SELECT_CHARS: usize = 512;
 
 /// Meaning of a cell without bytes in a table that another program created.

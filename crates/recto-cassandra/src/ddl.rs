@@ -1,8 +1,8 @@
-//! Tables as CQL, and back.
+//! Conversion of tables to CQL and back.
 //!
-//! What Cassandra's own schema does not hold (the order of the columns that are not in the key, and
-//! whether they are written plainly or conditionally) stands as JSON in the table's comment, after
-//! a mark by which Recto knows its tables.
+//! Cassandra's own schema does not store the order of the columns outside the key, nor whether they
+//! are written plainly or conditionally. Recto stores both as JSON in the table's comment, after a
+//! mark that identifies its tables.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -21,13 +21,15 @@ use crate::escape::is_escaped;
 const COMMENT_VERSION: u8 = 2;
 /// Version of the comment of any other table.
 const WITHOUT_ESCAPES: u8 = 1;
-/// The option of a table that is emptied and dropped without a snapshot; 5.0 is the first that knows it.
+/// Table option that allows emptying and dropping a table without a snapshot. Cassandra 5.0 is the
+/// first release that knows it.
 pub(crate) const ALLOW_AUTO_SNAPSHOT: &str = "allow_auto_snapshot";
-/// How deep types may be nested.
+/// Maximum nesting depth of types.
 const MAX_TYPE_DEPTH: usize = 32;
 
-/// The statements that make `table` in `keyspace`: the user-defined types it needs, inner ones
-/// first, then itself. For people and for `recto plan`; [`create_table`](recto_store::Store::create_table) sends them.
+/// Returns the statements that create `table` in `keyspace`: first the user-defined types that it
+/// needs, inner types before outer ones, then the table. For people and for `recto plan`;
+/// [`create_table`](recto_store::Store::create_table) sends the statements.
 pub fn create_table_cql(keyspace: &str, table: &Table) -> Vec<String> {
     let mut statements: Vec<String> = udts_of(table)
         .iter()
@@ -37,7 +39,7 @@ pub fn create_table_cql(keyspace: &str, table: &Table) -> Vec<String> {
     statements
 }
 
-/// The user-defined types that `table` needs, inner ones first, each once.
+/// Returns the user-defined types that `table` needs, inner types first, each once.
 pub(crate) fn udts_of(table: &Table) -> Vec<Arc<UdtType>> {
     let mut udts = Vec::new();
     for column in table.columns() {
@@ -64,12 +66,13 @@ fn collect_udts(ty: &Type, udts: &mut Vec<Arc<UdtType>>) {
     }
 }
 
-/// The statements that make `table` of `there`, a table with fewer columns: the user-defined types
-/// that the new columns need and `there` does not have, the columns, and the comment that tells of
-/// them. For people and for `recto plan`; [`add_columns`](recto_store::Store::add_columns) sends them.
+/// Returns the statements that turn `there`, a table with fewer columns, into `table`: the
+/// user-defined types that the new columns need and `there` does not have, the columns, and the
+/// comment that lists them. For people and for `recto plan`;
+/// [`add_columns`](recto_store::Store::add_columns) sends the statements.
 ///
 /// # Errors
-/// `Table`, if `there` cannot become `table` so.
+/// `Table`, if these statements cannot turn `there` into `table`.
 pub fn add_columns_cql(keyspace: &str, there: &Table, table: &Table) -> Result<Vec<String>, StoreError> {
     let added = added_columns(there, table)?;
     if added.is_empty() {
@@ -86,7 +89,7 @@ pub fn add_columns_cql(keyspace: &str, there: &Table, table: &Table) -> Result<V
     Ok(statements)
 }
 
-/// The statement that adds columns. One that is there already is left alone.
+/// Returns the statement that adds columns. The statement ignores columns that already exist.
 pub(crate) fn add_columns_one_cql(keyspace: &str, table: &str, columns: &[Column]) -> String {
     let columns: Vec<String> = columns
         .iter()
@@ -99,7 +102,7 @@ pub(crate) fn add_columns_one_cql(keyspace: &str, table: &str, columns: &[Column
     )
 }
 
-/// The statement that makes the comment of `table` say what it is.
+/// Returns the statement that sets the comment of `table` to its current description.
 pub(crate) fn comment_cql(keyspace: &str, table: &Table) -> String {
     format!(
         "ALTER TABLE {} WITH comment = {}",
@@ -108,12 +111,12 @@ pub(crate) fn comment_cql(keyspace: &str, table: &Table) -> String {
     )
 }
 
-/// The statement that drops a table with its rows.
+/// Returns the statement that drops a table with its rows.
 pub fn drop_table_cql(keyspace: &str, table: &str) -> String {
     format!("DROP TABLE IF EXISTS {}", table_name(keyspace, table))
 }
 
-/// The statement that makes one user-defined type.
+/// Returns the statement that creates one user-defined type.
 pub(crate) fn create_type_cql(keyspace: &str, udt: &UdtType) -> String {
     let fields: Vec<String> = udt
         .fields
@@ -127,7 +130,7 @@ pub(crate) fn create_type_cql(keyspace: &str, udt: &UdtType) -> String {
     )
 }
 
-/// The statement that makes the table itself.
+/// Returns the statement that creates the table itself.
 pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
     let mut text = format!(
         "CREATE TABLE IF NOT EXISTS {} (",
@@ -158,9 +161,11 @@ pub(crate) fn create_one_table_cql(keyspace: &str, table: &Table) -> String {
     text
 }
 
-/// Whether a table has an id by its name. Cassandra draws one otherwise, and who makes a table by a node that has not heard of it
-/// yet, or is late, makes it under another id: for that the one that is there, and all that is in it, is dropped. What conditional
-/// writes decide is remembered by the id beside the table, and would be taken for a later table's of the same name.
+/// Returns whether a table's id derives from its name. Otherwise Cassandra draws a random id. If a
+/// table is created through a node that does not know it yet, or created late, the table then gets
+/// another id, and Cassandra drops the existing table with all its rows. Cassandra stores the
+/// decisions of conditional writes by table id, apart from the table. A later table of the same
+/// name and id would take over these decisions, so tables with conditional columns have no own id.
 pub(crate) fn has_own_id(table: &Table) -> bool {
     let is_decided = |column: &Column| {
         matches!(
@@ -171,10 +176,10 @@ pub(crate) fn has_own_id(table: &Table) -> bool {
     !table.options().automatic_snapshots && !table.columns().iter().any(is_decided)
 }
 
-/// An id that tables of other names, or of other keyspaces, do not have.
+/// Returns an id that no table of another name or keyspace has.
 fn own_id(keyspace: &str, table: &str) -> String {
     let hash = blake3::hash(format!("{keyspace}.{table}").as_bytes()).to_hex();
-    // A UUID of version 8: whoever makes it says what is in it.
+    // A UUID of version 8: its creator defines its content.
     format!(
         "{}-{}-8{}-8{}-{}",
         &hash[..8],
@@ -185,7 +190,7 @@ fn own_id(keyspace: &str, table: &str) -> String {
     )
 }
 
-/// What follows `WITH`.
+/// Returns the options that follow `WITH`.
 fn options_of(table: &Table) -> Vec<String> {
     let mut options = Vec::new();
     if !table.clustering().is_empty() {
@@ -226,7 +231,8 @@ fn push_names(text: &mut String, columns: &[Column]) {
     }
 }
 
-/// A type as a column's definition writes it: collections, tuples and user-defined types frozen.
+/// Returns a type as a column's definition writes it: collections, tuples and user-defined types
+/// are frozen.
 fn type_cql(ty: &Type) -> String {
     let mut text = String::new();
     push_type(&mut text, ty);
@@ -260,12 +266,12 @@ fn read_comment(comment: &str) -> Option<(u8, &str)> {
     matches!(version, WITHOUT_ESCAPES | COMMENT_VERSION).then_some((version, rest))
 }
 
-/// Whether a table with this comment was created by Recto, this version of it or another.
+/// Returns whether Recto created the table with this comment, in this version or another.
 pub(crate) fn is_comment_of_recto(comment: &str) -> bool {
     comment.starts_with(COMMENT_WORDS)
 }
 
-/// What the comment of `table` says.
+/// Returns the comment of `table`.
 fn comment(table: &Table) -> String {
     let columns: Vec<Value> = table
         .columns()
@@ -294,7 +300,7 @@ fn comment(table: &Table) -> String {
     )
 }
 
-/// A column as `system_schema.columns` has it.
+/// Column as `system_schema.columns` describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemaColumn {
     pub(crate) name: String,
@@ -303,7 +309,7 @@ pub(crate) struct SchemaColumn {
     pub(crate) ty: String,
 }
 
-/// A table as `system_schema` has it.
+/// Table as `system_schema` describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemaTable {
     pub(crate) name: String,
@@ -315,18 +321,18 @@ pub(crate) struct SchemaTable {
 }
 
 impl SchemaTable {
-    /// Whether Recto made it.
+    /// Returns whether Recto created the table and this release can read its comment.
     pub(crate) fn is_ours(&self) -> bool {
         read_comment(&self.comment).is_some()
     }
 
-    /// The table that was made. Columns that its comment does not tell of are no part of it: an
-    /// addition of columns was interrupted before its end, or another program added them. Recto
-    /// names the columns of every statement, so they change nothing.
+    /// Returns the table as Recto created it. Columns that its comment does not list do not belong
+    /// to it: an addition of columns was interrupted, or another program added them. They have no
+    /// effect, because Recto names the columns in every statement.
     ///
     /// # Errors
-    /// A message, if the comment and the schema do not fit each other: the table was changed by
-    /// another program.
+    /// A message, if the comment and the schema do not match, because another program changed the
+    /// table.
     pub(crate) fn table(&self, udts: &[SchemaUdt]) -> Result<Table, String> {
         let (version, comment) = read_comment(&self.comment).ok_or("it was not made by Recto")?;
         let comment: Value =
@@ -365,7 +371,8 @@ impl SchemaTable {
 }
 
 impl SchemaColumn {
-    /// Whether this column, which no comment tells of, can be taken for `wanted`, a regular one.
+    /// Returns whether this column, which no comment lists, can serve as `wanted`, a regular
+    /// column.
     pub(crate) fn is(&self, wanted: &Column, udts: &[SchemaUdt]) -> bool {
         self.is_regular() && parse_type(&self.ty, udts).as_ref() == Ok(&wanted.ty)
     }
@@ -374,7 +381,7 @@ impl SchemaColumn {
         self.kind == "regular"
     }
 
-    /// What is to be said of a column that is none of Recto's types.
+    /// Describes a column that differs from `wanted` or that Recto does not want.
     pub(crate) fn other_than(&self, wanted: Option<&Column>) -> String {
         let (name, ty) = (&self.name, &self.ty);
         match wanted {
@@ -383,7 +390,8 @@ impl SchemaColumn {
         }
     }
 
-    /// What it is to its table, if it is written so; none if Recto does not know.
+    /// Returns the role of the column in its table, for a column that is written as `write` says.
+    /// Returns `None` if Recto does not know the role.
     pub(crate) fn kind_of(&self, write: WriteKind) -> Option<ColumnKind> {
         Some(match self.kind.as_str() {
             "partition_key" => ColumnKind::Partition,
@@ -395,7 +403,8 @@ impl SchemaColumn {
         })
     }
 
-    /// The column; static and regular ones are written as `told`, a column of this name, says, or plainly.
+    /// Returns the column. Static and regular columns take their write kind from `told`, the kind
+    /// of the column of this name, or are plain.
     pub(crate) fn column(&self, told: Option<ColumnKind>, udts: &[SchemaUdt]) -> Result<Column, String> {
         let write = match told {
             Some(ColumnKind::Static(write) | ColumnKind::Regular(write)) => write,
@@ -412,7 +421,7 @@ impl SchemaColumn {
     }
 }
 
-/// A user-defined type as `system_schema.types` has it.
+/// User-defined type as `system_schema.types` describes it.
 #[derive(Debug, Clone)]
 pub(crate) struct SchemaUdt {
     pub(crate) name: String,
@@ -420,7 +429,7 @@ pub(crate) struct SchemaUdt {
 }
 
 impl SchemaUdt {
-    /// The type it is.
+    /// Returns the type.
     pub(crate) fn udt(&self, udts: &[SchemaUdt]) -> Result<UdtType, String> {
         self.udt_at(udts, 0)
     }
@@ -446,7 +455,7 @@ impl SchemaUdt {
     }
 }
 
-/// The type that `text` of `system_schema` names.
+/// Parses the type that `text` of `system_schema` names.
 pub(crate) fn parse_type(text: &str, udts: &[SchemaUdt]) -> Result<Type, String> {
     TypeText {
         rest: text,
@@ -456,7 +465,7 @@ pub(crate) fn parse_type(text: &str, udts: &[SchemaUdt]) -> Result<Type, String>
     .whole(0)
 }
 
-/// The text of a type, being read from the left.
+/// Unread rest of a type's text, which is parsed from the left.
 struct TypeText<'a> {
     rest: &'a str,
     whole: &'a str,
@@ -523,7 +532,7 @@ impl TypeText<'_> {
         Ok(ty)
     }
 
-    /// A name or number, and whether it was quoted.
+    /// Reads a name or number. Also returns whether it was quoted.
     fn name(&mut self) -> Result<(String, bool), String> {
         self.rest = self.rest.trim_start();
         if let Some(rest) = self.rest.strip_prefix('"') {
@@ -668,7 +677,7 @@ mod tests {
             let text = create_one_table_cql(keyspace, &emptied(name));
             text.rsplit_once("id = ").unwrap().1.to_owned()
         };
-        // As other releases have it: they make the same table.
+        // Other releases compute the same id, so they create the same table.
         assert_eq!(id("shop", "bodies_1"), "476b37e3-1399-89cc-8d89-a92489583871");
         assert_ne!(id("shop", "bodies_1"), id("shop", "bodies_2"));
         assert_ne!(id("shop", "bodies_1"), id("other", "bodies_1"));

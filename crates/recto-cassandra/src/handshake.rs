@@ -1,4 +1,5 @@
-//! Why a session could not be made, in the store's words: the network, TLS, or the login.
+//! Reasons why a session could not be opened, as errors of the store: the network, TLS, or the
+//! login.
 
 use std::io;
 
@@ -11,10 +12,10 @@ use scylla::errors::{
 
 use crate::config::CassandraConfig;
 
-/// Whether a connection was cut without a reason, after the handshake and before anybody logged in. A server
-/// of TLS 1.3 that does not take the client's certificate says so when the client believes the handshake to be
-/// over: what the client sends meanwhile makes the connection end in whichever way is first, and the alert may
-/// never be read.
+/// Returns whether a connection was closed without a reason, after the handshake and before the
+/// login. A TLS 1.3 server that rejects the client's certificate reports this when the client
+/// already considers the handshake complete. Data that the client sends in the meantime can end the
+/// connection before the client reads the alert.
 pub(crate) fn was_cut(error: &NewSessionError) -> bool {
     let Some(connection @ ConnectionError::ConnectionSetupRequestError(setup)) = connection_error(error)
     else {
@@ -24,8 +25,8 @@ pub(crate) fn was_cut(error: &NewSessionError) -> bool {
     is_broken && tls_cause(connection).is_none()
 }
 
-/// What a failure to connect says to the caller. The last host that was tried is the one it is about.
-/// `alert` is what TLS says of a connection that was cut, if that was asked again.
+/// Converts a failure to connect, which is the failure of the last host that was tried. `alert` is
+/// the TLS alert of a closed connection, if it was requested again.
 pub(crate) fn failed(
     error: NewSessionError,
     alert: Option<&io::Error>,
@@ -48,7 +49,7 @@ pub(crate) fn failed(
     .with_source(error)
 }
 
-/// Why the last connection that was tried failed.
+/// Returns the reason why the last connection failed.
 fn connection_error(error: &NewSessionError) -> Option<&ConnectionError> {
     match error {
         NewSessionError::MetadataError(MetadataError::ConnectionPoolError(ConnectionPoolError::Broken {
@@ -105,8 +106,8 @@ fn of_connection(error: &ConnectionError, hosts: &str, config: &CassandraConfig)
     .with_hint(hint)
 }
 
-/// What TLS said, if it was TLS that ended a connection. Up to version 1.2 a server says in the handshake
-/// that it does not take the client's certificate; from 1.3 on, with its first answer.
+/// Returns the TLS error, if TLS ended the connection. Up to TLS 1.2 a server rejects the client's
+/// certificate during the handshake; from TLS 1.3 on, with its first response.
 fn tls_cause(error: &ConnectionError) -> Option<&rustls::Error> {
     let failed = match error {
         ConnectionError::IoError(error) => error.as_ref(),
@@ -172,8 +173,8 @@ fn of_tls(error: &rustls::Error, hosts: &str, config: &CassandraConfig) -> Store
     StoreError::new(kind, message).with_hint(hint)
 }
 
-/// Whether an alert says that the client's certificate is not taken. Cassandra itself says of one that it
-/// does not trust `internal_error`.
+/// Returns whether an alert rejects the client's certificate. For a certificate that it does not
+/// trust, Cassandra itself sends `internal_error`.
 fn is_about_certificate(alert: AlertDescription, shows_certificate: bool) -> bool {
     if matches!(
         alert,

@@ -1,4 +1,5 @@
-//! What of a keyspace its operator should know: copies beside nodes, and how long deletions are kept.
+//! Report on a keyspace for its operator: whether its copies fit the nodes, and how long it keeps
+//! deletions.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +12,20 @@ use crate::ddl::ALLOW_AUTO_SNAPSHOT;
 use crate::schema::typed_rows;
 use crate::store::CassandraStore;
 
-/// What was found of a keyspace, a line each.
+/// Findings about a keyspace, one line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyspaceReport {
-    /// What keeps requests from being served, or will.
+    /// Findings that prevent requests from being served, now or later.
     pub problems: Vec<String>,
-    /// What is no problem and worth knowing.
+    /// Findings that are useful but not problems.
     pub notes: Vec<String>,
 }
 
 impl CassandraStore {
-    /// Looks at the keyspace: whether its copies fit the cluster's nodes, and how long it keeps the deletions of
-    /// `tables`. Whether these are what they should be, [`compare_tables`](recto_store::Store::compare_tables)
-    /// says. Reads no rows.
+    /// Checks whether the copies of the keyspace fit the cluster's nodes, and how long it keeps the
+    /// deletions of `tables`. It does not check that the tables match;
+    /// [`compare_tables`](recto_store::Store::compare_tables) does. Reads no rows.
     ///
     /// # Errors
     /// Cassandra's system tables cannot be read.
@@ -58,7 +59,7 @@ impl CassandraStore {
     }
 }
 
-/// The replication of the keyspace, as Cassandra keeps it.
+/// Returns the replication of the keyspace, as Cassandra stores it.
 async fn replication(client: &Client) -> Result<BTreeMap<String, String>, StoreError> {
     let deadline = client.schema_deadline();
     let text = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
@@ -79,7 +80,7 @@ fn compare_copies(
     nodes: &BTreeMap<String, usize>,
     local: Option<&str>,
 ) {
-    // A transient replica is written after a slash.
+    // The number of transient replicas follows a slash.
     let copies = |text: &String| text.split('/').next().and_then(|text| text.parse::<usize>().ok());
     if let Some(copies) = replication.get("replication_factor").and_then(copies) {
         if nodes.len() > 1 {

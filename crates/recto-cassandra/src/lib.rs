@@ -1,32 +1,33 @@
-//! The Apache Cassandra store of Recto, on the scylla driver. The only crate that names the driver.
+//! Apache Cassandra store of Recto, on the scylla driver. Only this crate names the driver.
 //!
-//! Where a request goes: [`store`] is the [`Store`](recto_store::Store) and hands everything to a
-//! client; reads become statements by [`pieces`] (which statements make a slice) and `cql` (their
-//! text and values); the client prepares each shape once, sends it within its deadline and retries
-//! on purpose only; answers come back as the protocol's own cells, copied once.
+//! Path of a request: [`store`] implements [`Store`](recto_store::Store) and passes every call to a
+//! client. For a read, [`pieces`] computes the statements that read a slice, and `cql` writes their
+//! text and values. The client prepares each shape of statement once, sends it within its deadline
+//! and retries only the requests that are safe to repeat. Responses are returned as the protocol's
+//! own cells, copied once.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | [`config`] | [`CassandraConfig`]: how to reach a cluster, what to ask of it |
-//! | `connect`, `tls`, `silence` | connecting, keyspaces; encryption; addresses that never answer to it |
+//! | [`config`] | [`CassandraConfig`]: address of a cluster and options of its requests |
+//! | `connect`, `tls`, `silence` | connections and keyspaces; encryption; addresses that do not answer TLS |
 //! | `client` | prepared statements, deadlines, retries |
-//! | `clock` | comparing the local clock with those of coordinators |
-//! | `coordinator` | which node a request of Paxos goes to |
-//! | `metrics` | what is counted of requests, by node |
-//! | [`pieces`] | slices as Cassandra can read them; pure |
-//! | `cql`, `values`, `literal` | statements; their values as sent; and as people write them |
-//! | `rows` | the rows of an answer, as they lie in its frame |
+//! | `clock` | comparison of the local clock with those of coordinators |
+//! | `coordinator` | choice of the node that receives a Paxos request |
+//! | `metrics` | counters of requests, by node |
+//! | [`pieces`] | slices as Cassandra can read them; pure functions |
+//! | `cql`, `values`, `literal` | statements; their values as sent; literals as people write them |
+//! | `rows` | rows of a response, read from its frame |
 //! | `read`, `scan` | slices, rows, static cells; whole tables in token order |
-//! | `partitions`, `position` | the partitions of a table; where such scans stop |
+//! | `partitions`, `position` | partitions of a table; positions where such scans stop |
 //! | `write`, `cas` | plain writes; conditional writes |
-//! | `pace` | how many writes of a bulk are in flight |
-//! | `columns` | whether a writer knows all columns of a table |
-//! | `settings` | what one request may hold, as the cluster says |
+//! | `pace` | number of bulk writes in flight |
+//! | `columns` | check that a writer knows all columns of a table |
+//! | `settings` | size limits of one request, from the cluster's settings |
 //! | `release` | releases of the nodes, and features that Recto needs |
-//! | [`attached`] | tables that other programs made |
-//! | `ddl`, `schema` | tables as CQL and back; what tables there are |
-//! | `tables` | making, extending, listing, emptying, dropping them |
-//! | `error` | the driver's errors in the store's words |
+//! | [`attached`] | tables that other programs created |
+//! | `ddl`, `schema` | tables as CQL, and CQL as tables; list of existing tables |
+//! | `tables` | creating, extending, listing, emptying and dropping tables |
+//! | `error` | the driver's errors as errors of the store |
 //! | `testing` (a feature) | plain statements and their traces, for tests |
 
 pub mod attached;

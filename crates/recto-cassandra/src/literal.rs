@@ -1,4 +1,4 @@
-//! Values as CQL writes them, for people who paste a statement into cqlsh.
+//! Values as CQL literals, for people who paste a statement into cqlsh.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -7,10 +7,11 @@ use recto_model::{Type, Value, cell, json};
 
 use crate::cql::{push_quoted, string_literal};
 
-/// What CQL adds to the days of a date that is written as a number.
+/// Number that CQL adds to the days of a date that is written as a number.
 const DATE_EPOCH: i64 = 1 << 31;
 
-/// The literal of a cell; a comment that says so if it is none of its type.
+/// Returns the literal of a cell. If the bytes are not valid for the type, returns a comment with
+/// the error and `null`.
 pub(crate) fn of_cell(ty: &Type, bytes: &[u8]) -> String {
     match cell::decode(ty, bytes) {
         Ok(value) => {
@@ -79,11 +80,11 @@ fn push_nullable(text: &mut String, ty: &Type, value: Option<&Value>) {
 
 fn push_scalar(text: &mut String, ty: &Type, value: &Value) {
     let plain = json::to_text(ty, value);
-    // CQL's calendar has the years 0001 to 9999; beyond it times are numbers.
+    // CQL's calendar has the years 0001 to 9999; times outside it are written as numbers.
     let is_in_calendar = !plain.starts_with(['+', '-']) && !plain.starts_with("0000");
     match value {
         Value::Blob(bytes) => push_blob(text, bytes),
-        // Java reads an IPv4 address that is written as one of IPv6 as the former, and not every exponent.
+        // Java reads an IPv4-mapped IPv6 address as IPv4, and cannot read every exponent.
         Value::Inet(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
             push_function(text, "blobAsInet", ty, value);
         }
@@ -104,10 +105,10 @@ fn push_scalar(text: &mut String, ty: &Type, value: &Value) {
     }
 }
 
-/// A value that has no literal, as the function of its bytes.
+/// Writes a value that has no literal as a function of its bytes.
 fn push_function(text: &mut String, function: &str, ty: &Type, value: &Value) {
     let mut bytes = Vec::new();
-    // It was decoded from such bytes.
+    // The value was decoded from such bytes, so encoding cannot fail.
     let _ = cell::encode(ty, value, &mut bytes);
     text.push_str(function);
     text.push('(');

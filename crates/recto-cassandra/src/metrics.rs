@@ -1,4 +1,4 @@
-//! What is counted of requests, by node.
+//! Counters of requests, by node.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use scylla::errors::{RequestAttemptError, RequestError};
 use scylla::observability::history::{AttemptId, HistoryListener, RequestId, SpeculativeId};
 use scylla::policies::retry::RetryDecision;
 
-/// The most nodes that requests are counted for.
+/// Maximum number of nodes with counters.
 const MAX_COUNTED_NODES: usize = 4_096;
 
-/// What is counted since the store was opened.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     nodes: RwLock<HashMap<SocketAddr, Arc<NodeCounters>>>,
@@ -31,7 +31,7 @@ struct NodeCounters {
 }
 
 impl Metrics {
-    /// Counts a request that was sent to a node, and how it failed if it did.
+    /// Counts a request that was sent to a node, and its kind of failure.
     pub(crate) fn sent(&self, node: SocketAddr, failed: Option<StoreErrorKind>) {
         let Some(counters) = self.counters(node) else {
             return;
@@ -46,7 +46,8 @@ impl Metrics {
     }
 
     fn counters(&self, node: SocketAddr) -> Option<Arc<NodeCounters>> {
-        // A counter is whole between any two operations, so a panic elsewhere does not spoil it.
+        // Each operation leaves the map consistent, so a panic of another thread does not damage
+        // it.
         let known = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(counters) = known.get(&node) {
             return Some(Arc::clone(counters));
@@ -59,7 +60,7 @@ impl Metrics {
         Some(Arc::clone(nodes.entry(node).or_default()))
     }
 
-    /// What was counted, with the nodes of the cluster as the driver knows them now.
+    /// Returns the counters, with the nodes of the cluster that the driver knows now.
     pub(crate) fn snapshot(&self, session: &Session) -> StoreMetrics {
         let counted = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -97,12 +98,13 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Learns which node the driver sends a request to; its errors do not say.
+/// Listener that records the node to which the driver sends a request. The driver's errors do not
+/// name it.
 #[derive(Debug, Default)]
 pub(crate) struct SentTo(Mutex<Option<SocketAddr>>);
 
 impl SentTo {
-    /// The node, if the request was sent at all.
+    /// Returns the node, or `None` if the request was not sent.
     pub(crate) fn node(&self) -> Option<SocketAddr> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,23 +1,25 @@
-//! How many writes of a bulk are in flight: as many as nodes answer quickly.
+//! Limit of the bulk writes in flight, adapted to the response times of nodes.
 //!
-//! A node that is sent more than it can do does not refuse it: it keeps what waits in memory, until it
-//! does nothing but look for some, and is taken for dead. What tells before that is the time that answers
-//! take. So more is sent while they come quickly, and half as much as soon as one is slow, fails, or
-//! comes only when asked again: as TCP does. A small or busy node is then loaded slowly, and no node
-//! more slowly than it could be: with twice as much in flight each write would just wait twice as long.
+//! An overloaded node does not reject requests. It queues them in memory until it spends all its
+//! time on garbage collection, and other nodes consider it dead. Response times rise before that.
+//! So this module raises the limit while responses are fast, and halves it when a response is slow,
+//! a write fails, or a write needs a retry, as TCP does. A small or busy node is then loaded
+//! slowly. No node is loaded more slowly than it can handle, because with twice the writes in
+//! flight each write would only wait twice as long.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How many writes are in flight at first.
+/// Number of writes in flight at first.
 const FIRST_IN_FLIGHT: usize = 8;
-/// Up to how many it is raised by one with every quick answer; beyond, by one with every round of them.
+/// Limit up to which each fast response raises the limit by one. Beyond it, only a full round of
+/// fast responses does.
 const STEEP_IN_FLIGHT: usize = 32;
-/// An answer that takes longer is slow.
+/// Response time above which a response is slow.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// How many writes of all bulks together may be in flight.
+/// Limit of the writes in flight, over all bulks together.
 #[derive(Debug)]
 pub(crate) struct Pace {
     most: usize,
@@ -25,7 +27,7 @@ pub(crate) struct Pace {
     sending: AtomicUsize,
 }
 
-/// A write that is in flight until this is dropped.
+/// Write in flight; dropping the value ends it.
 pub(crate) struct Sending<'a>(&'a AtomicUsize);
 
 impl Drop for Sending<'_> {
@@ -37,9 +39,9 @@ impl Drop for Sending<'_> {
 #[derive(Debug)]
 struct State {
     in_flight: usize,
-    /// Quick answers since it was last raised.
+    /// Number of fast responses since the limit was last raised.
     quick: usize,
-    /// Whether no answer was slow yet.
+    /// Whether no response was slow yet.
     is_first: bool,
     slowed_at_nanos: u64,
 }
@@ -59,7 +61,8 @@ impl Pace {
         }
     }
 
-    /// Whether one more may be sent now. A bulk that has none in flight need not ask.
+    /// Returns whether one more write may be sent now. A bulk with no write in flight may send
+    /// without this check.
     pub(crate) fn has_room(&self) -> bool {
         self.sending.load(Ordering::Relaxed) < self.lock().in_flight
     }
@@ -70,12 +73,13 @@ impl Pace {
         Sending(&self.sending)
     }
 
-    /// Takes note of a write that was sent and ended; `is_well`: at the first attempt.
+    /// Records the end of a write. `is_well` means that the first attempt succeeded.
     pub(crate) fn note(&self, sent_at_nanos: u64, ended_at_nanos: u64, is_well: bool) {
         let mut state = self.lock();
         let took = Duration::from_nanos(ended_at_nanos.saturating_sub(sent_at_nanos));
         if !is_well || took > SLOW {
-            // What was in flight then tells of the same moment.
+            // Writes that were already in flight reflect the same overload, so they do not halve
+            // the limit again.
             if sent_at_nanos >= state.slowed_at_nanos {
                 state.in_flight = (state.in_flight / 2).max(1);
                 state.slowed_at_nanos = ended_at_nanos;
@@ -93,7 +97,8 @@ impl Pace {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // The state is whole between any two notes, so a panic elsewhere does not spoil it.
+        // Each operation leaves the state consistent, so a panic of another thread does not damage
+        // it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

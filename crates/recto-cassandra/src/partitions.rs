@@ -1,4 +1,5 @@
-//! The partitions of a table in Cassandra's token order, of which it reads no more than one row each.
+//! Scan of a table's partitions in Cassandra's token order. It reads at most one row of each
+//! partition.
 
 use std::sync::Arc;
 
@@ -12,20 +13,22 @@ use crate::position::{Position, decode_position, encode_position, token_of};
 use crate::read::rows_of;
 use crate::rows::{AnswerRow, each_row};
 
-/// The most partitions of one token that a scan looks at. Two keys of one 64-bit token are an
-/// accident; many are an attack on the hash.
+/// Maximum number of partitions of one token that a scan reads. Two keys with the same 64-bit token
+/// are an accident; many are an attack on the hash.
 const MAX_PARTITIONS_PER_TOKEN: i32 = 1_024;
 
-/// A partition that has a row, or a static cell.
+/// Partition that has a row or a static cell.
 pub(crate) struct Partition {
     pub(crate) key: Cells,
     statics: Cells,
-    /// Whether it is to be listed: in a table that another program made, one of static cells alone is not.
+    /// Whether the scan returns the partition. In a table of another program it skips partitions
+    /// that have only static cells.
     is_listed: bool,
 }
 
 impl Partition {
-    /// The one that a row begins with: its key, then its static cells, then perhaps whether it has a row.
+    /// Reads the partition at the start of a row: its key, its static cells and, for attached
+    /// tables, a column that shows whether it has a row.
     fn read(statements: Statements<'_>, table: &Table, row: &AnswerRow<'_>) -> Self {
         let keys = table.partition().len();
         let width = keys + table.statics().len();
@@ -38,7 +41,8 @@ impl Partition {
     }
 }
 
-/// The partitions of a position's token that follow its own, without those whose key has an empty cell in one of the columns.
+/// Returns the partitions with the position's token that follow the position. Leaves out partitions
+/// whose key has an empty cell in a column of `leaves_out`.
 pub(crate) async fn following(
     client: &Client,
     table: &Table,
@@ -69,7 +73,7 @@ pub(crate) async fn following(
     Ok(following)
 }
 
-/// Partitions of a range, from its start or after a position.
+/// Scans the partitions of a range, from its start or after a position.
 pub(crate) async fn scan(
     client: &Client,
     table: &Arc<Table>,
@@ -123,7 +127,7 @@ struct Listing<'a> {
     limit: usize,
     max_bytes: u64,
     rows: RowSet,
-    /// How many were looked at, and the one that was last.
+    /// Number of partitions read, and the position of the last one.
     seen: usize,
     last: Option<Position>,
 }
@@ -150,7 +154,7 @@ impl Listing<'_> {
         });
     }
 
-    /// Those of tokens after `after` up to and with `up_to`.
+    /// Reads the partitions whose tokens are greater than `after` and at most `up_to`.
     async fn tokens(&mut self, after: Option<i64>, up_to: Option<i64>) -> Result<(), StoreError> {
         let (client, table) = (self.client, self.table);
         let wanted = i32::try_from(self.limit - self.seen).unwrap_or(i32::MAX);
@@ -184,8 +188,8 @@ impl Listing<'_> {
     }
 }
 
-/// The bytes by which Cassandra orders partitions of one token: a sole part as it is, several each
-/// with its length before it and a zero after it.
+/// Returns the bytes by which Cassandra orders partitions of one token. A single-part key is its
+/// bytes. In a multi-part key, each part follows its length and ends with a zero byte.
 fn serialized_key(partition: RowRef<'_>) -> Vec<u8> {
     let mut key = Vec::with_capacity(partition.byte_len() + 3 * partition.len());
     for cell in partition.iter() {

@@ -1,45 +1,46 @@
-//! Slices as Cassandra can read them: which statements together give the rows between two bounds.
+//! Slices as Cassandra can read them: the statements that together return the rows between two
+//! bounds.
 //!
 //! A slice is contiguous in *clustering order*. CQL compares tuples of clustering columns by
-//! *value*, ascending, whatever the table's directions are. So one tuple bound is contiguous only
-//! over columns of one direction (a *run*), and a bound that reaches over several runs becomes
-//! several pieces: after `(b0, c0)` under `b DESC, c ASC` is `b = b0 AND c > c0`, then `b < b0`.
+//! *value*, ascending, regardless of the table's directions. So one tuple bound is contiguous only
+//! over columns of one direction (a *run*). A bound that covers several runs becomes several
+//! pieces: after `(b0, c0)` under `b DESC, c ASC` is `b = b0 AND c > c0`, then `b < b0`.
 //!
-//! Pure: knows tables and bounds, and neither CQL text nor a connection.
+//! These functions are pure: they know tables and bounds, but neither CQL text nor a connection.
 
 use std::ops::Range;
 
 use recto_model::{Bound, Cells, Direction, Table, order};
 
 /// One statement's share of a slice: the rows whose leading clustering columns equal `pinned` and
-/// whose following columns lie between two tuples, compared by value.
+/// whose following columns are between two tuples, compared by value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// The values of the leading clustering columns, each bound by `=`.
+    /// Values of the leading clustering columns, each bound by `=`.
     pub pinned: Cells,
-    /// The tuple the following columns must exceed, by value.
+    /// Tuple that the following columns must exceed, by value.
     pub lower: Option<TupleBound>,
-    /// The tuple the following columns must stay below, by value.
+    /// Tuple that the following columns must stay below, by value.
     pub upper: Option<TupleBound>,
 }
 
-/// One end of a piece: a tuple over the clustering columns that follow the pinned ones.
+/// One end of a piece: a tuple over the clustering columns that follow the pinned columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TupleBound {
-    /// The tuple's values; at least one.
+    /// Values of the tuple; at least one.
     pub cells: Cells,
     /// Whether rows that begin with the tuple belong to the piece.
     pub inclusive: bool,
 }
 
-/// The pieces that together hold the rows between `from` and `to`, in clustering order; none if
-/// `from` does not lie before `to`.
+/// Returns the pieces that together hold the rows between `from` and `to`, in clustering order.
+/// Returns none if `from` is not before `to`.
 ///
-/// Reading them one after the other, each in clustering order, gives the slice in clustering
-/// order; reading them last to first, each reversed, gives it backwards. There is one piece where
-/// the columns that the bounds reach over have one direction, and one more for each further run of
-/// same-direction columns that a bound reaches into: none of these can be had with fewer, as a
-/// statement takes one lower and one upper tuple.
+/// To read the slice in clustering order, read the pieces from first to last, each in clustering
+/// order. To read it backward, read them from last to first, each reversed. If all columns of the
+/// bounds have one direction, there is one piece. Each further run of same-direction columns that a
+/// bound covers adds one piece. Fewer pieces are not possible, because a statement accepts one
+/// lower and one upper tuple.
 pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     if from.compare(to, table).is_ge() {
         return Vec::new();
@@ -48,12 +49,12 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
     let runs = runs(table, common);
     let from_segments = segments(&runs, from.cells().len());
     let to_segments = segments(&runs, to.cells().len());
-    // Whether the rows that begin with a bound's own cells belong to the slice.
+    // True if the rows that begin with a bound's own cells belong to the slice.
     let from_inclusive = matches!(from, Bound::Before(_));
     let to_inclusive = matches!(to, Bound::After(_));
     let mut pieces = Vec::with_capacity(from_segments.len() + to_segments.len());
 
-    // What lies after `from` within its own later runs, nearest to it first.
+    // Rows after `from` within its own later runs, nearest to `from` first.
     for (index, segment) in from_segments.iter().enumerate().skip(1).rev() {
         let last = index + 1 == from_segments.len();
         pieces.push(Piece::new(
@@ -63,7 +64,7 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
             None,
         ));
     }
-    // Between the two, on the first run in which they differ.
+    // Rows between the two bounds, on the first run in which they differ.
     pieces.push(Piece::new(
         table,
         range_of(from.cells(), 0..common),
@@ -74,7 +75,7 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
             .first()
             .map(|segment| edge(to, segment, to_segments.len() == 1 && to_inclusive)),
     ));
-    // What lies before `to` within its own later runs, nearest to it last.
+    // Rows before `to` within its own later runs, nearest to `to` last.
     for (index, segment) in to_segments.iter().enumerate().skip(1) {
         let last = index + 1 == to_segments.len();
         pieces.push(Piece::new(
@@ -88,7 +89,8 @@ pub fn pieces(table: &Table, from: &Bound, to: &Bound) -> Vec<Piece> {
 }
 
 impl Piece {
-    /// The rows that begin with `pinned`, after `after` and before `before` in clustering order.
+    /// Returns the rows that begin with `pinned`, after `after` and before `before` in clustering
+    /// order.
     fn new(table: &Table, pinned: Cells, after: Option<TupleBound>, before: Option<TupleBound>) -> Self {
         let ascending = table
             .clustering()
@@ -103,8 +105,9 @@ impl Piece {
     }
 }
 
-/// The tuple of `bound` over the columns of `segment`. Rows that begin with it belong to the piece
-/// only if the bound ends there and takes in the rows that begin with its cells (`takes_in`).
+/// Returns the tuple of `bound` over the columns of `segment`. `takes_in` is true if the bound ends
+/// with this segment and includes the rows that begin with its cells. Only then do rows that begin
+/// with the tuple belong to the piece.
 fn edge(bound: &Bound, segment: &Range<usize>, takes_in: bool) -> TupleBound {
     TupleBound {
         cells: range_of(bound.cells(), segment.clone()),
@@ -112,7 +115,7 @@ fn edge(bound: &Bound, segment: &Range<usize>, takes_in: bool) -> TupleBound {
     }
 }
 
-/// How many leading cells both have and hold equal.
+/// Returns the number of leading cells that are equal in both.
 fn common_prefix(table: &Table, left: &Cells, right: &Cells) -> usize {
     table
         .clustering()
@@ -125,7 +128,7 @@ fn common_prefix(table: &Table, left: &Cells, right: &Cells) -> usize {
         .count()
 }
 
-/// The runs of same-direction clustering columns from column `start` on.
+/// Returns the runs of same-direction clustering columns from column `start` on.
 fn runs(table: &Table, start: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for column in start..table.clustering().len() {
@@ -139,7 +142,7 @@ fn runs(table: &Table, start: usize) -> Vec<Range<usize>> {
     runs
 }
 
-/// The parts of `runs` that a bound of `length` cells reaches over.
+/// Returns the parts of `runs` that a bound of `length` cells covers.
 fn segments(runs: &[Range<usize>], length: usize) -> Vec<Range<usize>> {
     runs.iter()
         .filter(|run| run.start < length)

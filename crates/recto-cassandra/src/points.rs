@@ -1,8 +1,9 @@
-//! Reading rows by their keys, several with one request.
+//! Reads of rows by their keys, several with one request.
 //!
-//! Most of what the read of a row costs is its request: twenty rows by `IN` take a quarter of the time, and of the
-//! processors' time on both sides, of twenty requests (docs/design/cassandra-store.md). A coordinator that has no copy of a row asks one
-//! that has, so those rows are read together that the same replica has first.
+//! The request dominates the cost of reading a row: twenty rows by `IN` take a quarter of the time
+//! of twenty requests, and a quarter of the processor time on both sides
+//! (docs/design/cassandra-store.md). A coordinator that has no copy of a row asks a node that has
+//! one. So one request reads rows that have the same replica first.
 
 use std::collections::HashMap;
 use std::iter;
@@ -24,16 +25,19 @@ use crate::cql::{Statements, name_in_keyspace};
 use crate::escape::{escaped, is_escaped};
 use crate::read::{CassandraSnapshot, Rows};
 
-/// The most keys of one request: what services allow that limit it (Cassandra's `partition_keys_in_select_fail_threshold`,
-/// which it leaves off itself).
+/// Maximum number of keys of one request. Services that set Cassandra's
+/// `partition_keys_in_select_fail_threshold` allow this number; Cassandra itself leaves the
+/// threshold off.
 const MAX_KEYS: usize = 20;
-/// The most requests of several keys side by side.
+/// Maximum number of concurrent requests for several keys.
 const MAX_REQUESTS: usize = 16;
 
-/// Reads that go together, as places in the list of all, and the token of the first of them, where they are of partitions.
+/// Reads that share a request, as indexes into the list of all reads. For reads of partitions, also
+/// the token of the first.
 type Group = (Vec<usize>, Option<Token>);
 
-/// The rows of `reads`, in their order. What a request for several costs is told with the first of them.
+/// Reads the rows of `reads`, in their order. The cost of a request for several rows is reported
+/// with the first of them.
 pub(crate) async fn get_many(
     snapshot: &CassandraSnapshot,
     reads: &[PointRead],
@@ -58,8 +62,9 @@ pub(crate) async fn get_many(
     Ok(found)
 }
 
-/// What is read together: of one table whose partitions are one row each, with a key of one column; or of one partition whose
-/// rows have a key of one column. None, if nothing may be.
+/// Groups the reads that can share a request: reads of one table whose partitions have one row each
+/// and a key of one column, or of one partition whose rows have a key of one column. Returns no
+/// groups if no reads can be grouped.
 fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Group> {
     let Some(first) = reads.first() else {
         return Vec::new();
@@ -68,7 +73,8 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     let is_serial = is_serial(options.consistency.unwrap_or(client.config.consistency));
     let are_alike = reads.iter().all(|read| Arc::ptr_eq(&read.table, table));
     let is_refused = client.refuses_many.load(Ordering::Relaxed);
-    // Cassandra takes a list apart: what is an IPv4 address in a longer form is then looked for in the shorter one.
+    // Cassandra normalizes the elements of a list: it would look for the short form of an IPv4
+    // address that is stored in a longer form.
     let is_key = |columns: &[Column]| matches!(columns, [key] if key.ty != Type::Inet);
     if is_serial || is_refused || !are_alike {
         return Vec::new();
@@ -105,7 +111,8 @@ fn groups(client: &Client, reads: &[PointRead], options: &ReadOptions) -> Vec<Gr
     groups.collect()
 }
 
-/// As many in each, so that all are answered at about the same time, and at most so many.
+/// Splits `count` into ranges of about equal size, at most `most` each, so that all requests
+/// complete at about the same time.
 fn even(count: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     let size = count.div_ceil(count.div_ceil(most));
     (0..count)
@@ -126,11 +133,11 @@ async fn get_group<'g>(
         }
         match get_together(client, reads, numbers, *token, options).await {
             Ok(rows) => return Ok((numbers, rows)),
-            // Who may not read so many at once may read each.
+            // A user who may not read several rows at once may still read each row.
             Err(error) if error.kind() == StoreErrorKind::Invalid => {
                 client.refuses_many.store(true, Ordering::Relaxed);
             }
-            // Of one alone it can be said what is wrong with it.
+            // Reading each row alone shows which row crosses too many tombstones.
             Err(error) if error.kind() == StoreErrorKind::Tombstones => {}
             Err(error) => return Err(error),
         }
@@ -168,7 +175,7 @@ async fn get_together(
     if let Some(token) = token {
         settings.balancing = Some(Arc::new(client.coordinator.towards(token)));
     }
-    // Whatever rows hold, all are read, as one is that is read alone.
+    // Read all rows regardless of their size, as a read of a single row does.
     let unlimited = ReadOptions {
         max_bytes: u64::MAX,
         ..*options
@@ -184,7 +191,7 @@ async fn get_together(
     Ok(each_of(&keys, key_column, rows.finish(true)))
 }
 
-/// What was read of each key.
+/// Returns the result of each key.
 fn each_of(keys: &[&[u8]], key_column: usize, read: RowsRead) -> Vec<RowsRead> {
     let rows: HashMap<_, _> = read
         .rows

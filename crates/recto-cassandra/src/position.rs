@@ -1,12 +1,13 @@
-//! Where a token scan stopped, and the bytes that are kept of it.
+//! Position at which a token scan stopped, and its stored form.
 
 use recto_model::{Cells, Table};
 use recto_store::{ScanPosition, StoreError, StoreErrorKind};
 
-/// The version of the form of positions.
+/// Version of the stored form of positions.
 const POSITION_VERSION: u8 = 1;
 
-/// Where a scan stopped: after the row with this key; with no clustering cells, after the partition.
+/// Position at which a scan stopped: after the row with this key or, without clustering cells,
+/// after the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Position {
     pub(crate) token: i64,
@@ -30,8 +31,8 @@ pub(crate) fn token_of(bytes: &[u8]) -> Result<Option<i64>, StoreError> {
     Ok(Some(i64::from_be_bytes(bytes)))
 }
 
-/// Version, token, then each cell of the key with its length in 4 bytes; the clustering cells are
-/// all there or none is.
+/// Encodes a position: version, token, then each cell of the key after its length in 4 bytes.
+/// Either all clustering cells are present or none.
 pub(crate) fn encode_position(position: &Position) -> ScanPosition {
     let mut bytes = vec![POSITION_VERSION];
     bytes.extend_from_slice(&position.token.to_be_bytes());
@@ -95,7 +96,7 @@ mod tests {
             TableOptions::default(),
         )
         .unwrap();
-        // Written by earlier releases; every later one reads them.
+        // Earlier releases wrote these positions; every later release must read them.
         let mut golden = include_str!("golden/scan-position-v1.txt").lines();
         for clustering in [Cells::new(), [Some(&b""[..])].into_iter().collect()] {
             let position = Position {

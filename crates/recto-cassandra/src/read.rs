@@ -1,4 +1,4 @@
-//! Reading slices, rows and static cells.
+//! Reads of slices, rows and static cells.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::rows::{CellFrom, each_row};
 use crate::scan;
 use crate::values::ReadValuesError;
 
-/// Reads what the replicas have: each read for itself.
+/// Snapshot that reads the current state of the replicas, separately for each read.
 pub(crate) struct CassandraSnapshot {
     pub(crate) client: Arc<Client>,
 }
@@ -30,7 +30,7 @@ impl Snapshot for CassandraSnapshot {
         self.client.limits.check_slice(slice)?;
         let settings = self.client.settings(options.consistency, options.timeout);
         let mut rows = Rows::in_partition(&slice.table, &slice.partition, options, slice.limit);
-        // Not even an empty slice outlives its deadline.
+        // An empty slice also fails after its deadline.
         settings.deadline.remaining()?;
         for request in slice_requests(&self.client.config.keyspace, slice, rows.selected) {
             rows.read(&self.client, request.limited(rows.wanted()), &settings)
@@ -139,7 +139,7 @@ impl Snapshot for CassandraSnapshot {
     }
 }
 
-/// The statements that read `slice`, in the order they are read in.
+/// Returns the statements that read `slice`, in reading order.
 pub(crate) fn slice_requests<'t>(
     keyspace: &'t str,
     slice: &'t Slice,
@@ -163,26 +163,27 @@ pub(crate) fn slice_requests<'t>(
         .collect()
 }
 
-/// Rows being read, up to a number of rows and of bytes.
+/// Rows being read, up to a maximum number of rows and of bytes.
 pub(crate) struct Rows<'a> {
     pub(crate) read: RowsRead,
     table: &'a Table,
     pub(crate) selected: Selected,
-    /// Of each column.
+    /// Source of each column's cell.
     cells: Vec<CellFrom>,
-    /// The bytes of what is known of the partition: they stand in the buffer once, and count in every row.
+    /// Size of the known cells of the partition, in bytes. The buffer holds these cells once, but
+    /// they count in every row.
     known_bytes: u64,
     limit: u32,
     max_bytes: u64,
 }
 
 impl<'a> Rows<'a> {
-    /// Rows of any partitions.
+    /// Starts a read of rows of any partitions.
     pub(crate) fn new(table: &'a Table, options: &ReadOptions, limit: u32) -> Self {
         Self::of(table, None, Selected::by(options), (options, limit))
     }
 
-    /// Rows of one partition.
+    /// Starts a read of rows of one partition.
     pub(crate) fn in_partition(
         table: &'a Table,
         partition: &Cells,
@@ -193,7 +194,7 @@ impl<'a> Rows<'a> {
         Self::of(table, Some(partition), selected, (options, limit))
     }
 
-    /// What is known of the partition stands in the buffer once, for all rows.
+    /// Stores the known cells of the partition once in the buffer, for all rows.
     fn of(
         table: &'a Table,
         partition: Option<&Cells>,
@@ -230,30 +231,30 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// How many rows are still wanted.
+    /// Returns the number of rows that may still be read.
     pub(crate) fn wanted(&self) -> u32 {
         self.limit - self.read.rows.len() as u32
     }
 
-    /// How many bytes are still wanted.
+    /// Returns the number of bytes that may still be read.
     pub(crate) fn wanted_bytes(&self) -> u64 {
         self.max_bytes.saturating_sub(self.bytes())
     }
 
-    /// The bytes of the rows.
+    /// Returns the size of the rows, in bytes.
     fn bytes(&self) -> u64 {
         let told = self.read.rows.byte_len() as u64 - self.known_bytes;
         told + self.known_bytes * self.read.rows.len() as u64
     }
 
-    /// Whether a limit is reached.
+    /// Returns whether a limit is reached.
     pub(crate) fn full(&self) -> bool {
         self.wanted() == 0 || (self.wanted_bytes() == 0 && !self.read.rows.is_empty())
     }
 
-    /// Appends the rows of one statement until a limit is reached, by protocol pages of a size that
-    /// the bytes still wanted allow. Several pages of one statement see the partition at several
-    /// moments, as several statements would.
+    /// Appends the rows of one statement until a limit is reached. The bytes that may still be read
+    /// determine the size of its protocol pages. Pages of one statement see the partition at
+    /// different moments, as several statements would.
     pub(crate) async fn read(
         &mut self,
         client: &Client,
@@ -318,7 +319,8 @@ impl<'a> Rows<'a> {
         let rows = result.rows_num().min(self.wanted() as usize);
         self.read.rows.reserve(rows, bytes as usize);
         each_row(&result, request, |row| {
-            // A partition with static cells and no rows comes as one row without a clustering key.
+            // Cassandra returns a partition with static cells and no rows as one row without a
+            // clustering key.
             let is_row = !has_clustering || row.get(first_clustering).is_some();
             if is_row && !self.full() {
                 row.push_among(&mut self.read.rows, answered, self.cells.iter().copied());
@@ -339,7 +341,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The rows of an answer.
+/// Returns the rows of a response.
 pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::QueryRowsResult, StoreError> {
     answer
         .result
@@ -347,8 +349,9 @@ pub(crate) fn rows_of(answer: Answer) -> Result<scylla::response::query_result::
         .map_err(|error| ReadValuesError::frame(error).into())
 }
 
-/// The newest of write times, 0 if all are null; and for how long the cells live of which there is one. Each is followed
-/// by the cell's time to live, null if that does not end.
+/// Returns the newest write timestamp, 0 if all are null, and the time after which all cells that
+/// exist have expired. `pairs` holds the write timestamp of each cell, then its TTL, which is null
+/// if the cell does not expire.
 pub(crate) fn life<'a>(pairs: impl IntoIterator<Item = Option<&'a [u8]>>) -> (i64, Option<u32>) {
     let (mut pairs, mut newest, mut ends) = (pairs.into_iter(), None, Some(0));
     while let (Some(stamp), Some(ttl)) = (pairs.next(), pairs.next()) {

@@ -14,11 +14,11 @@ pub(crate) struct Release(u16, u16);
 /// A feature of Cassandra that statements use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Feature {
-    /// Tables that remove tombstones early.
+    /// Compaction that removes tombstones early.
     UnifiedCompaction,
-    /// Fields that are added to tables.
+    /// Addition of columns to existing tables.
     AddIfNotExists,
-    /// Tables that are emptied without a snapshot.
+    /// Emptying of tables without a snapshot.
     SnapshotsByTable,
 }
 
@@ -30,7 +30,7 @@ pub(crate) const NEEDED: [Feature; 3] = [
 ];
 
 impl Feature {
-    /// The first release that has it.
+    /// Returns the first release that has the feature.
     fn since(self) -> Release {
         match self {
             Self::UnifiedCompaction | Self::SnapshotsByTable => Release(5, 0),
@@ -56,7 +56,8 @@ impl fmt::Display for Release {
 }
 
 impl Release {
-    /// The release of a version such as `5.0.8` or `6.0-alpha2`. `None` if the text is no version.
+    /// Parses the release of a version such as `5.0.8` or `6.0-alpha2`. Returns `None` if the text
+    /// is no version.
     fn of(version: &str) -> Option<Self> {
         let mut numbers = version.split(|character: char| !character.is_ascii_digit());
         Some(Self(numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -80,11 +81,12 @@ impl ClusterReleases {
         }
     }
 
-    /// Checks that the oldest node has all of `needed`. A cluster that reports no version is not refused: its statements fail by
-    /// themselves.
+    /// Checks that the oldest node has all of `needed`. If the cluster reports no version, the
+    /// check passes, and a statement that needs a missing feature fails later.
     ///
     /// # Errors
-    /// [`Other`](StoreErrorKind::Other): it lacks some. The request is right, and the cluster cannot serve it.
+    /// [`Other`](StoreErrorKind::Other): the cluster lacks a feature. The request is valid, but the
+    /// cluster cannot serve it.
     pub(crate) fn check(&self, needed: &[Feature]) -> Result<(), StoreError> {
         let Some((oldest, version)) = &self.oldest else {
             return Ok(());

@@ -1,9 +1,9 @@
-//! The rows of an answer, as they lie in the received frame.
+//! Rows of a response, read from the received frame.
 //!
-//! The driver takes rows apart cell by cell, for those who want values of them. Recto wants the cells as they
-//! are: a row is found by the lengths of its cells and copied whole. (A row of the protocol is its cells, each
-//! four bytes of length, negative for null, and so many bytes: CQL binary protocol version 4, sections 3 and
-//! 4.2.5.2.)
+//! The driver parses rows cell by cell, to convert cells to values. Recto needs the cells
+//! unchanged: it finds a row by the lengths of its cells and copies it whole. (A row of the
+//! protocol is a sequence of cells. Each cell has four bytes of length, negative for null, followed
+//! by that number of bytes: CQL binary protocol version 4, sections 3 and 4.2.5.2.)
 
 use std::borrow::Cow;
 
@@ -17,47 +17,47 @@ use crate::cql::{EmptyCell, Request};
 use crate::escape::added_bytes;
 use crate::values::{ReadValuesError, check_columns};
 
-/// The bytes of a cell's length.
+/// Number of bytes of a cell's length.
 const LENGTH_BYTES: usize = 4;
 
-/// Where a cell lies in its row.
+/// Position of a cell in its row.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     start: usize,
     length: usize,
 }
 
-/// Where a cell of a row comes from.
+/// Source of a cell of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellFrom {
-    /// The next column of the answer.
+    /// The next column of the response.
     Answer,
-    /// What was put into the buffer of the rows before: so many bytes from there.
+    /// Bytes that are already in the buffer of the rows.
     Buffer { start: usize, length: usize },
-    /// Nowhere: it was not asked for, and is null.
+    /// No source: the column was not requested, and the cell is null.
     Nowhere,
 }
 
-/// One row of an answer.
+/// One row of a response.
 #[derive(Debug)]
 pub(crate) struct AnswerRow<'a> {
-    /// Its cells with their lengths.
+    /// Cells with their lengths.
     bytes: &'a [u8],
-    /// Of each cell that is not null.
+    /// Position of each cell; `None` for a null cell.
     places: &'a [Option<Place>],
 }
 
 impl<'a> AnswerRow<'a> {
-    /// The cell of a column; `None` if it is null.
+    /// Returns the cell of a column; `None` if it is null.
     ///
     /// # Panics
-    /// If there is no such column.
+    /// If the column does not exist.
     pub(crate) fn get(&self, column: usize) -> Option<&'a [u8]> {
         let Place { start, length } = self.places[column]?;
         Some(&self.bytes[start..start + length])
     }
 
-    /// All cells.
+    /// Returns all cells.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
         (0..self.places.len()).map(|column| self.get(column))
     }
@@ -67,7 +67,7 @@ impl<'a> AnswerRow<'a> {
         self.push_among(rows, width, std::iter::repeat_n(CellFrom::Answer, width));
     }
 
-    /// Appends the first `answered` cells as a row, among those that come from elsewhere.
+    /// Appends a row of the first `answered` cells, combined with cells from other sources.
     pub(crate) fn push_among(
         &self,
         rows: &mut RowSet,
@@ -97,10 +97,11 @@ impl<'a> AnswerRow<'a> {
     }
 }
 
-/// Calls `each` with every row of `result` that is not left out, having checked that the columns are those that `request` asked for.
+/// Checks that the columns are those that `request` expects, then calls `each` with every row of
+/// `result` that is not left out.
 ///
 /// # Errors
-/// The columns are others, a row of an attached table has an empty cell in its key, or `each` fails.
+/// The columns differ, a row of an attached table has an empty cell in its key, or `each` fails.
 pub(crate) fn each_row(
     result: &QueryRowsResult,
     request: &Request<'_>,
@@ -167,8 +168,8 @@ fn empty_in_key(column: &Column) -> StoreError {
     ))
 }
 
-/// Finds the cells of the row that `bytes` begin with, and returns how many bytes it has; `None` if they end
-/// before it does.
+/// Finds the cells of the row at the start of `bytes`, and returns the size of the row in bytes.
+/// Returns `None` if the bytes end before the row.
 fn measure(bytes: &[u8], columns: usize, places: &mut Vec<Option<Place>>) -> Option<usize> {
     let mut start = 0;
     for _ in 0..columns {
@@ -187,8 +188,8 @@ fn measure(bytes: &[u8], columns: usize, places: &mut Vec<Option<Place>>) -> Opt
     Some(start)
 }
 
-/// The bytes of all rows, which the driver shows only by way of a cell: the first that is not null says where
-/// the rows begin in the frame.
+/// Returns the bytes of all rows. The driver exposes them only through a cell: the first cell that
+/// is not null shows where the rows begin in the frame.
 fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, ReadValuesError> {
     let rows = result
         .rows::<ColumnIterator<'_, '_>>()
@@ -207,7 +208,7 @@ fn bytes_of(result: &QueryRowsResult, columns: usize) -> Result<Cow<'_, [u8]>, R
             return rows.map(Cow::Borrowed).ok_or(ReadValuesError::Truncated);
         }
     }
-    // Each null's length, which is all that there is.
+    // All cells are null, so the rows consist of lengths only.
     Ok(Cow::Owned(vec![0xFF; result.rows_num() * columns * LENGTH_BYTES]))
 }
 

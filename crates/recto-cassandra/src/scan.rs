@@ -1,8 +1,9 @@
-//! Token scans: whole tables in Cassandra's token order, resumable at any row.
+//! Token scans: reads of whole tables in Cassandra's token order, resumable at any row.
 //!
-//! A position is the key of the row a scan stopped at, with its partition's token. Going on from it
-//! takes up to three steps: the rest of that partition (a slice after the row), the partitions of
-//! the same token that follow it (two keys rarely share one, but may), then the greater tokens.
+//! A position is the key of the last row that a scan read, with the token of its partition.
+//! Continuing from it takes up to three steps: the rest of that partition (a slice after the row),
+//! the partitions of the same token that follow it (two keys rarely share a token, but may), then
+//! the greater tokens.
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use crate::position::{Position, decode_position, encode_position, token_of};
 use crate::read::{life, rows_of, slice_requests};
 use crate::rows::{AnswerRow, each_row};
 
-/// The most ranges a table is split into.
+/// Maximum number of ranges into which a table can be split.
 pub const MAX_TOKEN_RANGES: u32 = 65_536;
 
-/// Splits the ring of Murmur3 tokens into `pieces` ranges of equal width. Of a range, the start is
-/// outside and the end inside, both 8 bytes, big-endian; empty for the ring's own ends.
+/// Splits the ring of Murmur3 tokens into `pieces` ranges of equal width. Each range excludes its
+/// start and includes its end. Both are 8 bytes, big-endian, or empty for the ends of the ring.
 pub(crate) fn token_ranges(pieces: u32) -> Vec<TokenRange> {
     let pieces = pieces.clamp(1, MAX_TOKEN_RANGES);
     let edge = |index: u32| {
@@ -95,12 +96,13 @@ struct Scan<'a> {
     limit: u32,
     max_bytes: u64,
     stamps: bool,
-    /// Columns of the key: rows with an empty cell there are left out.
+    /// Columns of the key; rows with an empty cell in these columns are left out.
     leaves_out: ColumnSet,
     read: ScanRead,
-    /// The token of the last row read.
+    /// Token of the last row read.
     token: i64,
-    /// Whether it ends here because what follows cannot be read: whoever goes on is told why.
+    /// Whether the scan stops here because the following rows cannot be read. A scan that continues
+    /// from here gets the error.
     is_cut: bool,
 }
 
@@ -112,7 +114,7 @@ impl Scan<'_> {
             || (!rows.is_empty() && rows.byte_len() as u64 >= self.max_bytes)
     }
 
-    /// Where the last row read lies.
+    /// Returns the position of the last row read.
     fn last(&self) -> Option<Position> {
         let row = self.read.rows.iter().next_back()?;
         let partition_len = self.table.partition().len();
@@ -134,7 +136,8 @@ impl Scan<'_> {
         self.limit - self.read.rows.len() as u32
     }
 
-    /// The limit of a statement. Cassandra counts rows that are left out, so that the answer's pages end it then.
+    /// Returns the limit of a statement. Cassandra also counts rows that are left out here; in that
+    /// case the statement has no limit, and the scan stops reading protocol pages.
     fn statement_limit(&self) -> u32 {
         if self.leaves_out.is_empty() {
             self.wanted()
@@ -143,7 +146,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The rows of a partition after `position`.
+    /// Reads the rows of a partition after `position`.
     async fn rest_of_partition(&mut self, position: &Position) -> Result<(), StoreError> {
         if position.clustering.is_empty() {
             return Ok(());
@@ -157,7 +160,7 @@ impl Scan<'_> {
         .await
     }
 
-    /// The rows of a partition from `from` on.
+    /// Reads the rows of a partition from `from` on.
     async fn partition(
         &mut self,
         token: i64,
@@ -189,7 +192,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// The partitions of the position's token that follow its own.
+    /// Reads the partitions with the position's token that follow the position.
     async fn rest_of_token(&mut self, position: &Position) -> Result<(), StoreError> {
         if self.full() {
             return Ok(());
@@ -202,7 +205,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// The rows of tokens after `after` up to and with `up_to`.
+    /// Reads the rows whose tokens are greater than `after` and at most `up_to`.
     async fn tokens(&mut self, after: Option<i64>, up_to: Option<i64>) -> Result<(), StoreError> {
         let limit = i32::try_from(self.statement_limit()).unwrap_or(i32::MAX);
         let request = Statements::new(&self.client.config.keyspace, self.table).select_tokens(
@@ -214,9 +217,10 @@ impl Scan<'_> {
         self.statement(&request, None, false).await
     }
 
-    /// Appends the rows of one statement; their token is `token`, or follows their columns; then come their
-    /// write times, if they are asked for. A row without a clustering key stands for a partition with
-    /// static cells and no rows, and is left out if rows of its partition were returned before (`begun`).
+    /// Appends the rows of one statement. The token of the rows is `token`, or follows their
+    /// columns. Write timestamps come next, if requested. A row without a clustering key represents
+    /// a partition with static cells and no rows. It is left out if rows of its partition were
+    /// returned before (`begun`).
     async fn statement(
         &mut self,
         request: &crate::cql::Request<'_>,
@@ -234,7 +238,7 @@ impl Scan<'_> {
                 .page(&prepared, &request.values, &mut most, &from, &self.settings)
                 .await;
             let answer = match answer {
-                // Rows before a gap that cannot be passed are returned first.
+                // Return the rows before a gap that cannot be crossed first.
                 Err(error) if error.kind() == StoreErrorKind::Tombstones && !self.read.rows.is_empty() => {
                     self.is_cut = true;
                     return Ok(());

@@ -1,4 +1,4 @@
-//! What tables and types the keyspace has, as the system tables tell.
+//! Tables and types of the keyspace, read from the system tables.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,37 +18,37 @@ use crate::escape::is_escaped;
 use crate::taken::{ListedTable, compare_taken};
 use crate::values::ReadValuesError;
 
-/// How often in a row the system tables must tell the same of a table before it counts as changed by
-/// another program.
+/// Number of consecutive reads in which the system tables must agree on a table before it counts as
+/// changed by another program.
 const AGREEING_READS: u32 = 4;
-/// How long to wait between two of them.
+/// Wait between two of these reads.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 const MICROS_PER_MILLI: i64 = 1_000;
 
-/// Of `system_schema.columns`: table, column, kind, clustering order, position, type.
+/// Row of `system_schema.columns`: table, column, kind, clustering order, position, type.
 type ColumnRow = (String, String, String, String, i32, String);
 
-/// A table, as it is.
+/// Existing table.
 pub(crate) struct FoundTable {
     pub(crate) name: String,
-    /// Identifier that Cassandra gave it. A table that is dropped and created again has another one.
+    /// Identifier that Cassandra gave the table. A table that is dropped and created again has
+    /// another one.
     pub(crate) id: String,
-    /// The table that was made, as its comment tells; why it does not, if another program wrote the
-    /// comment or changed the columns.
+    /// Table as Recto created it, read from its comment; or the reason why it cannot be read, if
+    /// another program wrote the comment or changed the columns.
     pub(crate) told: Result<Table, String>,
-    /// Whether its comment is Recto's.
+    /// Whether Recto wrote the table's comment.
     pub(crate) is_ours: bool,
     pub(crate) gc_grace_seconds: u32,
     pub(crate) automatic_snapshots: bool,
-    /// All columns that it has: those of the partition, of the clustering, the static ones, the regular
-    /// ones.
+    /// All columns that exist: partition, clustering, static, then regular columns.
     columns: Vec<SchemaColumn>,
-    /// The types of the keyspace.
+    /// User-defined types of the keyspace.
     udts: Arc<[SchemaUdt]>,
 }
 
 impl Client {
-    /// The table `name`; an error if there is none.
+    /// Returns the table `name`, or an error if it does not exist.
     pub(crate) async fn find_table(&self, name: &str, deadline: &Deadline) -> Result<FoundTable, StoreError> {
         let found = self.find_tables(&[name], deadline).await?.pop();
         found.ok_or_else(|| {
@@ -57,12 +57,12 @@ impl Client {
         })
     }
 
-    /// The tables of these names; of none: all of the keyspace.
+    /// Returns the tables of these names; with no names, all tables of the keyspace.
     ///
-    /// Tables, their columns and types are read side by side, each from any node: what changes
-    /// meanwhile is seen in part, such as a table that is being dropped without its columns. So a table of
-    /// Recto's that does not fit its comment is read again, and is taken for one that was changed only if
-    /// it stays as it is.
+    /// Tables, columns and types are read concurrently, each from any node. The result can mix
+    /// states before and after a concurrent change, such as a table that is being dropped, without
+    /// its columns. So a table of Recto that does not match its comment is read again. It counts as
+    /// changed only if several reads agree.
     pub(crate) async fn find_tables(
         &self,
         names: &[&str],
@@ -76,9 +76,9 @@ impl Client {
         self.read_settled(names, deadline, doubts).await
     }
 
-    /// Compares tables with those asked for. One that is another is read again, as by
-    /// [`find_tables`](Self::find_tables). Returns when statements on each table that is as asked are taken: another
-    /// process may create it just now.
+    /// Compares existing tables with `asked`. A table that differs is read again, as in
+    /// [`find_tables`](Self::find_tables). Returns after Cassandra accepts statements on each table
+    /// that matches: another process may just be creating it.
     pub(crate) async fn compare_tables(&self, asked: &[Table]) -> Result<Vec<TableState>, StoreError> {
         let deadline = self.schema_deadline();
         let attached: Vec<&Table> = asked.iter().filter(|table| is_attached(table)).collect();
@@ -93,7 +93,8 @@ impl Client {
         compare_taken(&deadline, compare, check).await
     }
 
-    /// Compares the tables that the system tables list with those asked for, and returns those that are as asked.
+    /// Compares the tables in the system tables with `asked`, and also returns the tables that
+    /// match.
     async fn compare_listed(
         &self,
         asked: &[Table],
@@ -121,7 +122,8 @@ impl Client {
         Ok((states, listed))
     }
 
-    /// The tables, read without doubts, or several times in a row with the same ones.
+    /// Returns the tables of a read without doubts, or of several consecutive reads with the same
+    /// doubts.
     async fn read_settled(
         &self,
         names: &[&str],
@@ -149,7 +151,7 @@ impl Client {
         }
     }
 
-    /// The version of the schema, as any node knows it.
+    /// Returns the version of the schema, as any node knows it.
     pub(crate) async fn schema_version(&self) -> Result<String, StoreError> {
         let deadline = self.connect_deadline();
         let text = "SELECT CAST(schema_version AS text) FROM system.local WHERE key = 'local'";
@@ -169,7 +171,7 @@ impl Client {
         Ok(millis.saturating_mul(MICROS_PER_MILLI))
     }
 
-    /// One reading of the tables.
+    /// Reads the tables once.
     async fn read_tables(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<FoundTable>, StoreError> {
         let (tables, udts) = try_join(self.load_tables(names, deadline), self.load_udts(deadline)).await?;
         let udts: Arc<[SchemaUdt]> = udts.into();
@@ -181,7 +183,7 @@ impl Client {
 
     async fn load_tables(&self, names: &[&str], deadline: &Deadline) -> Result<Vec<SchemaTable>, StoreError> {
         const COLUMNS: &str = "table_name, column_name, kind, clustering_order, position, type";
-        // As JSON, which leaves out what this version of Cassandra does not know.
+        // `JSON` leaves out the columns that this version of Cassandra does not know.
         let tables = self.query_schema("JSON *", "tables", names, deadline);
         let columns = self.query_schema(COLUMNS, "columns", names, deadline);
         let (tables, columns) = try_join(tables, columns).await?;
@@ -199,7 +201,7 @@ impl Client {
             .collect()
     }
 
-    /// The user-defined types of the keyspace.
+    /// Returns the user-defined types of the keyspace.
     pub(crate) async fn load_udts(&self, deadline: &Deadline) -> Result<Vec<SchemaUdt>, StoreError> {
         let result = self
             .query_schema("type_name, field_names, field_types", "types", &[], deadline)
@@ -221,7 +223,7 @@ impl Client {
         names: &[&str],
         deadline: &Deadline,
     ) -> Result<QueryResult, StoreError> {
-        // Without markers, for which the driver would prepare it first.
+        // Without bind markers, the driver does not prepare the statement first.
         let keyspace = string_literal(&self.config.keyspace);
         let mut text =
             format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = {keyspace}");
@@ -233,7 +235,7 @@ impl Client {
     }
 }
 
-/// A table of a row of `system_schema.tables`, with its columns among those of all.
+/// Converts a row of `system_schema.tables`, with the table's columns from those of all tables.
 fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreError> {
     let row: Value = serde_json::from_str(row).map_err(ReadValuesError::frame)?;
     let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
@@ -259,7 +261,7 @@ fn schema_table(row: &str, columns: &[ColumnRow]) -> Result<SchemaTable, StoreEr
     })
 }
 
-/// How the table of its name among `found` compares with `asked`.
+/// Compares the table with the name of `asked` among `found` with `asked`.
 fn state(found: &[FoundTable], asked: &Table) -> TableState {
     match found.iter().find(|table| table.name == asked.name()) {
         None => TableState::Missing,
@@ -283,9 +285,10 @@ impl FoundTable {
         }
     }
 
-    /// In what its columns differ from those of `asked`, for people; further regular ones are no matter, as
-    /// statements name the columns they mean. Whether a column is written plainly or conditionally only
-    /// its comment can tell; where it does not, as is asked.
+    /// Describes how the columns differ from those of `asked`, for people. Further regular columns
+    /// are no difference, because statements name their columns. Only the comment can tell whether
+    /// a column is written plainly or conditionally; without a comment, the kind in `asked` is
+    /// assumed.
     pub(crate) fn difference(&self, asked: &Table) -> Option<String> {
         let mut there = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
@@ -312,8 +315,8 @@ impl FoundTable {
         difference(&there, asked.columns()).or_else(in_form)
     }
 
-    /// The column of the name of `wanted`, if it is there and another. Of a column that no comment tells
-    /// of, nobody can say whether it is written plainly or conditionally.
+    /// Returns the existing column with the name of `wanted`, if it differs from `wanted`. If no
+    /// comment lists the column, its write kind (plain or conditional) is unknown and not compared.
     pub(crate) fn other_than(&self, wanted: &Column) -> Option<&SchemaColumn> {
         let found = self.columns.iter().find(|found| found.name == wanted.name)?;
         let told = self.told.as_ref().ok();
@@ -326,7 +329,7 @@ impl FoundTable {
     }
 }
 
-/// The rows of a query on system tables.
+/// Returns the rows of a query on system tables.
 pub(crate) fn typed_rows<R>(result: QueryResult) -> Result<Vec<R>, StoreError>
 where
     R: for<'frame> scylla::deserialize::row::DeserializeRow<'frame, 'frame>,

@@ -1,9 +1,11 @@
-//! Addresses that take a connection and never speak TLS: a frozen process, or whatever else listens there.
+//! Check for addresses that accept a connection and never answer TLS: a frozen process, or another
+//! kind of server.
 //!
-//! The driver limits how long a connection may take and how long its requests, but not the handshake of TLS
-//! between the two. One silent node would hold up opening a store for as long as that may take, whichever
-//! others answer. So where TLS is spoken, addresses are asked here first, within limits; and once more if a
-//! connection was cut without a reason, for the alert that was lost.
+//! The driver limits the time of a connection and of its requests, but not of the TLS handshake
+//! between the two. One silent node would delay opening a store for as long as opening may take,
+//! even if other nodes answer. So, if TLS is used, this module first checks addresses within a time
+//! limit. It contacts them once more if a connection was closed without a reason, to read the lost
+//! alert.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,14 +22,14 @@ use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Asks addresses whether they speak TLS.
+/// Checks whether addresses speak TLS.
 pub(crate) struct Listener {
     connector: TlsConnector,
     timeout: Duration,
 }
 
 impl Listener {
-    /// Which waits so long for an address.
+    /// Returns a listener that waits at most `timeout` for an address.
     pub(crate) fn new(context: Arc<ClientConfig>, timeout: Duration) -> Self {
         Self {
             connector: TlsConnector::from(context),
@@ -35,15 +37,15 @@ impl Listener {
         }
     }
 
-    /// Whether nothing comes from an address in time. A connection or a handshake that is refused is an answer:
-    /// what it means is found by the driver, which gets the same.
+    /// Returns whether an address does not answer in time. A rejected connection or handshake is an
+    /// answer: the driver gets the same answer and interprets it.
     pub(crate) async fn hears_nothing(&self, address: impl ToSocketAddrs) -> bool {
         let handshake = self.handshake(address);
         tokio::time::timeout(self.timeout, handshake).await.is_err()
     }
 
-    /// With what an address ends a connection on which nothing is sent after the handshake, if it does so
-    /// in time.
+    /// Returns the error with which an address ends an idle connection after the handshake, if it
+    /// ends the connection in time.
     pub(crate) async fn last_word(&self, address: impl ToSocketAddrs) -> Option<io::Error> {
         let ended = async {
             let mut stream = self.handshake(address).await?;
@@ -54,13 +56,14 @@ impl Listener {
 
     async fn handshake(&self, address: impl ToSocketAddrs) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
-        // Whether a name is right is decided by the driver's own handshake.
+        // The driver's own handshake checks the name.
         let name = ServerName::from(stream.peer_addr()?.ip());
         self.connector.connect(name, stream).await
     }
 }
 
-/// Nodes that the driver learns of are asked before each attempt at connecting to them. No address is changed.
+/// The driver calls this before each attempt to connect to a node, so that nodes are checked first.
+/// It changes no address.
 #[async_trait]
 impl AddressTranslator for Listener {
     async fn translate_address(&self, peer: &UntranslatedPeer) -> Result<SocketAddr, TranslationError> {

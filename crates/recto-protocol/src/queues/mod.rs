@@ -12,8 +12,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`names`] | numbers that never recur, and numbers that do |
-//! | [`registry`], [`options`] | [`Registry`]: which queues there are, and what they are like |
-//! | [`changes`] | what is to be changed of that |
+//! | [`registry`] | [`Registry`]: the queues of a store and their places |
+//! | [`options`] | options of queues and of a store, and the settings that change them |
 //! | [`limits`] | how much of everything there may be, and for how long things wait |
 //! | [`round`] | [`Round`]: one conditional write at a time, carrying all that waits |
 //! | [`log`] | [`Log`]: what was sent into a segment |
