@@ -1,4 +1,5 @@
-//! Wide-column tables, positions in them and slices of them: the shape both stores share.
+//! Wide-column tables, positions in tables, and ranges of rows: the data model that both stores
+//! share.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use crate::width::Width;
 use crate::{Cells, Type, order};
 
-/// Ascending or descending.
+/// Sort direction: ascending or descending.
 ///
 /// ```
 /// use recto_model::Direction;
@@ -22,7 +23,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The other direction.
+    /// Returns the opposite direction.
     #[must_use]
     pub fn reversed(self) -> Self {
         match self {
@@ -31,7 +32,7 @@ impl Direction {
         }
     }
 
-    /// `ordering` as this direction sees it.
+    /// Returns `ordering`, reversed if this direction is descending.
     #[must_use]
     pub fn apply(self, ordering: Ordering) -> Ordering {
         match self {
@@ -41,24 +42,24 @@ impl Direction {
     }
 }
 
-/// How a column that is not in the key may be written.
+/// The kind of write that a non-key column accepts.
 ///
-/// Cassandra's conditional writes take no client timestamp, so one column is written by one kind
-/// only; the store refuses the other.
+/// Cassandra's conditional writes take no client timestamp. Therefore each column accepts only one
+/// kind of write, and the store rejects the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteKind {
-    /// By plain, stamped writes.
+    /// Plain writes, with a write timestamp.
     Plain,
-    /// By compare-and-set.
+    /// Compare-and-set writes.
     Cas,
 }
 
-/// What a column is to its table.
+/// Role of a column in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ColumnKind {
     /// Part of the partition key.
     Partition,
-    /// Part of the clustering order, in a direction.
+    /// Part of the clustering order, in the given direction.
     Clustering(Direction),
     /// One value per partition.
     Static(WriteKind),
@@ -69,73 +70,79 @@ pub enum ColumnKind {
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Column {
-    /// Its name, `[a-z][a-z0-9_]{0,47}`.
+    /// Name of the column, `[a-z][a-z0-9_]{0,47}`.
     pub name: String,
-    /// Its type.
+    /// Type of the column.
     pub ty: Type,
-    /// What it is to the table.
+    /// Role of the column in the table.
     pub kind: ColumnKind,
 }
 
-/// How Cassandra should compact a table; the embedded store needs no such thing.
+/// Compaction strategy of a table in Cassandra. The embedded store ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Compaction {
-    /// Cassandra's own default.
+    /// Cassandra's default strategy.
     #[default]
     Default,
-    /// Unified compaction with unchecked tombstone compaction, for tables that collect tombstones.
+    /// Unified compaction with unchecked tombstone compaction, for tables that accumulate
+    /// tombstones.
     Tombstones,
 }
 
-/// What a table asks of a store beside its columns.
+/// Settings of a table in a store, in addition to its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TableOptions {
-    /// How to compact it.
+    /// Compaction strategy.
     pub compaction: Compaction,
-    /// How long a tombstone must be kept, in seconds. Cassandra's default is ten days.
+    /// Minimum time that the store must keep a tombstone, in seconds. Cassandra's default is ten
+    /// days.
     pub gc_grace_seconds: u32,
-    /// Whether the store may keep a snapshot of all that is in it when it is emptied or dropped, as
-    /// Cassandra does unless told otherwise. A table that is emptied again and again must not; if it is written plainly, those
-    /// who make it at once, or late, all make the same one.
+    /// Whether the store may keep a snapshot of the whole content when the table is emptied or
+    /// dropped. Cassandra does so by default. A table that is emptied repeatedly must not keep
+    /// snapshots. If such a table has only plain writes, all sessions that create it, concurrently
+    /// or late, create the identical table.
     pub automatic_snapshots: bool,
-    /// Whether the store counts the rows of each partition and their bytes, exactly, where it can. What a table is made with
-    /// holds as long as it is there.
+    /// Whether the store counts the rows and bytes of each partition exactly, if it can. The
+    /// setting is fixed when the table is created.
     pub counts_partitions: bool,
-    /// In what its partitions are kept; none: each in one partition of the store. Such a table has no static columns, and it
-    /// may have no partition column: then it is one partition.
+    /// How the partitions are divided into buckets. With `None`, each partition is one partition of
+    /// the store. A table with buckets has no static columns. It may also have no partition column;
+    /// then the whole table is one partition.
     pub buckets: Option<Buckets>,
-    /// True if the value of the only partition column, a text or blob, may be empty. A store that takes no empty
-    /// partition key keeps the values of such a table in another form.
+    /// Whether the value of the only partition column, a text or blob, may be empty. A store that
+    /// does not support empty partition keys encodes the values of such a table in another form.
     pub allows_empty_partition: bool,
 }
 
-/// In which partitions of the store one of a table is kept.
+/// How the store divides a partition of a table into its own partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Buckets {
-    /// What bounds a bucket.
+    /// Limit of a bucket's size.
     pub bound: BucketBound,
-    /// In how many partitions of the store each bucket is kept, at least 1.
+    /// Number of store partitions that hold each bucket, at least 1.
     pub shards: u8,
-    /// For how long what it holds is kept, by the time that its rows are ordered by first; none: for good. Another length
-    /// holds from when it is said.
+    /// Retention time of the rows, measured on the first column of their order, which is a time.
+    /// `None` keeps the rows forever. A changed retention time applies from the moment of the
+    /// change.
     pub keep: Option<Width>,
-    /// Whether rows that are too old to be kept are left out where they are put, instead of refused with all that is written with
-    /// them: entries of records that are kept elsewhere.
+    /// Whether the store silently skips new rows that are older than the retention time. Otherwise
+    /// the store rejects such a row together with everything in the same write. View entries use
+    /// this setting, because their records are stored elsewhere.
     pub leaves_out_late: bool,
 }
 
-/// What bounds a bucket. Another bound in bytes or rows holds from the next cut on.
+/// Limit of a bucket's size. A changed limit in bytes or rows applies from the next split on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BucketBound {
-    /// About as many bytes at most, each row counted as its cells and 64 bytes more.
+    /// Approximate maximum number of bytes. Each row counts as the bytes of its cells plus 64.
     Bytes(u64),
-    /// As many rows at most.
+    /// Maximum number of rows.
     Rows(u64),
-    /// Time: so much of what its rows are ordered by first.
+    /// Interval of time, measured on the first column of the rows' order.
     Time(Width),
 }
 
-/// With one shard, for good.
+/// Creates buckets with one shard and no retention limit.
 impl From<BucketBound> for Buckets {
     fn from(bound: BucketBound) -> Self {
         Self {
@@ -160,8 +167,8 @@ impl Default for TableOptions {
     }
 }
 
-/// A wide-column table. Columns stand in the order partition, clustering, static, regular; a row's
-/// cells stand in that order too.
+/// A wide-column table. The columns are in the order partition, clustering, static, regular. The
+/// cells of a row have the same order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Table {
     name: String,
@@ -172,27 +179,27 @@ pub struct Table {
     options: TableOptions,
 }
 
-/// Why columns do not make a table.
+/// Reason why columns cannot form a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// There is no partition column.
+    /// The table has no partition column.
     #[error("table {table} has no partition column")]
     NoPartition {
         /// The table.
         table: String,
     },
-    /// A key column's type has no order.
+    /// The type of a key column has no order.
     #[error("column {column} of table {table} cannot be in a key: {type_name} has no order")]
     NotOrderable {
         /// The table.
         table: String,
         /// The column.
         column: String,
-        /// Its type.
+        /// The type of the column.
         type_name: String,
     },
-    /// Two columns have one name.
+    /// Two columns have the same name.
     #[error("table {table} has two columns named {column}")]
     Duplicate {
         /// The table.
@@ -200,13 +207,14 @@ pub enum TableError {
         /// The column.
         column: String,
     },
-    /// Its partitions are kept in buckets, and it has static columns, or none that rows are ordered by.
+    /// The table's partitions are kept in buckets, but it has static columns or no clustering
+    /// column.
     #[error("table {table} is kept in buckets: it needs a clustering column, and can have no static ones")]
     NotBucketed {
         /// The table.
         table: String,
     },
-    /// Static columns need clustering columns.
+    /// The table has static columns but no clustering column.
     #[error("table {table} has static columns and no clustering column")]
     StaticWithoutClustering {
         /// The table.
@@ -215,7 +223,7 @@ pub enum TableError {
 }
 
 impl Table {
-    /// A table of `columns`, which are put into order by kind (stable within a kind).
+    /// Creates a table of `columns`, sorted by kind (stable within a kind).
     pub fn new(
         name: impl Into<String>,
         columns: Vec<Column>,
@@ -268,48 +276,48 @@ impl Table {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the table.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// All columns: partition, clustering, static, regular.
+    /// Returns all columns, in the order partition, clustering, static, regular.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The partition columns.
+    /// Returns the partition columns.
     pub fn partition(&self) -> &[Column] {
         &self.columns[..self.partition_len]
     }
 
-    /// The clustering columns, in order.
+    /// Returns the clustering columns, in order.
     pub fn clustering(&self) -> &[Column] {
         &self.columns[self.partition_len..self.partition_len + self.clustering_len]
     }
 
-    /// The static columns.
+    /// Returns the static columns.
     pub fn statics(&self) -> &[Column] {
         let start = self.partition_len + self.clustering_len;
         &self.columns[start..start + self.static_len]
     }
 
-    /// The regular columns.
+    /// Returns the regular columns.
     pub fn regular(&self) -> &[Column] {
         &self.columns[self.partition_len + self.clustering_len + self.static_len..]
     }
 
-    /// How many columns the full key has: partition and clustering.
+    /// Returns the number of columns of the full key: partition and clustering columns.
     pub fn key_len(&self) -> usize {
         self.partition_len + self.clustering_len
     }
 
-    /// Where a column of this name stands in [`columns`](Self::columns).
+    /// Returns the index of the column with this name in [`columns`](Self::columns).
     pub fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The direction of the clustering column at `index`.
+    /// Returns the direction of the clustering column at `index`.
     ///
     /// # Panics
     /// If there is no such clustering column.
@@ -320,19 +328,19 @@ impl Table {
         }
     }
 
-    /// What it asks of a store.
+    /// Returns the settings of the table.
     pub fn options(&self) -> TableOptions {
         self.options
     }
 
-    /// Returns whether the value of the first partition column may be empty. It may be if there are several columns, or if the
-    /// table's options allow it.
+    /// Returns whether the value of the first partition column may be empty. It may be empty if
+    /// there are several partition columns, or if the table's options allow it.
     pub fn allows_empty_partition(&self) -> bool {
         self.partition_len != 1 || self.options.allows_empty_partition
     }
 
-    /// Compares two prefixes of clustering keys in this table's clustering order, as far as both
-    /// reach.
+    /// Compares two prefixes of clustering keys in this table's clustering order, up to the length
+    /// of the shorter prefix.
     pub fn compare_clustering(&self, left: &Cells, right: &Cells) -> Ordering {
         for (index, (left, right)) in left.iter().zip(right.iter()).enumerate() {
             let (Some(left), Some(right)) = (left, right) else {
@@ -351,10 +359,11 @@ impl Table {
     }
 }
 
-/// An edge between rows of one partition, in clustering order (the table's, with its directions).
+/// A boundary between rows of one partition, in the table's clustering order with its directions.
 ///
-/// The cells are values of a *prefix* of the clustering columns; the edge lies before, or after,
-/// all rows that begin with them. With no cells, it lies at the partition's start or end.
+/// The cells are values of a *prefix* of the clustering columns. The boundary is before, or after,
+/// all rows that begin with these cells. Without cells, it is the start or the end of the
+/// partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Bound {
     /// Before all rows that begin with these cells.
@@ -364,31 +373,31 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Before every row of the partition.
+    /// Returns the bound before every row of the partition.
     pub fn start() -> Self {
         Self::Before(Cells::new())
     }
 
-    /// After every row of the partition.
+    /// Returns the bound after every row of the partition.
     pub fn end() -> Self {
         Self::After(Cells::new())
     }
 
-    /// The cells it is drawn by.
+    /// Returns the cells that define the bound.
     pub fn cells(&self) -> &Cells {
         match self {
             Self::Before(cells) | Self::After(cells) => cells,
         }
     }
 
-    /// Compares two edges of a partition of `table` in clustering order.
+    /// Compares two bounds of a partition of `table` in clustering order.
     pub fn compare(&self, other: &Self, table: &Table) -> Ordering {
         let ordering = table.compare_clustering(self.cells(), other.cells());
         if ordering.is_ne() {
             return ordering;
         }
-        // One is drawn by a prefix of the other's cells (or both by the same): the shorter lies
-        // outside everything that begins with it.
+        // One bound's cells are a prefix of the other's, or both are equal. The shorter bound is
+        // outside all rows that begin with its cells.
         let (left, right) = (self.cells().len(), other.cells().len());
         match (self, other) {
             (Self::Before(_), Self::Before(_)) => left.cmp(&right),
@@ -399,7 +408,7 @@ impl Bound {
     }
 }
 
-/// Which way a slice is read.
+/// Direction in which a slice is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReadDirection {
     /// In clustering order, from [`Slice::from`].
@@ -408,30 +417,31 @@ pub enum ReadDirection {
     Backward,
 }
 
-/// A contiguous piece of one partition of one table, in clustering order: the rows between two
-/// edges, read from one end, at most `limit` of them.
+/// A contiguous range of one partition of one table, in clustering order: the rows between two
+/// bounds, read from one end, at most `limit` rows.
 ///
-/// The embedded store makes one byte range of it. Cassandra compares tuples by value and not by
-/// clustering order, so there it is one statement where directions do not mix and one per run of
-/// same-direction columns where they do.
+/// The embedded store reads a slice as one range of bytes. Cassandra compares tuples by value, not
+/// by clustering order. Therefore the Cassandra store sends one statement if all directions are
+/// equal. If directions are mixed, it sends one statement for each run of columns with the same
+/// direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
     /// The table.
     pub table: Arc<Table>,
-    /// The cells of all partition columns.
+    /// The values of all partition columns.
     pub partition: Cells,
-    /// Where the piece begins, in clustering order.
+    /// Start of the range, in clustering order.
     pub from: Bound,
-    /// Where it ends, in clustering order. A piece that ends before it begins is empty.
+    /// End of the range, in clustering order. If the end is before the start, the slice is empty.
     pub to: Bound,
-    /// From which end it is read.
+    /// Direction of reading.
     pub direction: ReadDirection,
-    /// The most rows to return, at least 1.
+    /// Maximum number of rows to return, at least 1.
     pub limit: u32,
 }
 
 impl Slice {
-    /// The first rows of a partition, in clustering order.
+    /// Returns a slice of the first rows of a partition, in clustering order.
     pub fn from_start(table: &Arc<Table>, partition: Cells, limit: u32) -> Self {
         Self {
             table: Arc::clone(table),

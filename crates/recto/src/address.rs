@@ -1,4 +1,4 @@
-//! Where a store is: what `--store` takes.
+//! Addresses of stores, as `--store` takes them.
 
 mod from;
 mod http;
@@ -14,7 +14,7 @@ pub use self::http::HttpAddress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::text;
 
-/// Where a store is.
+/// The address of a store.
 ///
 /// ```
 /// use recto::StoreAddress;
@@ -27,7 +27,7 @@ use crate::text;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreAddress {
-    /// An embedded store: a folder.
+    /// Folder of an embedded store.
     Embedded(PathBuf),
     /// A keyspace of a Cassandra cluster.
     Cassandra(Box<CassandraAddress>),
@@ -46,12 +46,12 @@ pub enum StoreAddress {
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret.
+    /// Wraps a secret.
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into())
     }
 
-    /// The secret itself, for whoever must send it.
+    /// Returns the secret itself, for callers that must send it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -63,7 +63,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A keyspace of a Cassandra cluster, and how to reach it.
+/// A keyspace of a Cassandra cluster, and the parameters of the connection to it.
 ///
 /// ```
 /// let mut address = recto::CassandraAddress::new(vec!["db1:9042".into()], "shop");
@@ -75,7 +75,7 @@ impl fmt::Debug for Secret {
 pub struct CassandraAddress {
     /// Contact points, `host:port`.
     pub hosts: Vec<String>,
-    /// The keyspace, `[a-z][a-z0-9_]{0,47}`.
+    /// Name of the keyspace, `[a-z][a-z0-9_]{0,47}`.
     pub keyspace: String,
     /// User name.
     pub username: Option<String>,
@@ -83,43 +83,44 @@ pub struct CassandraAddress {
     pub password: Option<Secret>,
     /// Whether to use TLS.
     pub tls: bool,
-    /// A file with the certificate authorities to trust, PEM. Required with TLS.
+    /// File with the trusted certificate authorities, in PEM. Required with TLS.
     pub tls_ca: Option<PathBuf>,
-    /// Whether a node's certificate must name the address it is reached by; true unless set.
+    /// Whether a node's certificate must name the address at which the node is reached. The default is true.
     pub tls_check_server_name: bool,
     /// The client's certificate chain, PEM.
     pub tls_certificate: Option<PathBuf>,
     /// The client's private key, PEM.
     pub tls_key: Option<PathBuf>,
-    /// The data centre whose nodes are asked.
+    /// Data center whose nodes receive the requests.
     pub local_datacenter: Option<String>,
-    /// How many replicas must agree; absent: `local_quorum`.
+    /// Number of replicas that must agree. `None`: `local_quorum`.
     pub consistency: Option<ConsistencyLevel>,
-    /// Across which replicas conditional writes are decided, `Serial` or `LocalSerial`; absent: the latter.
+    /// Replicas that decide conditional writes: `Serial` (of all data centers) or `LocalSerial`. `None`:
+    /// `LocalSerial`.
     pub serial_consistency: Option<ConsistencyLevel>,
-    /// Replication of a keyspace that `apply` makes: `3`, or `dc1:3,dc2:2`.
+    /// Replication of a keyspace that `apply` creates: `3`, or `dc1:3,dc2:2`.
     pub replication: Option<String>,
-    /// How long connecting may take.
+    /// Maximum time to connect.
     pub connect_timeout: Option<Duration>,
-    /// How long one request may take.
+    /// Maximum time for one request.
     pub request_timeout: Option<Duration>,
-    /// How often a request that may be sent again is, 16 at most; absent: twice.
+    /// Maximum number of times that a repeatable request is resent, at most 16. `None`: two.
     pub retries: Option<u32>,
-    /// Connections per node, 1 to 64; absent: one.
+    /// Connections per node, 1 to 64. `None`: one.
     pub pool_size: Option<u16>,
-    /// The most writes of loads in flight, 1 to 4096; absent: 128.
+    /// Maximum number of writes of loads in flight, 1 to 4096. `None`: 128.
     pub in_flight: Option<usize>,
-    /// The most bytes of one record's write, 64 KiB to 16 MiB; absent: 2 MiB, or what the cluster takes if that
-    /// is less.
+    /// Maximum size of one record's write in bytes, 64 KiB to 16 MiB. `None`: 2 MiB, or the cluster's limit
+    /// if that is smaller.
     pub mutation_bytes: Option<usize>,
-    /// The most bytes of a logged batch, 1 KiB to 16 MiB; absent: what the cluster takes, 50 KiB unless it was told
-    /// otherwise.
+    /// Maximum size of a logged batch in bytes, 1 KiB to 16 MiB. `None`: the cluster's limit, which is 50 KiB
+    /// unless it was configured otherwise.
     pub batch_bytes: Option<usize>,
 }
 
 /// Cassandra's native protocol port.
 pub const CASSANDRA_PORT: u16 = 9042;
-/// The parameters that a `cassandra://` address takes.
+/// Parameters that a `cassandra://` address accepts.
 const PARAMETERS: [&str; 18] = [
     "username",
     "password",
@@ -141,17 +142,16 @@ const PARAMETERS: [&str; 18] = [
     "batch_bytes",
 ];
 
-/// What an address other than a folder begins with, before `://`.
+/// Schemes before `://` in an address that is not a folder.
 const SCHEMES: [&str; 3] = ["cassandra", "http", "https"];
 
-/// What kinds of stores there are.
 const KINDS: &str =
     "a store is a folder, cassandra://host[:port][,host…]/keyspace, or http://host:port of a running server";
 
 impl FromStr for StoreAddress {
     type Err = Error;
 
-    /// A folder, `cassandra://[user[:password]@]host[:port][,host…]/keyspace[?parameter=value&…]`, or
+    /// Parses a folder, `cassandra://[user[:password]@]host[:port][,host…]/keyspace[?parameter=value&…]`, or
     /// `http[s]://host[:port][?parameter=value&…]`.
     fn from_str(text: &str) -> Result<Self> {
         if let Some(rest) = text.strip_prefix("cassandra://") {
@@ -169,7 +169,7 @@ impl FromStr for StoreAddress {
             )
             .with_hint(KINDS));
         }
-        // Before it is taken for a folder and shown: it may hold a password.
+        // Checked before the text is used as a folder and shown, because it may contain a password.
         let scheme = text
             .split_once(':')
             .map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -208,7 +208,7 @@ fn invalid(message: impl Into<String>) -> Error {
 
 fn parse_cassandra(text: &str) -> Result<CassandraAddress> {
     let (text, query) = text.split_once('?').unwrap_or((text, ""));
-    // Before anything of it is repeated in an error: it would be part of a password.
+    // Checked before any error repeats a part of the address, because that part could belong to a password.
     if text
         .split_once('/')
         .is_some_and(|(_, keyspace)| keyspace.contains('@'))
@@ -256,7 +256,7 @@ fn check_keyspace(keyspace: &str) -> Result<()> {
     )))
 }
 
-/// `host`, `host:port`, `[v6]` or `[v6]:port`, with the port filled in.
+/// Parses `host`, `host:port`, `[v6]` or `[v6]:port`, and adds the default port.
 fn host_and_port(text: &str) -> Result<String> {
     let (host, port) = if let Some(rest) = text.strip_prefix('[') {
         let (host, after) = rest
@@ -292,7 +292,8 @@ fn percent_decode(text: &str) -> Result<String> {
 }
 
 impl CassandraAddress {
-    /// A keyspace at `hosts` (`host:port` each), with nothing else set.
+    /// Returns the address of a keyspace at `hosts` (`host:port` each), with defaults for all other
+    /// parameters.
     pub fn new(hosts: Vec<String>, keyspace: impl Into<String>) -> Self {
         Self {
             hosts,
@@ -318,7 +319,7 @@ impl CassandraAddress {
         }
     }
 
-    /// Sets the parameters of an address's query.
+    /// Sets the parameters in the query of an address.
     fn set_all(&mut self, query: &str) -> Result<()> {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -327,7 +328,8 @@ impl CassandraAddress {
         Ok(())
     }
 
-    /// The address that [`to_recorded`](Self::to_recorded) wrote, with parameters that hold where it says nothing.
+    /// Parses an address that [`to_recorded`](Self::to_recorded) wrote. `parameters` apply unless the address
+    /// contains other values.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) fn recorded<'p>(
         text: &str,
@@ -344,7 +346,8 @@ impl CassandraAddress {
         Ok(address)
     }
 
-    /// How it is reached, as text that may be kept: without credentials, and without what only who writes needs.
+    /// Returns the parameters of the connection as a text that can be stored: without credentials, and
+    /// without parameters that only writers need.
     #[cfg_attr(not(feature = "cassandra"), allow(dead_code))]
     pub(crate) fn to_recorded(&self) -> String {
         let path = |path: &PathBuf| {
@@ -386,10 +389,10 @@ impl CassandraAddress {
         )
     }
 
-    /// Sets the parameter `name`, as an address, an environment or a file gives it.
+    /// Sets the parameter `name`, as an address, an environment variable or a file contains it.
     ///
     /// # Errors
-    /// There is no such parameter, or the value is not one of its.
+    /// The parameter does not exist, or the value is invalid for it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "username" => self.username = Some(value.to_owned()),
@@ -451,7 +454,7 @@ fn serial_consistency(value: &str) -> Result<ConsistencyLevel> {
     }
 }
 
-/// Levels of reads and writes, as addresses have them.
+/// Consistency levels of reads and writes, as addresses name them.
 const LEVELS: [(&str, ConsistencyLevel); 5] = [
     ("one", ConsistencyLevel::One),
     ("local_one", ConsistencyLevel::LocalOne),

@@ -13,15 +13,14 @@ use crate::writes::Changes;
 #[cfg(doc)]
 use crate::writes::MAX_BATCH_CHANGES;
 
-/// Puts and deletes, of one or more collections, applied together by [`commit`](Self::commit): all
-/// or none.
+/// Puts and deletes in one or more collections, applied together by [`commit`](Self::commit): all or none.
 ///
-/// On the embedded store that is one transaction. On Cassandra it is one logged batch: all of it
-/// is applied in the end, whatever crashes, but a reader may see a part first.
+/// On the embedded store, a batch is one transaction. On Cassandra it is one logged batch: all of it is
+/// applied in the end, whatever crashes, but a reader may see a part first.
 ///
-/// Changes of one key act in the order they are given in. Of two puts of one key the later one
-/// stands; in a collection with `writes = "append"`, whose records are never changed, the second must be of the
-/// same record. [`repeated`](Self::repeated) counts such puts.
+/// Changes of the same key apply in the order in which they were added. If a key is put twice, the later put
+/// wins. In a collection with `writes = "append"`, whose records never change, both puts must store the same
+/// record. [`repeated`](Self::repeated) counts such puts.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -52,25 +51,26 @@ impl WriteBatch {
         Self(Changes::new(shared))
     }
 
-    /// Stores a record. It takes the place of one with its key; in a collection with `writes = "append"`
-    /// it must not be there as another.
+    /// Stores a record. The record replaces an existing record with the same key. In a collection with
+    /// `writes = "append"`, no different record with the same key may exist.
     ///
     /// # Errors
-    /// The batch is then as it was before.
+    /// The batch is unchanged after an error.
     /// - [`ErrorKind::InvalidRecord`]: a key field is null, or a value cannot be stored.
-    /// - [`ErrorKind::Conflict`]: an earlier put of this batch has the same key and another record, and
-    ///   the collection is one of `writes = "append"`.
-    /// - [`ErrorKind::LimitExceeded`]: the record is larger than the store takes, or the batch is full
+    /// - [`ErrorKind::Conflict`]: in a collection with `writes = "append"`, an earlier put of this batch
+    ///   stores a different record with the same key.
+    /// - [`ErrorKind::LimitExceeded`]: the record is larger than the store accepts, or the batch is full
     ///   ([`MAX_BATCH_CHANGES`]).
     pub fn put<T>(&mut self, collection: &Collection<T>, record: &T) -> Result<&mut Self> {
         collection.add_put(&mut self.0, record, None)?;
         Ok(self)
     }
 
-    /// Stores a record that lives for a time (whole seconds, at least one).
+    /// Stores a record with a time to live (whole seconds, at least one).
     ///
     /// # Errors
-    /// As [`put`](Self::put); [`ErrorKind::InvalidArgument`]: the time is no time a record can live.
+    /// The errors of [`put`](Self::put), and [`ErrorKind::InvalidArgument`]: the time is not a valid time to
+    /// live.
     pub fn put_for<T>(
         &mut self,
         collection: &Collection<T>,
@@ -84,59 +84,65 @@ impl WriteBatch {
     /// Deletes the record with this key.
     ///
     /// # Errors
-    /// The batch is then as it was before. [`ErrorKind::InvalidRecord`]: that is no key of the
-    /// collection. [`ErrorKind::LimitExceeded`]: the batch is full ([`MAX_BATCH_CHANGES`]).
+    /// The batch is unchanged after an error.
+    /// - [`ErrorKind::InvalidRecord`]: the key does not fit the collection.
+    /// - [`ErrorKind::LimitExceeded`]: the batch is full ([`MAX_BATCH_CHANGES`]).
     pub fn delete<T>(&mut self, collection: &Collection<T>, key: impl Key) -> Result<&mut Self> {
         collection.add_delete(&mut self.0, &key)?;
         Ok(self)
     }
 
-    /// Applies each record's change for itself on Cassandra, without a batch log and its size
-    /// limit: after an error, any subset of the changes may be applied. On the embedded store a
-    /// batch is always one transaction.
+    /// Applies each record's change independently on Cassandra, without a batch log and its size limit. After
+    /// an error, any subset of the changes may be applied. On the embedded store, a batch is always one
+    /// transaction.
     pub fn each_for_itself(&mut self) -> &mut Self {
         self.0.each_for_itself();
         self
     }
 
-    /// How many changes were given to it.
+    /// Returns the number of changes that were added.
     pub fn len(&self) -> usize {
         self.0.given()
     }
 
-    /// Whether it holds none.
+    /// Returns whether the batch has no changes.
     pub fn is_empty(&self) -> bool {
         self.0.given() == 0
     }
 
-    /// How many of the puts given store no record of their own: another put of the batch has the same
-    /// key, and stands in its place or is of the same record.
+    /// Returns the number of puts that do not store a record of their own, because another put of the batch
+    /// has the same key and replaces it or stores the same record.
     pub fn repeated(&self) -> usize {
         self.0.repeated()
     }
 
-    /// Applies the changes. Durable when it returns; the batch is then empty.
+    /// Applies the changes, which are durable when the call returns. The batch is then empty.
     ///
-    /// It takes as long as a request may take (10 s unless the store was opened with another
-    /// `request_timeout`), however often it is sent: up to three times where nobody knows whether it was applied.
+    /// The call takes at most the time of one request (10 s, unless the store was opened with another
+    /// `request_timeout`). This includes resending: if it is not known whether the batch was applied, it is
+    /// sent up to three times.
     ///
     /// # Errors
-    /// The batch then holds its changes, and may be committed again: with the same stamps, so that
-    /// what was applied after all is not applied anew over what others wrote since. Nothing was written, but for the last two:
-    /// - [`ErrorKind::Conflict`]: a put of a collection with `writes = "append"` is of a key that the store
-    ///   holds another record of. Only the embedded store knows that; on Cassandra the fields
-    ///   that are not null take the place of those that were there.
-    /// - [`ErrorKind::LimitExceeded`]: the batch is larger than the store takes.
-    /// - [`ErrorKind::InvalidArgument`]: the store is open read-only, or cannot serve such a write.
-    /// - [`ErrorKind::Timeout`], [`ErrorKind::Unavailable`]: the store did not answer in time, cannot be
-    ///   reached, or has too few replicas alive.
-    /// - [`ErrorKind::Unauthorized`]: the store's credentials do not allow it.
-    /// - [`ErrorKind::NotFound`], [`ErrorKind::SchemaMismatch`]: a collection was removed since the change was given, or
-    ///   another of its name made. (One that has new fields since is no error: what was given leaves them alone.)
-    /// - [`ErrorKind::Corrupt`]: what is stored in its place is damaged.
-    /// - [`ErrorKind::Store`]: the disk failed, or the collection's table is gone or has changed.
-    /// - [`ErrorKind::OutcomeUnknown`]: all changes may be applied, now or later, or none. Committing again settles it.
-    /// - After [`each_for_itself`](Self::each_for_itself), on Cassandra: any of these, and any subset of the changes may be applied.
+    /// After an error, the batch still contains its changes and can be committed again. It then uses the same
+    /// write timestamps, so that changes that were applied after all do not overwrite later writes of others.
+    /// Nothing was written, except in the last two cases:
+    /// - [`ErrorKind::Conflict`]: a put in a collection with `writes = "append"` has the key of a different
+    ///   stored record. Only the embedded store detects this. On Cassandra, the non-null fields overwrite the
+    ///   fields of the stored record.
+    /// - [`ErrorKind::LimitExceeded`]: the batch is larger than the store accepts.
+    /// - [`ErrorKind::InvalidArgument`]: the store is open read-only, or does not support such a write.
+    /// - [`ErrorKind::Timeout`], [`ErrorKind::Unavailable`]: the store did not answer in time, is
+    ///   unreachable, or has too few live replicas.
+    /// - [`ErrorKind::Unauthorized`]: the store's credentials do not permit the write.
+    /// - [`ErrorKind::NotFound`], [`ErrorKind::SchemaMismatch`]: since the change was added, a collection was
+    ///   removed, or another one with its name was created. (New fields of a collection are no error: the
+    ///   changes leave them unset.)
+    /// - [`ErrorKind::Corrupt`]: the stored data at the key is damaged.
+    /// - [`ErrorKind::Store`]: the disk failed, or the collection's table was dropped or changed.
+    /// - [`ErrorKind::OutcomeUnknown`]: either all changes are applied, now or later, or none. Committing
+    ///   again resolves the outcome.
+    /// - After [`each_for_itself`](Self::each_for_itself), on Cassandra: any of these errors, and any subset
+    ///   of the changes may be applied.
     pub async fn commit(&mut self) -> Result<()> {
         self.0.commit().await.map(drop)
     }

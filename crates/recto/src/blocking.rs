@@ -47,17 +47,18 @@ const THREADS: usize = 2;
 
 /// Waits for a future, or for each item of a stream. See the [module](self) for an example.
 ///
-/// All futures and streams of this crate have it. `Kind` tells the two apart and is never written.
+/// All futures and streams of this crate implement it. `Kind` distinguishes the two; programs never write it.
 pub trait Wait<Kind> {
     /// The result of a future, or an iterator over the items of a stream.
     type Waited;
 
-    /// Runs a future to its end, or makes an iterator of a stream.
+    /// Runs a future to its end, or converts a stream to an iterator.
     ///
     /// # Errors
-    /// The error of the future or the stream. [`ErrorKind::Unsupported`] inside an async function, whose thread must not
-    /// wait: use `.await` there, or call it within `tokio::task::spawn_blocking`. [`ErrorKind::Io`] if the runtime
-    /// cannot start its threads.
+    /// - The error of the future or the stream.
+    /// - [`ErrorKind::Unsupported`]: the call is inside an async function, whose thread must not wait. Use
+    ///   `.await` there, or call `wait` within `tokio::task::spawn_blocking`.
+    /// - [`ErrorKind::Io`]: the runtime cannot start its threads.
     fn wait(self) -> Self::Waited;
 }
 
@@ -121,7 +122,8 @@ where
     }
 }
 
-/// The items of a stream, up to its end or its first error. Each step waits as [`Wait::wait`] does, and fails as it does.
+/// The items of a stream, up to its end or its first error. Each step waits in the same way, and with the
+/// same errors, as [`Wait::wait`].
 #[derive(Debug)]
 pub struct Items<S> {
     stream: Option<Pin<Box<S>>>,
@@ -151,8 +153,9 @@ fn block_on<F: Future>(future: F) -> Result<F::Output> {
     Ok(runtime.block_on(future))
 }
 
-/// Returns true on a thread that runs async tasks. A thread of `spawn_blocking` belongs to a runtime, too, but may wait.
-/// Tokio has no function that tells the two apart, but it panics before it waits on the wrong one.
+/// Returns true on a thread that runs async tasks. A thread of `spawn_blocking` also belongs to a runtime,
+/// but may wait. Tokio has no function that distinguishes them, but it panics before it waits on a thread of
+/// async tasks.
 fn is_async_thread(runtime: &Runtime) -> bool {
     caught(|| runtime.block_on(std::future::ready(()))).is_err()
 }

@@ -1,4 +1,4 @@
-//! Changing one record.
+//! Changes of one record.
 
 use std::collections::HashMap;
 use std::future::{Future, IntoFuture};
@@ -20,13 +20,14 @@ use crate::filter::{Literal, literal_of};
 use crate::record::{CheckCell, no_field};
 use crate::writes::{Changed, Changes, MAX_BATCH_CHANGES, RowChange, change, not_changed, ttl_seconds};
 
-/// The most changes that are made side by side.
+/// Maximum number of changes that are made concurrently.
 const MAX_AT_ONCE: usize = 256;
 
-/// A change of one record, made when it is awaited. Durable when it returns.
+/// A change of one record, made when it is awaited. The change is durable when the call returns.
 ///
-/// In a collection with `writes = "update"` it is the record and all its views, or nothing; it says which
-/// [version](Changed::version) the record has then, and can ask for the one that it has before.
+/// In a collection with `writes = "update"`, the change applies to the record and all its views, or to
+/// nothing. The result contains the new [version](Changed::version) of the record. The change can require the
+/// record's current version.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -64,7 +65,7 @@ pub struct Change {
     time_to_live: Option<Duration>,
 }
 
-/// What is asked, of which collection.
+/// A requested change and its collection.
 #[derive(Debug)]
 struct Asked {
     core: Arc<CollectionCore>,
@@ -73,10 +74,10 @@ struct Asked {
 
 #[derive(Debug)]
 enum What {
-    /// A record's cells, in the order of the base table's columns.
+    /// Cells of a record, in the order of the base table's columns.
     Insert(Cells),
     Put(Cells),
-    /// The cells of a key, and of fields.
+    /// Cells of the key, and cells of the changed fields.
     Update(Cells, FieldCells),
     Delete(Cells),
 }
@@ -105,19 +106,19 @@ impl Change {
         }
     }
 
-    /// Refuses the change unless the record is of this version.
+    /// Rejects the change unless the record has this version.
     pub fn if_version(mut self, version: i64) -> Self {
         self.if_version = Some(version);
         self
     }
 
-    /// Lets the record that is put live for a time (whole seconds, at least one).
+    /// Sets the time to live of the record that is put (whole seconds, at least one).
     pub fn lives_for(mut self, time_to_live: Duration) -> Self {
         self.time_to_live = Some(time_to_live);
         self
     }
 
-    /// This change, if it is right, whatever is stored.
+    /// Returns the change if it is valid. Does not read the stored record.
     pub(crate) fn checked(self) -> Result<Self> {
         Ok(Self {
             asked: Ok(self.asked?),
@@ -125,7 +126,7 @@ impl Change {
         })
     }
 
-    /// Which record it is of, if it is of any.
+    /// Returns the collection and the key of the changed record, if they are known.
     fn record(&self) -> Option<(String, Cells)> {
         let Asked { core, what } = self.asked.as_ref().ok()?;
         let (What::Insert(cells) | What::Put(cells) | What::Update(cells, _) | What::Delete(cells)) = what;
@@ -170,11 +171,11 @@ impl IntoFuture for Change {
     }
 }
 
-/// Makes changes, each for itself: how each ended, in their order. Those of one record are made in that order, the others
-/// side by side, so that an embedded store commits many at once.
+/// Makes each change independently, and returns the results in the order of the changes. Changes of the same
+/// record are made in order, all others concurrently, so that an embedded store commits many together.
 ///
 /// # Errors
-/// There are too many; nothing is written.
+/// There are too many changes. Nothing is written.
 pub(crate) async fn change_each(changes: Vec<Change>) -> Result<Vec<Result<Changed>>> {
     if changes.len() > MAX_BATCH_CHANGES {
         return Err(Error::new(
@@ -187,8 +188,8 @@ pub(crate) async fn change_each(changes: Vec<Change>) -> Result<Vec<Result<Chang
     Ok(side_by_side(changes, MAX_AT_ONCE, Change::run).await)
 }
 
-/// Makes changes, each with the record that it is of if that is known: those of one record in their order, the others
-/// side by side, at most so many at once. How each ended, in their order.
+/// Makes changes, each with its record if that is known, and returns the results in the order of the changes.
+/// Changes of the same record are made in order, all others concurrently, at most `at_once` at a time.
 pub(crate) async fn side_by_side<C, E, F>(
     changes: impl IntoIterator<Item = (Option<(String, Cells)>, C)>,
     at_once: usize,
@@ -222,7 +223,7 @@ where
     ended.into_iter().map(|(_, ended)| ended).collect()
 }
 
-/// A change of some fields of a record of type `T`, which keeps the others; see
+/// A change of some fields of a record of type `T` that keeps the others; see
 /// [`Collection::update`](crate::Collection::update).
 #[must_use = "nothing is written until it is awaited"]
 pub struct Update<T> {
@@ -237,8 +238,9 @@ impl<T> std::fmt::Debug for Update<T> {
     }
 }
 
-/// A field that an [update](Update::set) of a record of type `T` gives a value: a name, whose value is checked when it is
-/// set, or a member of [`Record::FIELDS`](crate::Record::FIELDS), whose value the compiler checks.
+/// A field whose value an [update](Update::set) of a record of type `T` sets. It is a name, whose value is
+/// checked at run time, or a member of [`Record::FIELDS`](crate::Record::FIELDS), whose value the compiler
+/// checks.
 pub trait SetField<T> {
     /// Type of the values that the field takes.
     type Value;
@@ -246,7 +248,7 @@ pub trait SetField<T> {
     /// Returns the field's name in the collection.
     fn name(&self) -> &str;
 
-    /// Returns what is stored for a value.
+    /// Returns the literal that is stored for a value.
     fn literal(value: Self::Value) -> Literal;
 }
 
@@ -299,11 +301,11 @@ impl<T> Update<T> {
         }
     }
 
-    /// Gives a field a value, or null (`None`). Text is read as a value of the field's type.
+    /// Sets a field to a value, or to null (`None`). A text is parsed as a value of the field's type.
     ///
-    /// A value that is not of the field's type, or that the record type cannot represent, is an error of kind
-    /// [`ErrorKind::InvalidRecord`] when the update is awaited; then nothing is sent. A field of the collection that the
-    /// record type does not name is checked against the schema only.
+    /// If a value does not have the field's type, or if the record type cannot represent it, awaiting the
+    /// update fails with [`ErrorKind::InvalidRecord`]. Nothing is sent then. A field of the collection that
+    /// the record type lacks is checked only against the schema.
     pub fn set<F: SetField<T>>(mut self, field: F, value: impl Into<F::Value>) -> Self {
         let check_cell = self.check_cell;
         self.change.asked = self.change.asked.and_then(|mut asked| {
@@ -313,7 +315,7 @@ impl<T> Update<T> {
         self
     }
 
-    /// Refuses the update unless the record is of this version.
+    /// Rejects the update unless the record has this version.
     pub fn if_version(mut self, version: i64) -> Self {
         self.change = self.change.if_version(version);
         self
@@ -336,7 +338,7 @@ impl<T> IntoFuture for Update<T> {
 }
 
 impl Asked {
-    /// A field gets a value.
+    /// Sets a field to a value.
     fn set(&mut self, name: &str, value: &Literal, check_cell: CheckCell) -> Result<()> {
         let definition = &self.core.definition;
         let invalid = |message: String| {
@@ -381,14 +383,14 @@ impl Asked {
     }
 }
 
-/// The cells of a key, which stand first.
+/// Returns the cells of the key, which are the first cells of a record.
 fn key_of(core: &CollectionCore, cells: &Cells) -> Cells {
     (0..core.base().table.key_len())
         .map(|column| cells.get(column))
         .collect()
 }
 
-/// The cells of a record's key, and others behind them, and what is to become of it.
+/// Returns the requested change of a record, and cells that begin with the record's key.
 fn becomes(
     core: &CollectionCore,
     what: What,
@@ -403,7 +405,7 @@ fn becomes(
         }
         What::Put(cells) => {
             let record = core.record_of(&cells);
-            // Whoever does not know a field leaves it as it is.
+            // A writer that does not know a field leaves the field unchanged.
             let fields: Vec<usize> = (0..record.len()).filter(|field| core.knows(*field)).collect();
             let known = FieldCells {
                 cells: fields.iter().map(|&field| record.get(field)).collect(),

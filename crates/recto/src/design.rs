@@ -1,4 +1,4 @@
-//! Which views a collection needs: queries in, fewest views out.
+//! The design of views: finds the fewest views that serve given queries.
 //!
 //! ```
 //! use recto::design::{design, parse_queries};

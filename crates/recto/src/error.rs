@@ -1,4 +1,4 @@
-//! The one error of the public API.
+//! The error type of the public API.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,29 +12,29 @@ pub use recto_api::ErrorKind;
 use recto_api::parameters::ParameterError;
 use recto_api::problem::ProblemType;
 
-/// Which part of what was asked an error is about, where it is about one.
+/// The part of a request that an error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Part {
-    /// The filter: its text, its values, or how many there are.
+    /// The filter: its text, its values, or their number.
     Filter,
-    /// The sort.
+    /// The sort order.
     Sort,
-    /// The order values that a page starts at.
+    /// The order values at which a page starts.
     From,
     /// A cursor: the token of a page, of a row or of a scan.
     Cursor,
-    /// The view that was asked for by name.
+    /// The view that the request names.
     View,
-    /// The fields that were asked for.
+    /// The fields that the request names.
     Fields,
-    /// The page's size.
+    /// The page size.
     PageSize,
     /// A record.
     Record,
     /// A key.
     Key,
-    /// Where rows go that a load rejects.
+    /// The destination of rows that a load rejects.
     Rejects,
 }
 
@@ -52,7 +52,7 @@ impl Part {
         Self::Rejects,
     ];
 
-    /// Its name in the `part` of a problem over HTTP: `filter`, `page_size`.
+    /// Returns the name of this part in the member `part` of an HTTP problem: `filter`, `page_size`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Filter => "filter",
@@ -68,17 +68,17 @@ impl Part {
         }
     }
 
-    /// The part of this [`name`](Self::name), if this release knows it.
+    /// Returns the part with this [`name`](Self::name), if this release knows it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
 }
 
-/// Why something failed: a kind to decide by, a message, where, and what to do about it.
+/// An error: a kind for decisions in code, a message, the place of the mistake, and a hint.
 ///
-/// `Display` gives the message and the hint, which may have lines of its own; [`message`](Self::message) and
-/// [`hint`](Self::hint) give each alone. `Debug` adds the kind and what caused it, because a `main` that returns
-/// this error prints that.
+/// `Display` prints the message and the hint, which may have several lines. [`message`](Self::message) and
+/// [`hint`](Self::hint) return them separately. `Debug` also prints the kind and the causes, because a `main`
+/// that returns this error prints it with `Debug`.
 ///
 /// ```
 /// use recto::{Error, ErrorKind};
@@ -89,7 +89,7 @@ impl Part {
 /// assert!(error.is_retryable());
 /// ```
 ///
-/// A caller decides by the kind how to continue:
+/// A caller uses the kind to decide how to continue:
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
 /// # #[derive(Debug, Clone, PartialEq, Record)]
@@ -133,11 +133,11 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// The result of everything in this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of `kind` that says `message`.
+    /// Returns an error of this kind with this message.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             inner: Box::new(Inner {
@@ -157,12 +157,12 @@ impl Error {
         }
     }
 
-    /// A cursor that is not right, in the words of who calls it that.
+    /// Returns the error of an invalid cursor. The message uses the caller's term for a cursor.
     pub(crate) fn of_cursor(error: &CursorError, name: CursorName) -> Self {
         Self::new(ErrorKind::InvalidCursor, error.message(name)).with_hint(error.hint(name))
     }
 
-    /// Says what to do about it.
+    /// Adds a hint at the fix, and removes a suggestion.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner.hint = Some(hint.into());
@@ -170,7 +170,7 @@ impl Error {
         self
     }
 
-    /// Says that having this would help; that is the hint, too.
+    /// Adds a suggestion of a view or a collection that would serve the query. Its text becomes the hint.
     #[must_use]
     pub fn with_suggestion(mut self, suggestion: Suggestion) -> Self {
         self.inner.hint = Some(suggestion.to_string());
@@ -178,14 +178,14 @@ impl Error {
         self
     }
 
-    /// Says which part of what was asked it is about.
+    /// Adds the part of the request that the error refers to.
     #[must_use]
     pub fn with_part(mut self, part: Part) -> Self {
         self.inner.part = Some(part);
         self
     }
 
-    /// Says that these fields, of which a partition is made, have no `=`.
+    /// Adds the fields of a partition that the filter does not fix with `=`.
     #[must_use]
     pub fn with_missing_partition_fields(
         mut self,
@@ -195,66 +195,67 @@ impl Error {
         self
     }
 
-    /// Names the field it is about.
+    /// Adds the field that the error refers to.
     #[must_use]
     pub fn with_field(mut self, field: impl Into<String>) -> Self {
         self.inner.field = Some(field.into());
         self
     }
 
-    /// Names the record that it is about, by the texts of its key's values.
+    /// Adds the key of the record that the error refers to, as the texts of its values.
     #[must_use]
     pub fn with_key(mut self, key: Vec<String>) -> Self {
         self.inner.key = key;
         self
     }
 
-    /// Says at which column of the filter or sort text it is, 1-based, in characters.
+    /// Adds the column in the filter or sort text, counted from 1, in characters.
     #[must_use]
     pub fn with_column(mut self, column: usize) -> Self {
         self.inner.column = Some(column);
         self
     }
 
-    /// Says which of several changes it is about, counted from 0.
+    /// Adds the index of the change that the error refers to, among several changes, counted from 0.
     #[must_use]
     pub fn with_change(mut self, change: usize) -> Self {
         self.inner.change = Some(change);
         self
     }
 
-    /// Says of which version the record is that is there.
+    /// Adds the version of the stored record.
     #[must_use]
     pub fn with_version(mut self, version: i64) -> Self {
         self.inner.version = Some(version);
         self
     }
 
-    /// Adds what caused it.
+    /// Adds the cause of the error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.inner.source = Some(source.into());
         self
     }
 
-    /// What kind of failure it was.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// Whether the same call, made again a little later, may succeed: the store was away or busy, the time was
-    /// not enough, too many messages were in flight, or a write's outcome is unknown, which repeating the write settles. Everything else fails
-    /// again until something is changed.
+    /// Returns whether the same call may succeed a little later. This is so if the store was unreachable or
+    /// busy, if the time was too short, or if too many messages were in flight. It is also so if a write's
+    /// outcome is unknown: repeating the write resolves the outcome. All other calls fail again until
+    /// something is changed.
     pub fn is_retryable(&self) -> bool {
         ProblemType::of(self.kind()).can_retry()
     }
 
-    /// What went wrong, without the hint.
+    /// Returns the message, without the hint.
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
-    /// The part of what was asked that it is about, where it is about one.
+    /// Returns the part of the request that the error refers to, if it refers to one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -284,45 +285,46 @@ impl Error {
         })
     }
 
-    /// The fields to pin with `=`, after which a view serves the query. Empty if pinning fields is not enough,
-    /// and if the query names a partition already.
+    /// Returns the fields that the query must fix with `=` so that a view serves it. The list is empty if
+    /// fixing fields is not enough, or if the query already fixes all fields of a partition.
     pub fn missing_partition_fields(&self) -> &[String] {
         &self.inner.missing_partition_fields
     }
 
-    /// The field it is about.
+    /// Returns the field that the error refers to.
     pub fn field(&self) -> Option<&str> {
         self.inner.field.as_deref()
     }
 
-    /// The key of the record it is about, for [`ErrorKind::Unreadable`]: the text of each value, in the key's order, as
-    /// [`KeyText`](crate::KeyText) takes them. Empty for other errors.
+    /// Returns the key of the record that the error refers to, for [`ErrorKind::Unreadable`]. The key
+    /// consists of the text of each value, in the key's order, as [`KeyText`](crate::KeyText) accepts them.
+    /// The list is empty for other errors.
     pub fn key(&self) -> &[String] {
         &self.inner.key
     }
 
-    /// The column of the filter or sort text it is at, 1-based, in characters.
+    /// Returns the column in the filter or sort text, counted from 1, in characters.
     pub fn column(&self) -> Option<usize> {
         self.inner.column
     }
 
-    /// Which of several changes it is about, counted from 0.
+    /// Returns the index of the change that the error refers to, among several changes, counted from 0.
     pub fn change(&self) -> Option<usize> {
         self.inner.change
     }
 
-    /// The version of the record that is there, where one stood against a change: of
-    /// [`ErrorKind::Exists`], and of [`ErrorKind::Changed`] unless there is none.
+    /// Returns the version of the stored record that prevented a change. [`ErrorKind::Exists`] has a version.
+    /// [`ErrorKind::Changed`] has one unless the record does not exist.
     pub fn version(&self) -> Option<i64> {
         self.inner.version
     }
 
-    /// What to do about it.
+    /// Returns the hint at the fix.
     pub fn hint(&self) -> Option<&str> {
         self.inner.hint.as_deref()
     }
 
-    /// The view, or the collection, that would serve the query, where the hint is about one.
+    /// Returns the view or the collection that would serve the query, if the hint suggests one.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -346,17 +348,18 @@ impl Error {
         self.inner.suggestion.as_ref()
     }
 
-    /// The node of the cluster that was asked last, `address:port`, where one was: for logs.
+    /// Returns the node of the cluster that received the last request, as `address:port`, if there was one.
+    /// For logs.
     pub fn node(&self) -> Option<&str> {
         self.cause::<StoreError>()?.node()
     }
 
-    /// The table of the store that was read or written, where the store tells: for logs.
+    /// Returns the table that was read or written, if the store reports it. For logs.
     pub fn table(&self) -> Option<&str> {
         self.cause::<StoreError>()?.table()
     }
 
-    /// The error of this type that caused it.
+    /// Returns the first cause that has this type.
     pub(crate) fn cause<E: StdError + 'static>(&self) -> Option<&E> {
         let mut cause = self.source();
         while let Some(error) = cause {
@@ -374,7 +377,7 @@ impl fmt::Display for Error {
         f.write_str(&self.inner.message)?;
         match &self.inner.hint {
             None => Ok(()),
-            // Text to paste stands on lines of its own.
+            // A hint of several lines is text to paste, so it starts on its own line.
             Some(hint) if hint.contains('\n') => write!(f, "\nhint:\n{hint}"),
             Some(hint) => write!(f, " ({hint})"),
         }

@@ -1,4 +1,4 @@
-//! Explaining how a query is answered.
+//! Explanations of how a query is answered.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ use crate::session::{
     TableOrder,
 };
 
-/// How the page of `spec` is answered by `planned`; `asked`: the buckets that it was looked for in, if it was read.
+/// Explains how `planned` answers the page of `spec`. `asked` are the buckets that were read for the page, if
+/// it was read.
 pub(crate) fn explain(
     core: &CollectionCore,
     planned: &Planned,
@@ -102,7 +103,7 @@ pub(crate) fn explain(
             .collect(),
         base_rows: plan.reads_base().then(|| base_rows(fields, plan)),
         misfits: if planned.hides {
-            // Their number would count hidden records, too.
+            // Their number would also count hidden records.
             MisfitCounts::default()
         } else {
             misfits(plan)
@@ -115,7 +116,8 @@ pub(crate) fn explain(
     }
 }
 
-/// The records that the views of a plan lack. A row of several views must be in each of them.
+/// Returns the number of records that the views of a plan lack. For several views, it is the maximum, because
+/// a row must be in each of them.
 fn misfits(plan: &Plan) -> MisfitCounts {
     let others = plan.views.iter().map(|view| &view.sort_order);
     let lacks = std::iter::once(&plan.sort_order)
@@ -141,7 +143,7 @@ fn intersected(view: &Intersected) -> ExplainedView {
     }
 }
 
-/// Base rows read for each row of a view.
+/// Number of base rows that are read for each row of a view.
 const BASE_READS_PER_ROW: u32 = 1;
 
 fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
@@ -153,8 +155,9 @@ fn base_rows(fields: &[Field], plan: &Plan) -> ExplainedBaseRows {
     }
 }
 
-/// The most rows the page reads: one more than its size of each source, and of one source after the
-/// other where they follow one another; and the base rows of as many as it may show.
+/// Returns the maximum number of rows that the page reads. From each source it reads one row more than the
+/// page size; if the sources follow one another, from all sources together. In addition it reads the base
+/// rows of the rows that it may show.
 fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     let joined = |rows: u64| {
         if plan.reads_base() {
@@ -181,7 +184,7 @@ fn expected_rows(plan: &Plan, spec: &PageSpec, sources: u64) -> u64 {
     }
 }
 
-/// How many rows are asked of a source at once, at first.
+/// Returns the number of rows that the first read requests from a source.
 fn rows_at_once(plan: &Plan, spec: &PageSpec) -> u32 {
     let page = spec.size + 1;
     if !plan.rejects_many() || plan.shape == Shape::Merge {
@@ -190,13 +193,13 @@ fn rows_at_once(plan: &Plan, spec: &PageSpec) -> u32 {
     rows_at_once_later(spec)
 }
 
-/// How many once a row was rejected.
+/// Returns the number of rows that a read requests from a source after a row was rejected.
 fn rows_at_once_later(spec: &PageSpec) -> u32 {
     let most = u32::try_from(spec.budget.scanned).unwrap_or(u32::MAX);
     (spec.size + 1).max(FILTER_SCAN_CHUNK_ROWS).min(most)
 }
 
-/// Says, as a comment of CQL, that a statement is sent again and again where rows are checked one by one.
+/// Adds a CQL comment to each last statement that is repeated because rows are checked one by one.
 fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
     let requests = sources.iter_mut().filter_map(|source| source.requests.last_mut());
     for request in requests {
@@ -208,7 +211,8 @@ fn tell_of_repeats(sources: &mut [ExplainedSource], spec: &PageSpec) {
     }
 }
 
-/// The most round trips one after the other, if each source takes so many at once; base rows take one more each time.
+/// Returns the maximum number of sequential round trips, given the number of round trips of each source. Base
+/// rows take one more each time.
 fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32 {
     let most = of_sources.iter().copied().max().unwrap_or(0);
     let joined = u32::from(plan.reads_base() && most > 0);
@@ -216,7 +220,7 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
         return most + joined;
     }
     if plan.shape == Shape::Intersect {
-        // Of one view at least so many rows are read each time.
+        // At least this number of rows of one view is read each time.
         let stages = spec.budget.scanned.div_ceil(MIN_REMOTE_CHUNK_ROWS.into());
         let stages = u32::try_from(stages).unwrap_or(u32::MAX);
         return stages.saturating_mul(most + joined);
@@ -235,7 +239,7 @@ fn expected_round_trips(plan: &Plan, spec: &PageSpec, of_sources: &[u32]) -> u32
     once.saturating_add(repeats.saturating_mul(most))
 }
 
-/// By which collation the text of each field is sorted that is by one.
+/// Returns the collation of each text field that the order sorts by a collation.
 fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
     let sort_order = &plan.sort_order;
     let collated = plan.order.iter().filter_map(|term| {
@@ -248,7 +252,7 @@ fn collations(fields: &[Field], plan: &Plan) -> BTreeMap<String, String> {
 
 fn order(plan: &Plan) -> Vec<OrderColumn> {
     let terms = plan.order.iter();
-    // Where nulls stand is no field's order.
+    // The position of nulls is not the order of a field.
     let terms = terms.filter(|term| plan.sort_order.sorted_by(term.column).is_some());
     let column = |term: &OrderTerm| OrderColumn {
         field: plan.sort_order.shown_sort_of(term.column).into_owned(),
@@ -257,7 +261,7 @@ fn order(plan: &Plan) -> Vec<OrderColumn> {
     terms.map(column).collect()
 }
 
-/// A value as filters have it.
+/// Returns a value in the form of a filter literal.
 fn literal(ty: &Type, bytes: &[u8]) -> Literal {
     let value = match cell::decode(ty, bytes) {
         Ok(value) => match json::to_json(ty, &value) {
@@ -312,7 +316,7 @@ fn bounds(columns: &[Column], from: &Bound, to: &Bound) -> String {
     }
 }
 
-/// A condition that is checked row by row, as a filter that asks for it alone.
+/// Returns a condition of the filter scan, as a filter that consists of this condition alone.
 fn filter_scan(fields: &[Field], filter_scan: &ScanCondition) -> FilterText {
     match filter_scan {
         ScanCondition::Field { field, constraint } | ScanCondition::Edges { field, constraint } => {

@@ -1,4 +1,4 @@
-//! Conditions built in Rust, for those who would not write filter text.
+//! Conditions built in Rust, as an alternative to filter text.
 
 use recto_model::schema::Collection;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ pub use recto_plan::text::Operator;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::record::no_field;
 
-/// A field to put a condition on.
+/// Returns a field, to build a condition on it.
 ///
 /// ```
 /// use recto::filter::field;
@@ -24,20 +24,21 @@ pub fn field(name: impl Into<String>) -> Field {
     Field { name: name.into() }
 }
 
-/// A field, see [`field`].
+/// A field of a condition; see [`field`].
 #[derive(Debug, Clone)]
 pub struct Field {
     name: String,
 }
 
-/// Conditions, all of which must hold.
+/// A list of conditions that must all match.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     conditions: Vec<Built>,
 }
 
-/// A value in a condition. Text stands for any type as record JSON writes it (a date, a uuid);
-/// numbers for any numeric type. Whatever a field of a record can be can stand in a condition on it.
+/// A value in a condition. A text can represent a value of any type as record JSON writes it (a date, a
+/// uuid). A number can represent a value of any numeric type. Every value that a record's field can have can
+/// be used in a condition.
 ///
 /// ```
 /// use recto::filter::field;
@@ -53,13 +54,13 @@ pub struct Filter {
 pub enum Literal {
     /// A value of exactly the field's type.
     Value(Value),
-    /// Text, read as the field's type.
+    /// A text that is parsed as a value of the field's type.
     Text(String),
-    /// A number as record JSON writes it, for fields of any type of number that has it.
+    /// A number in the form of record JSON, for fields of any numeric type that can represent it.
     Number(String),
-    /// Nothing: what an `Option` without a value becomes. No condition is on null, so it is refused.
+    /// An `Option` without a value. Conditions on null do not exist, so it is rejected.
     Null,
-    /// A Rust value that is no value of its type, such as a time past midnight, with the reason why it is refused.
+    /// A Rust value that is not a valid value of its type, such as a time past midnight, with the reason.
     Invalid(String),
 }
 
@@ -78,12 +79,12 @@ impl Field {
         }
     }
 
-    /// The field is the value.
+    /// Returns the condition that the field is equal to the value.
     pub fn equal_to(self, value: impl Into<Literal>) -> Filter {
         self.compare(Operator::Equal, value)
     }
 
-    /// The field is one of the values.
+    /// Returns the condition that the field is equal to any of the values.
     pub fn any_of<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Filter {
         let values = values.into_iter().map(Into::into).collect();
         Filter {
@@ -91,32 +92,32 @@ impl Field {
         }
     }
 
-    /// The field is less than the value.
+    /// Returns the condition that the field is less than the value.
     pub fn less_than(self, value: impl Into<Literal>) -> Filter {
         self.compare(Operator::Less, value)
     }
 
-    /// The field is the value or less.
+    /// Returns the condition that the field is less than or equal to the value.
     pub fn at_most(self, value: impl Into<Literal>) -> Filter {
         self.compare(Operator::LessOrEqual, value)
     }
 
-    /// The field is greater than the value.
+    /// Returns the condition that the field is greater than the value.
     pub fn greater_than(self, value: impl Into<Literal>) -> Filter {
         self.compare(Operator::Greater, value)
     }
 
-    /// The field is the value or greater.
+    /// Returns the condition that the field is greater than or equal to the value.
     pub fn at_least(self, value: impl Into<Literal>) -> Filter {
         self.compare(Operator::GreaterOrEqual, value)
     }
 
-    /// The field lies between the values, both included.
+    /// Returns the condition that the field is between the values, both included.
     pub fn between(self, lower: impl Into<Literal>, upper: impl Into<Literal>) -> Filter {
         self.clone().at_least(lower).and(self.at_most(upper))
     }
 
-    /// The text field starts with the text.
+    /// Returns the condition that the text field starts with the text.
     pub fn starts_with(self, prefix: impl Into<String>) -> Filter {
         Filter {
             conditions: vec![Built::StartsWith(self.name, prefix.into())],
@@ -124,7 +125,8 @@ impl Field {
     }
 }
 
-/// Fields compared with as many values, by value, the first that differs deciding.
+/// Returns a condition that compares several fields with the same number of values, in lexicographic order:
+/// the first different value decides.
 pub fn tuple<F: Into<String>, L: Into<Literal>>(
     fields: impl IntoIterator<Item = F>,
     operator: Operator,
@@ -138,7 +140,7 @@ pub fn tuple<F: Into<String>, L: Into<Literal>>(
 }
 
 impl Filter {
-    /// This and the other.
+    /// Returns the conditions of both filters, all of which must match.
     #[must_use]
     pub fn and(mut self, other: Filter) -> Self {
         self.conditions.extend(other.conditions);
@@ -228,14 +230,15 @@ fn bytes(collection: &Collection, field: usize, literal: &Literal) -> Result<Vec
 }
 
 impl Literal {
-    /// The value that is meant, as one of `ty`; or why it is none.
+    /// Returns the value, as a value of `ty`, or the reason why it is invalid.
     pub(crate) fn value(&self, ty: &Type) -> std::result::Result<Cow<'_, Value>, String> {
         let read = |text: &str| {
             let value = json::from_text(ty, text).map(Cow::Owned);
             value.map_err(|error| error.to_string())
         };
         match self {
-            // A uuid has one text, whichever version its field takes.
+            // The text of a uuid is the same for both field types, so it is parsed again for the field's
+            // type.
             Self::Value(Value::Uuid(uuid) | Value::TimeUuid(uuid))
                 if matches!(ty, Type::Uuid | Type::TimeUuid) =>
             {
@@ -270,7 +273,7 @@ impl From<&String> for Literal {
     }
 }
 
-/// What the `Option` holds; [`Literal::Null`] if it holds nothing.
+/// Converts the value in the `Option`, or returns [`Literal::Null`] if it is empty.
 impl<T: Into<Literal>> From<Option<T>> for Literal {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
@@ -304,7 +307,7 @@ literals_by_text!(
     num_bigint::BigInt,
 );
 
-/// The literal of a field's value.
+/// Returns the literal of a field's value.
 #[doc(hidden)]
 pub fn literal_of<F: FieldType>(value: &F) -> Literal {
     match value.to_value() {
@@ -354,7 +357,7 @@ impl From<recto_model::decimals::BigDecimal> for Literal {
     }
 }
 
-/// Rust writes infinities in another way than record JSON does.
+/// The text of an infinity in Rust differs from its text in record JSON.
 macro_rules! float_literals {
     ($($ty:ty),+) => {
         $(impl From<$ty> for Literal {

@@ -1,4 +1,4 @@
-//! Filter text taken apart, for tools that show its conditions and change one of them.
+//! Parsed filter text, for tools that show its conditions and change one of them.
 //!
 //! ```
 //! use recto::filter_text::{Term, terms};
@@ -16,12 +16,12 @@ pub use recto_plan::text::{FilterText, Literal, LiteralValue, Name, Operator, Sp
 
 use crate::error::Result;
 
-/// The terms of a filter, all of which must hold, each with where it stands in the text, in bytes. A term prints as
-/// filter text.
+/// Parses a filter text and returns its terms, all of which must match, each with its byte range in the text.
+/// A term prints as filter text.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidQuery`](crate::ErrorKind::InvalidQuery), pointing at what is not filter text. Whether a
-/// collection has the fields is not asked.
+/// [`ErrorKind::InvalidQuery`](crate::ErrorKind::InvalidQuery), with the column where the syntax is wrong.
+/// This function does not check whether a collection has the fields.
 pub fn terms(text: &str) -> Result<Vec<(Term, Span)>> {
     let terms = recto_plan::text::filter::parse_terms(text);
     Ok(terms.map_err(recto_plan::QueryError::from)?)

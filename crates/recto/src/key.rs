@@ -9,8 +9,8 @@ use recto_model::{Cells, Type, Value, cell, json};
 use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 
-/// The values of a collection's key, in the order its schema gives them: one value, a tuple of
-/// values, or the texts of all of them ([`KeyText`]).
+/// The values of a collection's key, in the order of the schema: one value, a tuple of values, or the texts
+/// of all values ([`KeyText`]).
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -31,17 +31,17 @@ use crate::error::{Error, ErrorKind, Part, Result};
 /// # }
 /// ```
 pub trait Key {
-    /// How many values there are.
+    /// Returns the number of values.
     fn len(&self) -> usize;
-    /// Whether there are none.
+    /// Returns whether there are no values.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Appends the cell of the value at `index`, of the type given, to `out`.
+    /// Appends the cell of the value at `index`, encoded as a value of `ty`, to `out`.
     fn write(&self, index: usize, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError>;
 }
 
-/// A key as texts: each value as record JSON writes it, without quotes.
+/// A key as texts: each value in the form of record JSON, without quotes.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -84,8 +84,8 @@ impl Key for &[Value] {
     }
 }
 
-/// A Rust value that can be part of a key: of the key field's type, or text that record JSON reads
-/// as one (for a uuid), or another number of the same value (an `i32` for a bigint).
+/// A Rust value that can be a part of a key. It has the type of the key field, or it is a text in the form of
+/// record JSON (for a uuid), or it is a number of another type with the same value (an `i32` for a bigint).
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -106,7 +106,7 @@ impl Key for &[Value] {
 /// # }
 /// ```
 pub trait KeyPart {
-    /// Appends the cell of this value as a value of `ty` to `out`.
+    /// Appends the cell of this value, encoded as a value of `ty`, to `out`.
     fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError>;
 }
 
@@ -121,7 +121,7 @@ fn write_text(text: &str, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError>
     cell::encode(ty, &value, out)
 }
 
-/// Appends the cell of a field's value as a value of `ty`.
+/// Appends the cell of a field's value, encoded as a value of `ty`.
 #[doc(hidden)]
 pub fn write_part<F: FieldType>(part: &F, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     let own = F::field_type();
@@ -150,7 +150,7 @@ fn null(ty: &Type) -> CellError {
     }
 }
 
-/// Values that are parts of keys, and keys of one part.
+/// Implements [`KeyPart`] and [`Key`] for types that can be a part of a key, or a key with one part.
 macro_rules! key_parts {
     ($write:path: $($part:ty),+ $(,)?) => {
         $(
@@ -203,7 +203,7 @@ key_parts!(write_part: chrono::NaiveDate, chrono::NaiveTime, chrono::DateTime<ch
 #[cfg(feature = "time")]
 key_parts!(write_part: time::Date, time::Time, time::OffsetDateTime, time::UtcDateTime);
 
-/// Numbers that are no field types, because CQL has none of their range.
+/// Writes a number whose type is not a field type, because CQL has no type of that range.
 fn write_number(number: &impl Display, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
     if ty.is_number() {
         return write_text(&number.to_string(), ty, out);
@@ -231,7 +231,7 @@ impl Key for &String {
     }
 }
 
-/// What the `Option` holds; without a value it is no key.
+/// Writes the value in the `Option`. `None` is an error, because a key cannot be null.
 impl<T: KeyPart> KeyPart for Option<T> {
     fn write(&self, ty: &Type, out: &mut Vec<u8>) -> Result<(), CellError> {
         self.as_ref().ok_or_else(|| null(ty))?.write(ty, out)
@@ -274,7 +274,7 @@ tuple_keys!(6: A 0, B 1, C 2, D 3, E 4, F 5);
 tuple_keys!(7: A 0, B 1, C 2, D 3, E 4, F 5, G 6);
 tuple_keys!(8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 
-/// The key's cells in the order of the base table's key columns.
+/// Returns the cells of a key in the order of the base table's key columns.
 pub(crate) fn key_cells(core: &CollectionCore, key: &impl Key) -> Result<Cells> {
     let names = &core.definition.key;
     if key.len() != names.len() {

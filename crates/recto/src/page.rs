@@ -1,4 +1,4 @@
-//! A page as callers get it.
+//! Pages, as callers receive them.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::paging::{AskedBucket, Estimate, PageCost, RawPage, Stop};
 use crate::planned::Planned;
 use crate::present::version_of;
 
-/// One page: rows in the query's order, and where to go on at both ends.
+/// A page: rows in the query's order, and cursors to continue at both ends.
 ///
-/// Cursors are sealed when they are asked for.
+/// Cursors are encrypted when they are requested.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -47,7 +47,7 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// The page of these rows, each of which `decode` makes an item of.
+    /// Returns the page of these rows, each decoded by `decode`.
     pub(crate) fn new(
         raw: RawPage,
         planned: Arc<Planned>,
@@ -68,7 +68,7 @@ impl<T> Page<T> {
         Ok(page)
     }
 
-    /// Whether rows were read that a row filter hides.
+    /// Returns whether the plan reads rows that a row filter hides.
     pub(crate) fn hides(&self) -> bool {
         self.planned.hides
     }
@@ -77,12 +77,12 @@ impl<T> Page<T> {
         &self.core
     }
 
-    /// The plan it is of.
+    /// Returns the plan of the page.
     pub(crate) fn planned(&self) -> &Arc<Planned> {
         &self.planned
     }
 
-    /// The sort order that the [records](Self::rows) are of.
+    /// Returns the sort order that the [records](Self::rows) belong to.
     pub(crate) fn sort_order(&self) -> &SortOrder {
         match self.raw.rows.bases {
             Some(_) => self.core.base(),
@@ -90,57 +90,61 @@ impl<T> Page<T> {
         }
     }
 
-    /// The records before they are decoded.
+    /// Returns the records before decoding.
     pub(crate) fn rows(&self) -> &RowSet {
         self.raw.rows.bases.as_deref().unwrap_or(&self.raw.rows.rows)
     }
 
-    /// The records before they are decoded, without the page.
+    /// Converts the page to its records before decoding.
     pub(crate) fn into_rows(self) -> RowSet {
         let found = self.raw.rows;
         found.bases.map_or(found.rows, |bases| *bases)
     }
 
-    /// The rows, in the query's order.
+    /// Returns the rows, in the query's order.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// The rows, one after the other.
+    /// Returns an iterator over the rows.
     pub fn iter(&self) -> std::slice::Iter<'_, T> {
         self.items.iter()
     }
 
-    /// The rows, without the page.
+    /// Converts the page to its rows.
     pub fn into_items(self) -> Vec<T> {
         self.items
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// If [asked for](crate::PageQuery::with_estimate): how many rows the query has, and how many of them stand before the page.
+    /// Returns the number of rows of the query, and the number of rows before the page, if
+    /// [requested](crate::PageQuery::with_estimate).
     pub fn estimate(&self) -> Option<Estimate> {
         self.raw.estimate.as_deref().copied()
     }
 
-    /// Maximum number of records that no page of the query shows, because they do not fit the view that is read. It is more
-    /// than 0 only if that was [allowed](crate::ApplyOptions::allow_misfits) when the view was added.
+    /// Returns the maximum number of records that no page of the query shows because they do not fit the view
+    /// that is read. It can be greater than 0 only if [`allow_misfits`](crate::ApplyOptions::allow_misfits)
+    /// was set when the view was added.
     pub fn lacks(&self) -> u64 {
         let plan = &self.planned.plan;
         let others = plan.views.iter().map(|view| view.sort_order.lacks.too_large);
         others.fold(plan.sort_order.lacks.too_large, u64::max)
     }
 
-    /// Whether there are none. An empty page need not be the end: ask [`has_next`](Self::has_next).
+    /// Returns whether the page has no rows. An empty page is not always the last one: check
+    /// [`has_next`](Self::has_next).
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Whether there are rows after the page; `None` if that is not known. A page that goes on from somewhere looks that
-    /// way only, unless asked for [both edges](crate::PageQuery::both_edges), and a budget may end the look.
+    /// Returns whether there are rows after the page, or `None` if that is unknown. A page that continues
+    /// from a cursor looks only in its direction, unless [both edges](crate::PageQuery::both_edges) are
+    /// requested. A budget may end the search early.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -166,12 +170,13 @@ impl<T> Page<T> {
         self.raw.after
     }
 
-    /// Whether there are rows before the page, or `None`, as [`has_next`](Self::has_next).
+    /// Returns whether there are rows before the page, or `None` if that is unknown, as for
+    /// [`has_next`](Self::has_next).
     pub fn has_previous(&self) -> Option<bool> {
         self.raw.before
     }
 
-    /// The cursor to continue after the page with; absent only if it is known that nothing follows.
+    /// Returns the cursor that continues after the page, or `None` if it is known that no rows follow.
     pub fn next_cursor(&self) -> Option<Cursor> {
         let position = self.next_position()?;
         Some(
@@ -182,7 +187,7 @@ impl<T> Page<T> {
         )
     }
 
-    /// Where the next page begins; `None` only if it is known that nothing follows.
+    /// Returns the position where the next page begins, or `None` if it is known that no rows follow.
     pub(crate) fn next_position(&self) -> Option<Position> {
         if self.raw.after == Some(false) {
             return None;
@@ -194,8 +199,8 @@ impl<T> Page<T> {
         }
     }
 
-    /// The cursor to continue before the page with; absent only if it is known that nothing comes
-    /// before.
+    /// Returns the cursor that continues before the page, or `None` if it is known that no rows precede the
+    /// page.
     pub fn previous_cursor(&self) -> Option<Cursor> {
         if self.raw.before == Some(false) {
             return None;
@@ -213,7 +218,7 @@ impl<T> Page<T> {
         )
     }
 
-    /// The cursor of the row at `index`: the page after it, before it or around it.
+    /// Returns the cursor of the row at `index`, for the page after it, before it or around it.
     ///
     /// # Panics
     /// If there is no such row.
@@ -228,7 +233,7 @@ impl<T> Page<T> {
             .seal(&self.planned.plan, &position, Travel::Forward)
     }
 
-    /// The version of the record at `index`; none in collections whose records do not change.
+    /// Returns the version of the record at `index`, or `None` in collections whose records do not change.
     ///
     /// # Panics
     /// If there is no such record.
@@ -236,22 +241,22 @@ impl<T> Page<T> {
         version_of(self.sort_order(), self.rows().row(index))
     }
 
-    /// The budget that cut the page short, if one did.
+    /// Returns the budget that ended the page early, if any.
     pub fn stop(&self) -> Option<Stop> {
         self.raw.stop
     }
 
-    /// How the page was found.
+    /// Returns the shape of the plan that found the page.
     pub(crate) fn shape(&self) -> PlanShape {
         self.planned.plan.shape()
     }
 
-    /// The buckets that were asked for its rows.
+    /// Returns the buckets that were read for the page.
     pub(crate) fn buckets(&self) -> &[AskedBucket] {
         &self.raw.buckets
     }
 
-    /// What the page cost.
+    /// Returns the cost of the page.
     pub fn cost(&self) -> PageCost {
         self.raw.cost
     }

@@ -1,4 +1,4 @@
-//! Asking for pages.
+//! Requests for pages.
 
 use std::borrow::Cow;
 use std::future::{Future, IntoFuture};
@@ -32,17 +32,18 @@ use crate::planned::{Candidates, PlanKey, Planned};
 use crate::record::{decode_each, no_field};
 use crate::row_filter;
 
-/// The most bytes of the values of `from`: as many as a partition key and a clustering key may have
-/// together, so that every position fits in a cursor.
+/// Maximum size of the values of `from` in bytes: the size of a partition key and a clustering key together,
+/// so that every position fits in a cursor.
 const MAX_FROM_BYTES: usize = 2 * MAX_KEY_PART_BYTES;
 
-/// How rows of a collection become `T`s.
+/// Decodes a row of a collection as a `T`.
 pub(crate) type Decode<T> = fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T>;
 
-/// A query being built; awaited, it is one page.
+/// A query under construction. Awaiting it returns one page.
 ///
-/// Filter and sort are planned once, with the first page; clones share the plan, so a query that is
-/// kept and cloned per page costs its pages only. When the schema has changed it is planned anew.
+/// The filter and the sort order are planned once, with the first page. Clones share the plan, so a query
+/// that is kept and cloned for each page is not planned again. After a change of the schema, the query is
+/// planned again.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -79,38 +80,38 @@ pub struct PageQuery<T> {
     estimates: bool,
 }
 
-/// What is asked, and its plan once it is known.
+/// The conditions and options of a query, and its plan once it is known.
 #[derive(Debug, Clone, Default)]
 struct Question {
-    /// None of them is empty.
+    /// Filter texts, none of them empty.
     filter_texts: Vec<String>,
     filters: Vec<Filter>,
-    /// Row filters: conditions that no call takes back.
+    /// Row filters: conditions that no call removes.
     row_filters: Vec<String>,
-    /// Whether it is of a restricted session.
+    /// Whether the query belongs to a restricted session.
     is_restricted: bool,
     sort_text: String,
     sort: Vec<(String, Direction)>,
     allow_filter_scan: bool,
-    /// The view that is to be read; empty: the planner chooses.
+    /// Name of the view to read. Empty: the planner chooses.
     view: String,
-    /// The fields that are looked at; empty for all.
+    /// Fields that the caller uses. Empty: all fields.
     fields: Vec<String>,
     kept: KeptPlans,
 }
 
-/// What a query's pages begin with: the collection as the store holds it now, and the plans in it.
+/// Start of every page of a query: the collection in its current state, and the plans of the query in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) core: Arc<CollectionCore>,
     pub(crate) candidates: Candidates,
 }
 
-/// The plans of a question, for as long as the collection stays as it was.
+/// The plans of a question, valid while the collection does not change.
 #[derive(Debug, Default)]
 struct KeptPlans(Mutex<Option<Prepared>>);
 
-/// Who clones a question asks something else.
+/// A clone starts without plans, because the caller clones a question in order to change it.
 impl Clone for KeptPlans {
     fn clone(&self) -> Self {
         Self::default()
@@ -118,7 +119,7 @@ impl Clone for KeptPlans {
 }
 
 impl KeptPlans {
-    /// The plans in a collection, which are made if they are not kept.
+    /// Returns the plans for a collection, from the cache if they are there.
     fn of(
         &self,
         core: Arc<CollectionCore>,
@@ -137,13 +138,13 @@ impl KeptPlans {
     }
 }
 
-/// Where the page starts, as asked.
+/// Start of the page, as requested.
 #[derive(Debug, Clone)]
 enum Start {
     First,
     Last,
     Token(String),
-    /// Where a stream goes on, by the plan it began with.
+    /// Position at which a stream continues, with the plan that it began with.
     At(Arc<Planned>, Position),
     After(String),
     Before(String),
@@ -212,7 +213,7 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Changes what is asked, which needs a plan of its own.
+    /// Changes the question and discards its plans.
     fn ask(mut self, change: impl FnOnce(&mut Question)) -> Self {
         let question = Arc::make_mut(&mut self.question);
         question.kept = KeptPlans::default();
@@ -230,9 +231,9 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// Only rows that satisfy this filter text, a subset of AIP-160:
-    /// `carrier = "UA" AND time_hour >= "2013-07-01T00:00:00Z"`. Called again, both hold; an empty text
-    /// says nothing.
+    /// Restricts the query to rows that match a filter text, in a subset of AIP-160: `carrier = "UA" AND
+    /// time_hour >= "2013-07-01T00:00:00Z"`. After several calls, all filters must match. An empty text has
+    /// no effect.
     #[must_use]
     pub fn filter(self, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -242,13 +243,13 @@ impl<T> PageQuery<T> {
         self.ask(|question| question.filter_texts.push(text))
     }
 
-    /// Only rows that satisfy these conditions, beside what [`filter`](Self::filter) says.
+    /// Restricts the query to rows that match these conditions, in addition to [`filter`](Self::filter).
     #[must_use]
     pub fn matching(self, filter: Filter) -> Self {
         self.ask(|question| question.filters.push(filter))
     }
 
-    /// The same query, whose rows become other things.
+    /// Returns the same query with another decoder of rows.
     pub(crate) fn decoded_by<U>(self, decode: Decode<U>) -> PageQuery<U> {
         PageQuery {
             handle: self.handle,
@@ -262,7 +263,7 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Only rows that satisfy these filter texts too, whatever other conditions there are.
+    /// Restricts the query to rows that also match these filter texts, whatever its other conditions are.
     pub(crate) fn restricted(self, texts: &[String]) -> Self {
         self.ask(|question| {
             question.is_restricted = true;
@@ -270,42 +271,45 @@ impl<T> PageQuery<T> {
         })
     }
 
-    /// In this order, AIP-132: `time_hour desc, flight`, or `-time_hour, flight`. Without it: the view's own order.
-    /// Called again, the later order stands in the place of the earlier.
+    /// Sets the sort order in the syntax of AIP-132: `time_hour desc, flight`, or `-time_hour, flight`.
+    /// Without it, the page has the view's own order. A later call replaces the order of an earlier call.
     #[must_use]
     pub fn order_by(self, text: impl Into<String>) -> Self {
         self.ask(|question| question.sort_text = text.into())
     }
 
-    /// Orders by a field, after the fields named before.
+    /// Sorts by a field, after the fields of earlier calls.
     #[must_use]
     pub fn then_by(self, field: impl Into<String>, direction: Direction) -> Self {
         self.ask(|question| question.sort.push((field.into(), direction)))
     }
 
-    /// Lets conditions that no view serves be checked row by row, within the scan budget.
+    /// Allows conditions that no view serves. Recto then checks them on each row that it reads, within the
+    /// scan budget.
     #[must_use]
     pub fn allow_filter_scan(self) -> Self {
         self.ask(|question| question.allow_filter_scan = true)
     }
 
-    /// Reads this view, the base table's sort order (`primary`) among them. Without it, the planner chooses.
+    /// Selects the view to read, or the base table's sort order (`primary`). Without it, the planner chooses.
     ///
-    /// A view that leaves out records, because they lack a field that it is by, is answered as it is.
+    /// A view that leaves out records, because they lack a field of the view's key, is read without these
+    /// records.
     #[must_use]
     pub fn view(self, name: impl Into<String>) -> Self {
         self.ask(|question| question.view = name.into())
     }
 
-    /// Only these fields are looked at, so that a view will do that has no others.
+    /// Declares that the caller uses only these fields. A view that lacks other fields can then serve the
+    /// query.
     #[doc(hidden)]
     #[must_use]
     pub fn looking_at(self, fields: &[String]) -> Self {
         self.ask(|question| question.fields = fields.to_vec())
     }
 
-    /// Rows of the page: 0 for the default of [`DEFAULT_PAGE_SIZE`]; more than [`MAX_PAGE_SIZE`] is
-    /// that.
+    /// Sets the number of rows of the page: 0 means [`DEFAULT_PAGE_SIZE`]; larger numbers than
+    /// [`MAX_PAGE_SIZE`] mean [`MAX_PAGE_SIZE`].
     #[must_use]
     pub fn page_size(mut self, rows: u32) -> Self {
         self.size = if rows == 0 {
@@ -316,13 +320,13 @@ impl<T> PageQuery<T> {
         self
     }
 
-    /// The first `rows` rows: [`page_size`](Self::page_size) by its usual name.
+    /// Requests the first `rows` rows. Another name of [`page_size`](Self::page_size).
     #[must_use]
     pub fn first(self, rows: u32) -> Self {
         self.page_size(rows)
     }
 
-    /// The last `rows` rows, or with [`before`](Self::before), those nearest before its cursor.
+    /// Requests the last `rows` rows, or with [`before`](Self::before), the last rows before its cursor.
     #[must_use]
     pub fn last(self, rows: u32) -> Self {
         let sized = self.page_size(rows);
@@ -333,13 +337,13 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// The page after a cursor.
+    /// Requests the page after a cursor.
     #[must_use]
     pub fn after(self, cursor: impl Into<String>) -> Self {
         self.starting(Start::After(cursor.into()))
     }
 
-    /// The page before a cursor: the rows nearest before it, in the query's order.
+    /// Requests the page before a cursor: the nearest rows before it, in the query's order.
     #[must_use]
     pub fn before(mut self, cursor: impl Into<String>) -> Self {
         if matches!(self.start, Start::Last) {
@@ -348,7 +352,7 @@ impl<T> PageQuery<T> {
         self.starting(Start::Before(cursor.into()))
     }
 
-    /// The page that a page's next or previous cursor leads to. An empty token is the first page.
+    /// Requests the page that a page's next or previous cursor leads to. An empty token means the first page.
     #[must_use]
     pub fn page_token(self, token: impl Into<String>) -> Self {
         let token = token.into();
@@ -359,16 +363,18 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Half of the page's rows before a row's cursor, the rest from that row on.
+    /// Requests the page around a row's cursor: half of the rows come before the row, the rest starts with
+    /// the row.
     #[must_use]
     pub fn around(self, cursor: impl Into<String>) -> Self {
         self.starting(Start::Around(cursor.into()))
     }
 
-    /// The page around the row at a percentage of all rows of the query, from 0 to 100: where rows are counted exactly that row,
-    /// elsewhere about. Of partitions that are kept in buckets, without conditions that are checked row by row.
+    /// Requests the page around the row at a percentage of all rows of the query, from 0 to 100. The row is
+    /// exact if rows are counted exactly, and approximate otherwise. Requires partitions that are kept in
+    /// buckets, and no filter scan.
     ///
-    /// Another percentage is refused as [`ErrorKind::InvalidQuery`] when the page is awaited.
+    /// An invalid percentage is rejected with [`ErrorKind::InvalidQuery`] when the page is awaited.
     #[must_use]
     pub fn around_percent(self, percent: f64) -> Self {
         let share = percent * f64::from(Share::WHOLE.0) / 100.0;
@@ -385,75 +391,77 @@ impl<T> PageQuery<T> {
         self.starting(Start::AroundShare(Share(share)))
     }
 
-    /// Says with the page [how many rows](Page::estimate) the query has, and how many stand before the page: of sort orders
-    /// that are kept in buckets, where no conditions are checked row by row.
+    /// Adds to the page the [number of rows](Page::estimate) of the query, and the number of rows before the
+    /// page. Requires a sort order that is kept in buckets, and no filter scan.
     #[must_use]
     pub fn with_estimate(mut self) -> Self {
         self.estimates = true;
         self
     }
 
-    /// From these order values on, inclusive: values of the first columns of the query's order that
-    /// the filter does not fix with `=`.
+    /// Starts the page at these order values, inclusive. They are values of the first columns of the query's
+    /// order that the filter does not fix with `=`.
     #[must_use]
     pub fn from<L: Into<Literal>>(self, values: impl IntoIterator<Item = L>) -> Self {
         self.starting(Start::From(values.into_iter().map(Into::into).collect()))
     }
 
-    /// From a position of this query's order on.
+    /// Starts at a position of this query's order.
     pub(crate) fn at(mut self, planned: Arc<Planned>, position: Position) -> Self {
         self.start = Start::At(planned, position);
         self
     }
 
-    /// [`from`](Self::from) with the values as a JSON array.
+    /// Starts the page at these order values, like [`from`](Self::from), given as a JSON array.
     #[must_use]
     pub fn from_json(self, values: impl Into<String>) -> Self {
         self.starting(Start::FromJson(values.into()))
     }
 
-    /// Finds out at both ends of the page if there is more, with one short read beside it.
+    /// Determines at both ends of the page whether more rows follow, with one additional short read.
     #[must_use]
     pub fn both_edges(mut self) -> Self {
         self.both_edges = true;
         self
     }
 
-    /// The most rows looked at where conditions are checked row by row; 10,000 unless given.
+    /// Sets the maximum number of rows to examine in a filter scan. The default is 10,000.
     #[must_use]
     pub fn scan_budget(mut self, rows: u64) -> Self {
         self.budget.scanned = rows.max(1);
         self
     }
 
-    /// The most bytes of the page's rows; 4 MiB unless given. One row is always returned.
+    /// Sets the maximum size of the page's rows in bytes. The default is 4 MiB. A page can always contain one
+    /// row.
     #[must_use]
     pub fn byte_budget(mut self, bytes: u64) -> Self {
         self.budget.bytes = bytes.max(1);
         self
     }
 
-    /// The most time the page may take; 5 s unless given, here or when the store was opened.
+    /// Sets the maximum time for the page. The default is the request timeout of the store, or 5 s.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.budget.time = time;
         self
     }
 
-    /// The collection as it is now and the plans in it, made now if they were not yet.
+    /// Returns the collection in its current state and the plans of the query in it. Plans the query if
+    /// necessary.
     pub(crate) fn prepared(&self) -> Result<Prepared> {
         let core = self.handle.now()?;
         let plan = |core: &_| self.question.planned_once(core);
         self.question.kept.of(core, plan)
     }
 
-    /// What else could be asked; see [`Pages::choices`](crate::session::Pages::choices).
+    /// Returns the alternatives to this query; see [`Pages::choices`](crate::session::Pages::choices).
     pub(crate) fn choices(&self) -> Result<Choices> {
         let core = self.handle.now()?;
         self.question.choices(&core)
     }
 
-    /// Which of the plans a page is of, and which page.
+    /// Returns the plan of the requested page, and its specification.
     pub(crate) async fn spec(&self, prepared: &Prepared) -> Result<(Arc<Planned>, PageSpec)> {
         if let Start::Token(text) | Start::After(text) | Start::Before(text) | Start::Around(text) =
             &self.start
@@ -487,7 +495,7 @@ impl<T> PageQuery<T> {
                 let place = Place::Beyond(position.clone(), Travel::Forward);
                 return Ok((going_on(candidates, planned)?, place));
             }
-            // A row's cursor is the position after the row.
+            // The cursor of a row is the position after the row.
             Start::After(text) => {
                 return open(text, |opened| Place::Beyond(opened.position, Travel::Forward));
             }
@@ -512,11 +520,12 @@ impl<T> PageQuery<T> {
 
     /// Reads the page.
     pub(crate) async fn fetch(self) -> Result<Page<T>> {
-        // The embedded store answers at once: whoever goes through a list would keep all else waiting that its thread is to do.
+        // The embedded store answers without waiting, so a task that reads a whole list would starve the
+        // other tasks of its thread.
         tokio::task::coop::consume_budget().await;
         let shared = self.handle.shared();
         if shared.is_old() {
-            // Boxed: every page's future would hold it.
+            // Boxed, because the future of every page would contain this future.
             Box::pin(shared.look_for_all()).await?;
         }
         let prepared = self.prepared()?;
@@ -538,7 +547,7 @@ impl<T> PageQuery<T> {
     }
 }
 
-/// Who may not see all rows may not know how many there are.
+/// A session that must not see all rows must not learn their number either.
 #[cold]
 fn hidden_rows_count() -> Error {
     Error::new(
@@ -556,10 +565,11 @@ fn no_share() -> Error {
 }
 
 impl<T: Record> PageQuery<T> {
-    /// Makes a `Result` of each record. One that the record type cannot represent is an error in its place, which names the
-    /// record's key and field, and the other records can be read. Without this, the page as a whole is that error.
+    /// Returns a `Result` for each record. A record that the record type cannot represent becomes an error
+    /// with its key and its field, and the other records can be read. Without this call, the whole page fails
+    /// with that error.
     ///
-    /// It works for streams, too: these then continue after such a record.
+    /// Streams also support it: they continue after such a record.
     ///
     /// ```
     /// # use recto::{OpenOptions, Record, Recto};
@@ -612,18 +622,18 @@ impl<T: Record> PageQuery<T> {
 }
 
 impl<T: Send + 'static> PageQuery<T> {
-    /// All rows of the query from its start on, page after page. Nothing is read until the stream
-    /// is polled, and no further page is read than is asked for. An error ends it.
+    /// Returns a stream of all rows of the query from its start, which reads page after page. Nothing is read
+    /// until the stream is polled, and no page is read before its rows are needed. An error ends the stream.
     ///
-    /// The page size is how many rows are read at a time; a large one suits long reads.
+    /// The page size is the number of rows that are read at a time. A large page size suits long reads.
     pub fn stream(self) -> impl Stream<Item = Result<T>> + Send + use<T> {
         self.pages()
             .map_ok(|page| stream::iter(page.into_items()).map(Ok))
             .try_flatten()
     }
 
-    /// All pages of the query from its start on. Nothing is read until the stream is polled, and no further page is read
-    /// than is asked for. An error ends it.
+    /// Returns a stream of all pages of the query from its start. Nothing is read until the stream is polled,
+    /// and no page is read before it is needed. An error ends the stream.
     pub fn pages(self) -> impl Stream<Item = Result<Page<T>>> + Send + use<T> {
         stream::try_unfold(Some(self), |query| async move {
             let Some(query) = query else {
@@ -647,7 +657,7 @@ impl<T: Send + 'static> IntoFuture for PageQuery<T> {
 }
 
 impl Question {
-    /// The plan, from the collection's plans if this was asked before.
+    /// Returns the plan, from the collection's plan cache if the same query was planned before.
     fn planned_once(&self, core: &CollectionCore) -> Result<Candidates> {
         let needed = core.fields_needed(&self.fields);
         let key = self.key(needed.is_some());
@@ -661,7 +671,7 @@ impl Question {
         Ok(planned)
     }
 
-    /// What its plan is kept under; `None` if it is not all text.
+    /// Returns the key of the plan in the cache, or `None` if a part of the query is not text.
     fn key(&self, depends_on_fields: bool) -> Option<PlanKey> {
         let filter_text = match self.filter_texts.as_slice() {
             [] => "",
@@ -697,7 +707,7 @@ impl Question {
             planned => return planned,
         };
         let error = core.unserved(error, &self.view);
-        // Who is restricted is not told what else there is.
+        // A restricted session must not learn of other collections.
         let others = core
             .recorded
             .schema
@@ -752,7 +762,8 @@ impl Question {
         Ok(plans.plans.iter().enumerate().map(planned).collect())
     }
 
-    /// What is asked of a collection; with the conditions of the row filters, which are in it too.
+    /// Binds the query to a collection. Also returns the conditions of the row filters, which the query
+    /// already contains.
     fn bind(&self, collection: &Collection) -> Result<(Query, Vec<Condition>)> {
         let mut conditions = Vec::new();
         for text in &self.filter_texts {
@@ -773,7 +784,7 @@ impl Question {
         Ok((Query::new(collection, &conditions, &sort)?, of_rows))
     }
 
-    /// What else could be asked.
+    /// Returns the alternatives to this query.
     fn choices(&self, core: &CollectionCore) -> Result<Choices> {
         let definition = &core.definition;
         let (query, of_rows) = self.bind(definition)?;
@@ -788,8 +799,8 @@ impl Question {
     }
 }
 
-/// The plan that what was begun with another goes on with: that one, or one of the same question in the same order, if
-/// it was planned anew meanwhile.
+/// Returns the plan that continues a stream that began with another plan. It is the same plan, or a plan of
+/// the same query in the same order if the query was planned again meanwhile.
 fn going_on(candidates: &Candidates, begun: &Arc<Planned>) -> Result<Arc<Planned>> {
     let is_begun = |one: &&Arc<Planned>| Arc::ptr_eq(one, begun);
     let goes_on = |one: &&Arc<Planned>| one.plan.identity == begun.plan.identity;
@@ -807,7 +818,7 @@ fn order_changed() -> Error {
     .with_hint("begin again at the first page")
 }
 
-/// The refusal of a view that the collection does not have.
+/// Returns the error for a view that the collection does not have.
 #[cold]
 fn no_view(core: &CollectionCore, asked: &str) -> Error {
     let names: Vec<&str> = core.sort_orders.iter().map(|one| one.name.as_str()).collect();
@@ -819,7 +830,8 @@ fn no_view(core: &CollectionCore, asked: &str) -> Error {
     .with_hint(format!("its views are {}", names.join(", ")))
 }
 
-/// Whether two collections have the same fields, so that the records of one are written to the other, too.
+/// Returns whether two collections have the same fields, so that records of one are probably also written to
+/// the other.
 fn holds_same_records(other: &Collection, one: &Collection) -> bool {
     other.name != one.name
         && other.fields.len() == one.fields.len()
@@ -830,8 +842,9 @@ fn holds_same_records(other: &Collection, one: &Collection) -> bool {
         })
 }
 
-/// Where the rows before a cursor end. A cursor that leads backwards is that position; any other is
-/// the cursor of a row, or of the page that ends with the row, and lies after it.
+/// Returns the position where the rows before a cursor end. For a cursor that leads backwards, it is the
+/// cursor's position. Any other cursor belongs to a row, or to the page that ends with the row, and its
+/// position is after the row.
 fn before(opened: OpenedCursor) -> Position {
     match opened.travel {
         Travel::Backward => opened.position,
@@ -872,14 +885,14 @@ fn from_values(plan: &Plan, values: &[Literal]) -> Result<Position> {
     })
 }
 
-/// The position before everything that begins with some order values.
+/// Returns the position before all rows that begin with some order values.
 fn position_of(
     plan: &Plan,
     count: usize,
     value: impl Fn(usize, &recto_model::Type) -> Result<recto_model::Value, String>,
 ) -> Result<Position> {
     let sort_order = &plan.sort_order;
-    // Nobody gives values of columns that are no fields; those that are derived follow from the field.
+    // Callers give no values for columns that are not fields. Derived columns follow from their field.
     let fields = &sort_order.column_of_field;
     let names = || {
         let sorted_by = plan
@@ -923,7 +936,8 @@ fn position_of(
         let mut bytes = Vec::new();
         cell::encode(ty, &value, &mut bytes).map_err(|error| wrong(error.to_string()))?;
         match sort_order.derived(term.column, Some(&bytes)) {
-            // The value's sort key, which stands before it; or the beginning of what the view does not tell apart.
+            // Either the value's sort key, whose column precedes the value's column, or the prefix within
+            // which the view does not distinguish values.
             Some(derived) => values.push(Some(&derived)),
             None => values
                 .try_push_with(|out| cell::canonical_key(ty, &bytes, out))

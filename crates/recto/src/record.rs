@@ -1,4 +1,4 @@
-//! Records as Rust types, and records without one, which tools read and write.
+//! Records as Rust types, and records without a Rust type, which tools read and write.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::core::CollectionCore;
 use crate::error::{Error, ErrorKind, Part, Result};
 use crate::session::JsonRecord;
 
-/// A record of a collection known only at run time: a value or null for each of its fields.
+/// A record of a collection that is known only at run time: a value or null for each of its fields.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -47,24 +47,24 @@ pub struct DynamicRecord {
 }
 
 impl DynamicRecord {
-    /// A record whose fields are all null.
+    /// Returns a record whose fields are all null.
     pub fn new(definition: Arc<Collection>) -> Self {
         let values = vec![None; definition.fields.len()];
         Self { definition, values }
     }
 
-    /// The collection it is a record of.
+    /// Returns the collection of the record.
     pub fn collection(&self) -> &Collection {
         &self.definition
     }
 
-    /// The value of a field; `None` if it is null or there is no such field.
+    /// Returns the value of a field, or `None` if the field is null or does not exist.
     pub fn get(&self, field: &str) -> Option<&Value> {
         let (index, _) = self.definition.field(field)?;
         self.values[index].as_ref()
     }
 
-    /// All values, in the order of the collection's fields.
+    /// Returns all values, in the order of the collection's fields.
     pub fn values(&self) -> &[Option<Value>] {
         &self.values
     }
@@ -72,7 +72,7 @@ impl DynamicRecord {
     /// Sets a field.
     ///
     /// # Errors
-    /// There is no such field, or the value is not of its type.
+    /// The field does not exist, or the value does not have the field's type.
     pub fn set(&mut self, field: &str, value: Option<Value>) -> Result<()> {
         let (index, definition) = self
             .definition
@@ -87,12 +87,12 @@ impl DynamicRecord {
         Ok(())
     }
 
-    /// The record that the text of a JSON object is. Absent and null are the same; unknown fields and fields given
-    /// twice are refused. Numbers are taken exactly as they are written or refused; only `float` and `double`
-    /// fields round, to the nearest value they have.
+    /// Parses the text of a JSON object as a record. An absent field and a null field are equivalent. Rejects
+    /// unknown fields and duplicate fields. Numbers must be represented exactly, otherwise they are rejected.
+    /// Only `float` and `double` fields round, to their nearest value.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidRecord`], with the field where it is one field that is wrong.
+    /// [`ErrorKind::InvalidRecord`]. If exactly one field is wrong, the error names it.
     ///
     /// ```
     /// use recto::{DynamicRecord, Record};
@@ -133,9 +133,9 @@ impl DynamicRecord {
         Ok(record)
     }
 
-    /// The record that a JSON object is: as [`from_json_text`](Self::from_json_text), but for numbers with a point
-    /// or an exponent. In a [`serde_json::Value`] those are doubles, so that only `float` and `double` fields
-    /// take them; a `decimal` takes a string, too.
+    /// Converts a JSON object to a record, as [`from_json_text`](Self::from_json_text) does, except for
+    /// numbers with a point or an exponent. [`serde_json::Value`] stores such numbers as doubles, so only
+    /// `float` and `double` fields accept them. For a `decimal` field, use a string.
     pub fn from_json(definition: Arc<Collection>, record: &JsonRecord) -> Result<Self> {
         let mut parsed = Self::new(definition);
         for (name, value) in record {
@@ -159,7 +159,7 @@ impl DynamicRecord {
         Ok(())
     }
 
-    /// The record as JSON, nulls left out.
+    /// Returns the record as JSON, without null fields.
     pub fn to_json(&self) -> JsonRecord {
         let fields = self.definition.fields.iter().zip(&self.values);
         fields
@@ -171,7 +171,7 @@ impl DynamicRecord {
             .collect()
     }
 
-    /// [`to_json`](Self::to_json) with the fields named; with all of them if none is.
+    /// Returns the named fields as JSON, or all fields if no field is named.
     pub(crate) fn to_json_of(&self, fields: &[String]) -> JsonRecord {
         let mut json = self.to_json();
         if !fields.is_empty() {
@@ -180,8 +180,8 @@ impl DynamicRecord {
         json
     }
 
-    /// The collection as this record knows it: without the fields that were added since the record was made, which
-    /// writing it leaves alone. Refuses a record of another collection.
+    /// Returns the collection as this record knows it: without the fields that were added after the record
+    /// was created. Writing the record leaves those fields unchanged. Rejects a record of another collection.
     pub(crate) fn known_to(&self, core: Arc<CollectionCore>) -> Result<Arc<CollectionCore>> {
         if self.definition == core.definition {
             return Ok(core);
@@ -202,7 +202,8 @@ impl DynamicRecord {
         Self::read_fields(core, sort_order, row, &[])
     }
 
-    /// Reads the fields named; all of them if none is. Another field may have a value that cannot be read.
+    /// Reads the named fields, or all fields if no field is named. Values of other fields are not decoded, so
+    /// they may be unreadable.
     pub(crate) fn read_fields(
         core: &CollectionCore,
         sort_order: &SortOrder,
@@ -245,7 +246,7 @@ pub(crate) fn decode_typed<T: Record>(
     read.map_err(|error| unreadable(core, sort_order, row, error))
 }
 
-/// Decodes each record for itself, so that one that cannot be read does not keep others from being read.
+/// Decodes each record separately, so that an unreadable record does not prevent reading the others.
 #[expect(clippy::unnecessary_wraps, reason = "the type of the function is `Decode`")]
 pub(crate) fn decode_each<T: Record>(
     core: &CollectionCore,
@@ -255,8 +256,8 @@ pub(crate) fn decode_each<T: Record>(
     Ok(decode_typed(core, sort_order, row))
 }
 
-/// The error of a row that is no record of a type. If the cell is a value of the field's type in the schema, then the row
-/// is not damaged.
+/// Returns the error of a row that does not fit a record type. If the cell is a valid value of the field's
+/// type in the schema, then the row is not damaged.
 #[cold]
 fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, error: RecordError) -> Error {
     let field = error.field();
@@ -285,7 +286,7 @@ fn unreadable(core: &CollectionCore, sort_order: &SortOrder, row: RowRef<'_>, er
     .with_source(error)
 }
 
-/// Refuses a cell that the record type has no value for.
+/// Checks a cell, and rejects it if the record type has no value for it.
 pub(crate) type CheckCell = fn(&CollectionCore, field: usize, Option<&[u8]>) -> Result<(), RecordError>;
 
 pub(crate) fn check_typed<T: Record>(
@@ -296,7 +297,6 @@ pub(crate) fn check_typed<T: Record>(
     core.places[field].map_or(Ok(()), |place| T::check_cell(place, cell))
 }
 
-/// The error of a field that a collection does not have.
 pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> Error {
     Error::new(
         kind,
@@ -306,7 +306,7 @@ pub(crate) fn no_field(kind: ErrorKind, definition: &Collection, name: &str) -> 
     .with_hint(no_field_hint(definition, name))
 }
 
-/// Refuses names that are no fields of the collection.
+/// Rejects names that are not fields of the collection.
 pub(crate) fn check_fields(definition: &Collection, fields: &[String]) -> Result<()> {
     match fields.iter().find(|name| definition.field(name).is_none()) {
         None => Ok(()),
@@ -314,8 +314,8 @@ pub(crate) fn check_fields(definition: &Collection, fields: &[String]) -> Result
     }
 }
 
-/// A record's cells in the base table's column order, each checked: keys are there, in the form
-/// that keys use, and within the stores' limits.
+/// Returns the cells of a record in the base table's column order, after checking each cell. Key cells must
+/// be present, in the canonical form of keys, and within the limits of the stores.
 pub(crate) fn row_of(
     core: &CollectionCore,
     mut write_field: impl FnMut(usize, &mut Vec<u8>) -> Result<bool, cell::CellError>,

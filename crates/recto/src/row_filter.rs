@@ -1,4 +1,4 @@
-//! Row filters: which rows of a collection a session sees and writes, whatever is asked of it.
+//! Row filters: they restrict the rows of a collection that a session reads and writes, in every request.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +12,29 @@ use recto_plan::{Plan, QueryError, SortOrder, bind, choices};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::DynamicRecord;
 
-/// Filter texts by collection, all of which must hold; a collection that is not named is not
-/// restricted.
+/// Filter texts by collection. All texts of a collection must match. Collections without an entry are
+/// unrestricted.
 pub(crate) type RowFilters = BTreeMap<String, Vec<String>>;
 
-/// A row filter with its meaning in a collection.
+/// A row filter, bound to the fields of a collection.
 pub(crate) struct RowFilter<'a> {
     definition: &'a Definition,
     query: Query,
 }
 
 impl<'a> RowFilter<'a> {
+    /// Binds filter texts to a collection.
+    ///
     /// # Errors
-    /// A text is no filter of this collection. The message does not repeat it: it is not the asker's.
+    /// A text is not a filter of this collection. The message does not repeat the text, because it does not
+    /// come from the caller.
     pub(crate) fn new(definition: &'a Definition, texts: &[String]) -> Result<Self> {
         let query = Query::new(definition, &conditions(definition, texts)?, &[])
             .map_err(|error| unfit(definition, error))?;
         Ok(Self { definition, query })
     }
 
-    /// Whether a record satisfies it.
+    /// Returns whether a record matches the filter.
     pub(crate) fn matches(&self, record: &DynamicRecord) -> bool {
         let cell_of = |(field, value): (usize, &Option<recto_model::Value>)| {
             let mut bytes = Vec::new();
@@ -44,8 +47,8 @@ impl<'a> RowFilter<'a> {
             .matches(self.definition, |field| cells[field].as_deref())
     }
 
-    /// Whether it looks at fields of the key only, which never change: a row that is let through by them stays so
-    /// whatever is put in its place.
+    /// Returns whether the filter uses only fields of the key. Key fields never change, so a row that matches
+    /// such a filter still matches after it is replaced.
     pub(crate) fn is_on_key(&self) -> bool {
         self.outside_key().is_none()
     }
@@ -54,15 +57,14 @@ impl<'a> RowFilter<'a> {
         self.fields().find(|name| !self.definition.key.contains(name))
     }
 
-    /// Refuses to write and delete through a filter that looks at fields outside the key, where records have no
-    /// versions.
+    /// Rejects writes and deletes if the filter uses fields outside the key and records have no versions.
     ///
-    /// Whether it lets a row be read is not known from the row's key then. A put could take the place of
-    /// a row that it hides, a delete could remove one, and whether they did would tell of it; reading
-    /// first would not help, since another may write in between.
+    /// In that case the key does not tell whether the filter matches the stored row. A put could replace a
+    /// hidden row, a delete could remove one, and the results would reveal hidden rows. Reading the row first
+    /// would not help, because another process may write it in between.
     ///
     /// # Errors
-    /// It does.
+    /// The filter uses a field outside the key, and records of the collection have no versions.
     pub(crate) fn check_writable(&self) -> Result<()> {
         let Some(name) = self
             .outside_key()
@@ -78,7 +80,7 @@ impl<'a> RowFilter<'a> {
         Err(forbidden(message).with_hint(format!("a row filter on the key ({key}) can be written through")))
     }
 
-    /// The fields it looks at.
+    /// Returns the fields that the filter uses.
     fn fields(&self) -> impl Iterator<Item = &String> {
         let of_constraints = self.query.constraints.iter().map(|(field, _)| *field);
         let tuples = self.query.tuples.iter();
@@ -87,11 +89,11 @@ impl<'a> RowFilter<'a> {
         fields.map(|field| &self.definition.fields[field].name)
     }
 
-    /// Refuses to list partitions where it looks at other fields: a partition would be told of whose rows
-    /// are all hidden.
+    /// Rejects listing partitions if the filter uses fields outside the partition: the list would contain
+    /// partitions whose rows are all hidden.
     ///
     /// # Errors
-    /// It does.
+    /// The filter uses a field outside the partition.
     pub(crate) fn check_lists_partitions(&self) -> Result<()> {
         let partition = self.definition.base().partition;
         match self.fields().find(|name| !partition.contains(name)) {
@@ -104,10 +106,10 @@ impl<'a> RowFilter<'a> {
         }
     }
 
-    /// Refuses a record that it would not let be read, to be written or deleted.
+    /// Rejects writing or deleting a record that the filter hides.
     ///
     /// # Errors
-    /// As [`check_writable`](Self::check_writable); or it is not one of the filter's rows.
+    /// The errors of [`check_writable`](Self::check_writable), or the record does not match the filter.
     pub(crate) fn check_write(&self, record: &DynamicRecord) -> Result<()> {
         self.check_writable()?;
         if self.matches(record) {
@@ -120,11 +122,11 @@ impl<'a> RowFilter<'a> {
     }
 }
 
-/// The conditions of row filters. Each text is read for itself: nothing in one can end or take apart
+/// Returns the conditions of row filters. Each text is parsed separately, so that no text can end or change
 /// another.
 ///
 /// # Errors
-/// As [`RowFilter::new`].
+/// The errors of [`RowFilter::new`].
 pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Vec<Condition>> {
     let mut conditions = Vec::new();
     for text in texts {
@@ -133,8 +135,8 @@ pub(crate) fn conditions(definition: &Definition, texts: &[String]) -> Result<Ve
     Ok(conditions)
 }
 
-/// Whether a plan reads rows that row filters, given as their conditions, hide. It does not where slices
-/// serve every one of them, of each view where several are intersected: then each row that is read is one of theirs.
+/// Returns whether a plan reads rows that the row filters hide. It does not if slices serve all conditions of
+/// the row filters (in each view, if several are intersected), because then every row that is read matches.
 pub(crate) fn hides(plan: &Plan, conditions: &[Condition]) -> bool {
     let of_views = plan.views.iter().flat_map(|view| &view.unserved);
     let filter_scan = plan.filter_scan.iter().chain(of_views);
@@ -151,8 +153,8 @@ fn fields_of(condition: &Condition) -> &[usize] {
     }
 }
 
-/// The refusal of a query that no view serves because of row filters: their conditions are none that were
-/// asked for, so that the refusal alone would say nothing to who asks.
+/// Returns the error of a query that no view serves because of row filters. The caller did not ask for their
+/// conditions, so the planner's error alone would not explain the reason.
 #[cold]
 pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error: &Error) -> Error {
     let mut fields: Vec<usize> = conditions.iter().flat_map(fields_of).copied().collect();
@@ -175,8 +177,8 @@ pub(crate) fn unserved(definition: &Definition, conditions: &[Condition], error:
     )
 }
 
-/// Whether a view serves row filters, given as their conditions, once the partition is pinned: then lists
-/// hold their rows and read no others.
+/// Returns whether a view serves the conditions of row filters when its partition is fixed. Lists then
+/// consist of matching rows and read no others.
 pub(crate) fn is_served(
     definition: &Definition,
     sort_orders: &[Arc<SortOrder>],

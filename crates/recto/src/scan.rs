@@ -1,15 +1,14 @@
-//! Reading a whole collection, or all rows of a filter, in no order: for exports and copies.
+//! Reading a whole collection, or all rows of a filter, in no particular order: for exports and copies.
 //!
-//! Rows that a filter asks for are read as a page of them would be, if the collection can serve it,
-//! and then nothing else is read. Otherwise the whole table is read in the store's own order, and the
-//! filter applied to each row.
+//! If a page of the filter can be served without a filter scan, the scan reads such pages and no other rows.
+//! Otherwise it reads the whole table in the store's own order and applies the filter to each row.
 //!
-//! | module | holds |
+//! | module | content |
 //! |---|---|
-//! | `ranges` | whole tables, several ranges side by side |
-//! | `planned` | the rows of a plan, page after page |
-//! | `query` | asking for one |
-//! | `token` | how far a scan is, sealed |
+//! | `ranges` | scans of whole tables, several ranges concurrently |
+//! | `planned` | scans of the rows of a plan, page after page |
+//! | `query` | requests for a scan |
+//! | `token` | encrypted progress of a scan |
 
 mod planned;
 mod query;
@@ -36,10 +35,10 @@ pub use query::{Scan, ScanPart};
 use ranges::Reading;
 use token::Seal;
 
-/// Rows whose sizes are looked at, at most.
+/// Maximum number of rows whose sizes are measured.
 const MAX_ROWS_MEASURED: u64 = 1_000_000;
 
-/// A step of a scan: rows, and the token to go on after them.
+/// A step of a scan: rows, and the token that continues after them.
 struct Step {
     rows: RowSet,
     resume: Option<String>,
@@ -47,16 +46,16 @@ struct Step {
 
 type Steps = BoxStream<'static, Result<Step>>;
 
-/// What is asked for.
+/// A request for a scan.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     filter: String,
-    /// How many ranges to read side by side; 0 for the default.
+    /// Number of ranges to read concurrently; 0 for the default.
     parallel: u32,
     resume: Option<String>,
 }
 
-/// The records that `request` asks for and `row_filters` let through, in steps. Nothing is read until
+/// Returns the records that `request` asks for and that match `row_filters`, in steps. Nothing is read until
 /// the stream is polled.
 pub(crate) fn steps(
     handle: &Arc<Handle>,
@@ -89,7 +88,7 @@ pub(crate) fn steps(
     steps.boxed()
 }
 
-/// How large the rows are that the store gives first.
+/// Measures the sizes of the first rows in the store's order.
 pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
     let mut sizes = RowSizes::default();
     let mut parts = parts(handle, Vec::new(), Asked::default(), |_, _, row| {
@@ -106,7 +105,7 @@ pub(crate) async fn row_sizes(handle: Arc<Handle>) -> Result<RowSizes> {
     Ok(sizes)
 }
 
-/// The same, with each row read by `read`.
+/// Returns the parts of a scan, with each row decoded by `read`.
 fn parts<T: Send + 'static>(
     handle: Arc<Handle>,
     row_filters: Vec<String>,
@@ -114,12 +113,12 @@ fn parts<T: Send + 'static>(
     read: impl Fn(&CollectionCore, &SortOrder, RowRef<'_>) -> Result<T> + Send + 'static,
 ) -> BoxStream<'static, Result<ScanPart<T>>> {
     let begin = async move {
-        // It goes on with the collection as it is when it begins.
+        // The scan continues with the collection in the state that it has at the beginning.
         let rows = Rows::new(handle.now()?, &row_filters, &asked.filter)?;
         let steps = if let Some(query) = rows.planned(&row_filters, &asked.filter)? {
             planned::begin(query, &rows, asked.resume).await?
         } else {
-            // Rows of the whole table are read, also those that row filters hide.
+            // This reads all rows of the table, including rows that row filters hide.
             let reading = Reading {
                 hides: !row_filters.is_empty(),
                 leaves_out: rows.excludes_empty(),
@@ -131,11 +130,11 @@ fn parts<T: Send + 'static>(
     stream::once(begin).try_flatten().boxed()
 }
 
-/// Which rows a scan is of.
+/// The rows of a scan.
 struct Rows {
     core: Arc<CollectionCore>,
     sort_order: Arc<SortOrder>,
-    /// All conditions: those asked for and those of row filters. None for all rows.
+    /// All conditions: the request's and those of row filters. `None`: all rows.
     query: Option<Query>,
     identity: QueryIdentity,
 }
@@ -155,8 +154,8 @@ impl Rows {
         })
     }
 
-    /// The pages that hold these rows, if the base table serves them: in a view, a row may be missing
-    /// that lacks one of its columns.
+    /// Returns the pages of these rows, if the base table serves them. Views are not used, because a row that
+    /// lacks a column of a view is missing there.
     fn planned(&self, row_filters: &[String], filter: &str) -> Result<Option<PageQuery<DynamicRecord>>> {
         if self.query.is_none() {
             return Ok(None);
@@ -172,7 +171,8 @@ impl Rows {
         }
     }
 
-    /// Returns the columns of the key in which the conditions exclude a cell of no bytes: it is less than all values.
+    /// Returns the columns of the key in which the conditions exclude an empty cell, which is less than all
+    /// values.
     fn excludes_empty(&self) -> ColumnSet {
         let fields = self.query.iter().flat_map(Query::fields_bounded_below);
         let columns = fields.filter_map(|field| self.sort_order.column_of_field[field]);
@@ -184,7 +184,7 @@ impl Rows {
         Seal::new(Arc::clone(&self.core.shared), self.identity.clone())
     }
 
-    /// The records of a step that are among the rows.
+    /// Returns the records of a step that belong to the scan.
     fn read<T>(
         &self,
         step: &Step,

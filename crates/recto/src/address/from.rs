@@ -1,4 +1,4 @@
-//! What can be given for an address: text, a path, an address.
+//! Conversions to an address: from a text, a path or an address.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -30,21 +30,21 @@ impl TryFrom<String> for StoreAddress {
     }
 }
 
-/// A path is a folder, whatever its name.
+/// Converts a path to the address of a folder, whatever the path looks like.
 impl From<PathBuf> for StoreAddress {
     fn from(folder: PathBuf) -> Self {
         Self::Embedded(folder)
     }
 }
 
-/// A path is a folder, whatever its name.
+/// Converts a path to the address of a folder, whatever the path looks like.
 impl From<&PathBuf> for StoreAddress {
     fn from(folder: &PathBuf) -> Self {
         Self::Embedded(folder.clone())
     }
 }
 
-/// A path is a folder, whatever its name.
+/// Converts a path to the address of a folder, whatever the path looks like.
 impl From<&Path> for StoreAddress {
     fn from(folder: &Path) -> Self {
         Self::Embedded(folder.to_owned())
@@ -57,7 +57,7 @@ impl From<&StoreAddress> for StoreAddress {
     }
 }
 
-/// What is an address already cannot fail to become one.
+/// The error of a conversion that cannot fail: from an address to an address.
 impl From<Infallible> for Error {
     fn from(never: Infallible) -> Self {
         match never {}

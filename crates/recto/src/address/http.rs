@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Secret, milliseconds, percent_decode};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A running server, and how to reach it.
+/// A running server, and the parameters of the connection to it.
 ///
 /// ```
 /// let address = recto::HttpAddress::new(true, "recto.example.org", 443);
@@ -16,33 +16,35 @@ use crate::error::{Error, ErrorKind, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAddress {
-    /// Whether it speaks TLS: `https://`.
+    /// Whether the server uses TLS: `https://`.
     pub tls: bool,
-    /// A host name, an IPv4 address, or an IPv6 address in brackets.
+    /// Host name, IPv4 address, or IPv6 address in brackets.
     pub host: String,
-    /// The port.
+    /// Port of the server.
     pub port: u16,
-    /// The token to show it. It stands in no address: addresses are logged, listed and shared.
+    /// Access token. The text of an address never contains it, because addresses are logged, listed and
+    /// shared.
     pub token: Option<Secret>,
-    /// A file that holds the token.
+    /// File that contains the access token.
     pub token_file: Option<PathBuf>,
-    /// A file with the certificate authorities to trust, PEM; absent: those the machine trusts.
+    /// File with the trusted certificate authorities, in PEM. `None`: the authorities that the machine
+    /// trusts.
     pub tls_ca: Option<PathBuf>,
-    /// How long connecting may take.
+    /// Maximum time to connect.
     pub connect_timeout: Option<Duration>,
-    /// How long the server may take to answer one request.
+    /// Maximum time in which the server must answer one request.
     pub request_timeout: Option<Duration>,
 }
 
-/// The parameters that an `http://` address takes.
+/// Parameters that an `http://` address accepts.
 const PARAMETERS: [&str; 4] = ["token_file", "tls_ca", "connect_timeout_ms", "request_timeout_ms"];
-/// The port of `http://` without one.
+/// Default port of `http://`.
 const HTTP_PORT: u16 = 80;
-/// The port of `https://` without one.
+/// Default port of `https://`.
 const HTTPS_PORT: u16 = 443;
 
 impl HttpAddress {
-    /// A server at `host` and `port`, with nothing else set.
+    /// Returns the address of a server at `host` and `port`, with defaults for all other parameters.
     pub fn new(tls: bool, host: impl Into<String>, port: u16) -> Self {
         Self {
             tls,
@@ -56,10 +58,10 @@ impl HttpAddress {
         }
     }
 
-    /// What stands after `http://` or `https://`: `host[:port][/][?parameter=value&…]`.
+    /// Parses the part after `http://` or `https://`: `host[:port][/][?parameter=value&…]`.
     ///
     /// # Errors
-    /// It is not that. What could be a secret is not repeated.
+    /// The text has another form. The error does not repeat parts that could be a secret.
     pub(super) fn parse(tls: bool, text: &str) -> Result<Self> {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         if text.contains('@') || query.split('&').any(|pair| pair.starts_with("token=")) {
@@ -78,11 +80,11 @@ impl HttpAddress {
         Ok(address)
     }
 
-    /// Sets the parameter `name`, as an address, an environment or a file gives it. An address cannot
-    /// give `token`. Of `token` and `token_file`, the one set last holds.
+    /// Sets the parameter `name`, as an address, an environment variable or a file contains it. An address
+    /// cannot contain `token`. If both `token` and `token_file` are set, the last one applies.
     ///
     /// # Errors
-    /// There is no such parameter, or the value is not one of its.
+    /// The parameter does not exist, or the value is invalid for it.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "token" => (self.token, self.token_file) = (Some(Secret::new(value)), None),
@@ -98,7 +100,7 @@ impl HttpAddress {
         Ok(())
     }
 
-    /// Whether it names this machine, so that nothing sent there leaves it.
+    /// Returns whether the address names this machine, so that requests do not leave it.
     pub fn is_loopback(&self) -> bool {
         let bare = self.host.trim_start_matches('[').trim_end_matches(']');
         match bare.parse::<IpAddr>() {
@@ -108,7 +110,7 @@ impl HttpAddress {
     }
 }
 
-/// The address, without parameters: `http://127.0.0.1:8080`.
+/// Prints the address without parameters: `http://127.0.0.1:8080`.
 impl fmt::Display for HttpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, usual) = if self.tls {

@@ -1,4 +1,4 @@
-//! Records by their keys.
+//! Reading records by their keys.
 
 use std::sync::Arc;
 
@@ -14,19 +14,19 @@ use crate::present::{Presence, Versioned, version_of};
 use crate::writes::mutation;
 
 impl<T> Collection<T> {
-    /// The record with this key, if there is one.
+    /// Returns the record with this key, if it exists.
     ///
     /// # Errors
-    /// The key has another number of values than the collection's, or values of other types.
+    /// The key has a different number of values than the collection's key, or values of other types.
     pub async fn get(&self, key: impl Key) -> Result<Option<T>> {
         let found = self.get_versioned(key).await?;
         Ok(found.map(|found| found.record))
     }
 
-    /// The record with this key, if there is one, and its version.
+    /// Returns the record with this key and its version, if it exists.
     ///
     /// # Errors
-    /// As [`get`](Self::get).
+    /// The errors of [`get`](Self::get).
     pub async fn get_versioned(&self, key: impl Key) -> Result<Option<Versioned<T>>> {
         let core = self.now()?;
         let cells = key_cells(&core, &key)?;
@@ -43,7 +43,7 @@ impl<T> Collection<T> {
     }
 }
 
-/// The row of the base table that is the record with this key, if there is one.
+/// Returns the row of the base table for the record with this key, if it exists.
 pub(crate) async fn point_read(
     core: &CollectionCore,
     key: &Cells,

@@ -1,4 +1,4 @@
-//! The rows of a plan, page after page.
+//! Scans of the rows of a plan, page after page.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::query::PageQuery;
 use crate::record::DynamicRecord;
 use recto_api::pages::MAX_PAGE_SIZE;
 
-/// The pages of `query` from its beginning, or from where a token says.
+/// Returns the pages of `query` from its beginning, or from the position in a token.
 pub(super) async fn begin(
     query: PageQuery<DynamicRecord>,
     rows: &Rows,

@@ -1,4 +1,4 @@
-//! Asking for all records of a collection, or of a filter, in no order.
+//! Requests for all records of a collection or of a filter, in no particular order.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::handle::Handle;
 use crate::query::Decode;
 use crate::record::decode_each;
 
-/// Every record of a collection, or of a filter, in no order that two stores would share: for exports, copies
-/// and counts. It reads the whole table (on Cassandra several ranges side by side), unless pages of its filter are
-/// served; then it reads those.
+/// A scan of every record of a collection or of a filter, for exports, copies and counts. The order differs
+/// between stores. The scan reads the whole table (on Cassandra several ranges concurrently). If pages of its
+/// filter can be served without a filter scan, it reads these pages instead.
 ///
-/// Nothing is read until the stream is polled. A scan that was cut goes on with the token of its last part.
+/// Nothing is read until the stream is polled. An interrupted scan continues with the token of its last part.
 ///
 /// ```
 /// # use recto::{OpenOptions, Record, Recto};
@@ -54,10 +54,10 @@ pub struct Scan<T> {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ScanPart<T> {
-    /// The records. There may be none, with more to come.
+    /// Records. The list may be empty although more records follow.
     pub items: Vec<T>,
-    /// What [`Scan::resume`] goes on with after these records; absent at the end. It is sealed, and of this
-    /// store only.
+    /// Token with which [`Scan::resume`] continues after these records, or `None` at the end. The token is
+    /// encrypted and valid only for this store.
     pub resume: Option<String>,
 }
 
@@ -79,27 +79,28 @@ impl<T> Scan<T> {
         }
     }
 
-    /// Only records that satisfy this filter text. Called again, both hold; an empty text says nothing.
+    /// Restricts the scan to records that match this filter text. After several calls, all filters must
+    /// match. An empty text has no effect.
     #[must_use]
     pub fn filter(mut self, text: impl Into<String>) -> Self {
         let (held, text) = (&mut self.asked.filter, text.into());
         if !held.is_empty() && !text.is_empty() {
-            // OR binds tighter.
+            // A plain concatenation is correct, because OR binds tighter than AND.
             held.push_str(" AND ");
         }
         held.push_str(&text);
         self
     }
 
-    /// How many ranges of the table are read side by side: 4 unless given, 64 at most. An embedded store reads one after
-    /// the other, and the whole table as one unless told otherwise.
+    /// Sets the number of ranges of the table that are read concurrently: 4 by default, at most 64. An
+    /// embedded store reads ranges one after the other, and by default the whole table as one range.
     #[must_use]
     pub fn parallel(mut self, ranges: u32) -> Self {
         self.asked.parallel = ranges;
         self
     }
 
-    /// Goes on after the part that gave this token.
+    /// Continues after the part that returned this token.
     #[must_use]
     pub fn resume(mut self, token: impl Into<String>) -> Self {
         self.asked.resume = Some(token.into());
@@ -108,8 +109,8 @@ impl<T> Scan<T> {
 }
 
 impl<T: Record> Scan<T> {
-    /// Makes a `Result` of each record, as [`PageQuery::each_result`](crate::PageQuery::each_result) does: the scan continues
-    /// after a record that the record type cannot represent.
+    /// Returns a `Result` for each record, as [`PageQuery::each_result`](crate::PageQuery::each_result) does:
+    /// the scan continues after a record that the record type cannot represent.
     #[must_use]
     pub fn each_result(self) -> Scan<Result<T>> {
         Scan {
@@ -121,13 +122,14 @@ impl<T: Record> Scan<T> {
 }
 
 impl<T: Send + 'static> Scan<T> {
-    /// The records in parts, each with the token to go on after it. An error ends it.
+    /// Returns a stream of the records in parts, each with the token that continues after it. An error ends
+    /// the stream.
     pub fn parts(self) -> impl Stream<Item = Result<ScanPart<T>>> + Send + Unpin + use<T> {
         let (decode, asked) = (self.decode, self.asked);
         super::parts(self.handle, Vec::new(), asked, decode)
     }
 
-    /// The records, one after the other. An error ends it.
+    /// Returns a stream of the records. An error ends the stream.
     pub fn stream(self) -> impl Stream<Item = Result<T>> + Send + Unpin + use<T> {
         self.parts()
             .map_ok(|part| stream::iter(part.items).map(Ok))

@@ -1,4 +1,4 @@
-//! Whole tables in the store's own order, several ranges side by side.
+//! Scans of whole tables in the store's own order, several ranges concurrently.
 
 use std::sync::Arc;
 
@@ -13,37 +13,37 @@ use crate::core::CollectionCore;
 use crate::error::Result;
 use crate::paging::blurred;
 
-/// Token ranges read side by side unless told otherwise.
+/// Default number of token ranges that are read concurrently.
 const DEFAULT_PARALLEL: u32 = 4;
-/// The most token ranges read side by side.
+/// Maximum number of token ranges that are read concurrently.
 const MAX_PARALLEL: u32 = 64;
-/// Rows read of a range at a time.
+/// Number of rows that are read from a range at a time.
 const STEP_ROWS: u32 = 1_000;
 
 /// Options to read the rows of a table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
-    /// Whether rows are hidden from the caller: steps are of random sizes then.
+    /// Whether rows are hidden from the caller. If so, the sizes of steps are random.
     pub(super) hides: bool,
-    /// Columns of the key: rows with an empty cell there are left out.
+    /// Columns of the key. Rows with an empty cell in one of them are left out.
     pub(super) leaves_out: ColumnSet,
 }
 
-/// One range of a scan and how far it is.
+/// One range of a scan, and the last position that was read in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Range {
     range: TokenRange,
     after: Option<ScanPosition>,
 }
 
-/// A scan: the ranges not read to their end.
+/// Progress of a scan: the ranges that are not read to their end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Progress {
     ranges: Vec<Option<Range>>,
 }
 
-/// All rows of the table, from their beginning or from where a token says. At most `parallel` steps
-/// are read ahead.
+/// Returns all rows of the table, from their beginning or from the positions in a token. At most `parallel`
+/// steps are read ahead.
 pub(super) async fn begin(
     rows: &Rows,
     parallel: u32,
@@ -69,7 +69,8 @@ fn run(
         Some(read_range(Arc::clone(&core), reading, index, range).boxed())
     });
     let readers: Vec<_> = readers.collect();
-    // Side by side they save round trips, and come in any order. Of a store that is here they come in its own.
+    // On Cassandra, concurrent reads save round trips, and rows come in any order. A local store returns rows
+    // in its own order.
     let at_once = if core.is_remote() { MAX_PARALLEL } else { 1 };
     let merged = stream::iter(readers).flatten_unordered(Some(at_once as usize));
     merged.scan((progress, false), move |(progress, failed), step| {
@@ -88,7 +89,7 @@ fn run(
 
 type RangeStep = (usize, RowSet, Option<Range>);
 
-/// The steps of one range; each says how far the range is after it.
+/// Returns the steps of one range, each with the state of the range after it.
 fn read_range(
     core: Arc<CollectionCore>,
     reading: Reading,
@@ -114,7 +115,7 @@ fn read_range(
     })
 }
 
-/// The most rows of the next step, and how to read them.
+/// Returns the maximum number of rows of the next step, and the options to read them.
 fn step_limits(core: &CollectionCore, reading: Reading) -> (u32, ReadOptions) {
     let mut options = core.shared.read_options();
     options.leaves_out_empty = reading.leaves_out;
@@ -130,7 +131,8 @@ fn step_limits(core: &CollectionCore, reading: Reading) -> (u32, ReadOptions) {
 impl Progress {
     async fn begin(core: &CollectionCore, parallel: u32) -> Result<Self> {
         let parallel = match parallel {
-            // One after the other they gain nothing, and to find them takes a walk over all keys.
+            // Sequential ranges of a local store have no advantage, and finding them requires a walk over all
+            // keys.
             0 if !core.is_remote() => 1,
             0 => DEFAULT_PARALLEL,
             given => given.min(MAX_PARALLEL),
@@ -145,7 +147,7 @@ impl Progress {
         })
     }
 
-    /// The token that what is left is read with; none if nothing is.
+    /// Returns the token that continues with the remaining rows, or `None` if no rows remain.
     fn token(&self, seal: &Seal) -> Result<Option<String>> {
         let ranges: Vec<ScanRange> = self.ranges.iter().flatten().map(left).collect();
         if ranges.is_empty() {
@@ -174,7 +176,7 @@ impl Progress {
     }
 }
 
-/// What a token says of a range: where it began matters only until a row of it was read.
+/// Returns the entry of a range in a token. The start of a range is needed only until a row of it was read.
 fn left(range: &Range) -> ScanRange {
     let after = range.after.as_ref().map(|ScanPosition(after)| after.clone());
     ScanRange {

@@ -1,4 +1,4 @@
-//! How far a scan is, as text for whoever goes on with it later.
+//! Encrypted text of a scan's progress, to continue the scan later.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use recto_plan::scan_token::{self, ScanProgress, ScanTokenError};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shared::Shared;
 
-/// Seals how far one scan is, and opens what it sealed.
+/// Encrypts the progress of one scan, and decrypts it.
 pub(super) struct Seal {
     shared: Arc<Shared>,
     identity: QueryIdentity,
@@ -19,13 +19,15 @@ impl Seal {
         Self { shared, identity }
     }
 
-    /// The kind of store, whose own order ranges are in.
+    /// Returns the kind of the store, which defines the order of ranges.
     pub(super) fn store(&self) -> &'static str {
         self.shared.store.kind().name()
     }
 
+    /// Encrypts the progress of the scan.
+    ///
     /// # Errors
-    /// The keys in it are too large.
+    /// The keys in the progress are too large.
     pub(super) fn seal(&self, progress: &ScanProgress) -> Result<String> {
         scan_token::seal(
             &self.shared.keys.ring(),
@@ -37,8 +39,10 @@ impl Seal {
         .map_err(refused)
     }
 
+    /// Decrypts the progress in a token.
+    ///
     /// # Errors
-    /// The text is no token of this scan.
+    /// The text is not a token of this scan.
     pub(super) async fn open(&self, text: &str) -> Result<ScanProgress> {
         let shared = &self.shared;
         shared.keys.learn(text, shared.read_options().timeout).await?;
@@ -46,7 +50,7 @@ impl Seal {
         scan_token::open(&keys, environment, text, &self.identity, self.store()).map_err(refused)
     }
 
-    /// That a token holds what only a defect of Recto could have sealed.
+    /// Returns the error of a token with content that only a defect of Recto could have encrypted.
     #[cold]
     pub(super) fn unknown() -> Error {
         refused(ScanTokenError::UnknownContent)
