@@ -431,10 +431,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
         tables: Some(4),
         units: Some(4),
     };
-    assert_eq!(
-        (ring.needed, ring.options),
-        (kind == Kind::Cassandra, whole.clone())
-    );
+    assert_eq!((ring.needed, ring.options), (kind == Kind::Cassandra, whole));
     // Nobody has made a queue: who looks makes no tables.
     assert_eq!(ring.tables, []);
 
@@ -452,7 +449,7 @@ async fn the_ring_is_told_and_changed_in_words(kind: Kind) {
     );
     let expected = QueueTableSettings {
         units: Some(2),
-        ..whole.clone()
+        ..whole
     };
     assert_eq!(
         (&changed.options, &queues.tables().await.unwrap().options),
