@@ -43,7 +43,7 @@
 //!
 //! **Stamps.** A stamp is a write timestamp. A store may compare the stamps of writes to one row cell by cell
 //! (Cassandra) or row by row. Callers increase the stamps per row; then both methods agree. A write or
-//! deletion has no effect on a row that a newer replacing put or a newer deletion found alive. At equal
+//! deletion has no effect on existing data with a newer stamp. At equal
 //! stamps, a deletion of existing data wins. If two values have equal stamps, the larger by bytes wins, cell
 //! by cell. A null in a replacing put may or may not leave a value of exactly the same stamp. A store need
 //! not keep tombstones: after a deletion, a put of the same or an older stamp may or may not take effect. A
