@@ -66,7 +66,7 @@ pub fn span_seconds(text: &str) -> Option<u64> {
 /// Reads a time as a number of seconds, or with its unit.
 ///
 /// # Errors
-/// The text is neither. The error says what is expected.
+/// The text is neither. The error names the expected forms.
 pub fn time_seconds(text: &str) -> Result<u32, String> {
     let seconds = text.parse().ok();
     seconds

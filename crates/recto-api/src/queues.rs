@@ -36,7 +36,7 @@ pub struct QueueSettings {
     #[cfg_attr(feature = "clap", arg(long = "delay", value_name = "TIME", value_parser = time_seconds))]
     #[cfg_attr(test, schemars(range(max = 2_592_000)))]
     pub delay_seconds: Option<u32>,
-    /// Time for which the queue keeps a message that is not acknowledged: 1 minute to 365 days. By default it keeps the message
+    /// Time for which the queue keeps a message that is not acknowledged: 1 minute to 365 days. The default keeps a message
     /// until it is acknowledged (JSON: null; command line: `forever`).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     #[cfg_attr(feature = "clap", arg(long = "retention", value_name = "TIME", value_parser = retention))]
@@ -81,7 +81,8 @@ pub struct QueueSettings {
 
 /// Retention of messages in seconds; `None` keeps a message until it is acknowledged.
 ///
-/// clap gives a field of the type `Option<Option<u32>>` another meaning, and knows the type by its name.
+/// A field of `QueueSettings` needs the alias: clap recognizes `Option<Option<u32>>` by its spelling, as an option whose value may be
+/// left out.
 pub type Retention = Option<u32>;
 
 /// Reads a retention on the command line.
@@ -154,6 +155,13 @@ pub struct QueueStatus {
     /// Reason why the numbers are not known, if stored data is damaged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+}
+
+impl QueueStatus {
+    /// Whether the queue is paused. False also if the caller does not see the options.
+    pub fn is_paused(&self) -> bool {
+        self.options.paused == Some(true)
+    }
 }
 
 /// Counters of one process for one queue since it opened the store.
@@ -332,7 +340,7 @@ pub struct ReceiveRequest {
 pub struct ReceivedMessages {
     /// Messages, the oldest first; empty if no message came in time.
     pub messages: Vec<ReceivedMessage>,
-    /// Whether the queue is paused, which is why there are no messages; absent, false.
+    /// Whether the queue is paused and therefore delivered no messages; absent, false.
     #[serde(default, skip_serializing_if = "is_false")]
     pub paused: bool,
 }
@@ -638,4 +646,37 @@ pub struct QueueTable {
     /// Whether Recto looked at all of those segments. If not (of many it looks at 1,024), the numbers are minimums.
     #[serde(default)]
     pub exact: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn null_is_not_an_option_left_out() {
+        let read = |text| serde_json::from_str::<QueueSettings>(text);
+        assert_eq!(read("{}").unwrap(), QueueSettings::default());
+        assert_eq!(read(r#"{"dead_letters":null}"#).unwrap().dead_letters, Some(None));
+        assert_eq!(
+            read(r#"{"retention_seconds":null}"#).unwrap().retention_seconds,
+            Some(None)
+        );
+        assert!(read(r#"{"visibility":5}"#).is_err());
+        let all = QueueSettings {
+            visibility_seconds: Some(30),
+            delay_seconds: Some(0),
+            retention_seconds: Some(None),
+            dead_letters: Some(None),
+            paused: Some(false),
+            ordered: Some(false),
+            shards: Some(4),
+            deduplication: Some(DeduplicationScope::Queue),
+            body_bytes: Some(1_048_576),
+            max_in_flight: Some(120_000),
+        };
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(read(&text).unwrap(), all);
+    }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use recto_api::queues::{QueueSettings, QueueTableSettings};
 use recto_model::Environment;
 use recto_protocol::queues::{
-    Address, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry, RegistryAnswer,
-    RegistryWish, StoreOptions, Version,
+    Address, OptionError, Place, PlaceRow, QueueId, QueueName, QueueOptions, Register as _, Registry,
+    RegistryAnswer, RegistryWish, StoreOptions, Version,
 };
 use recto_store::Store;
 use tokio::sync::watch;
@@ -186,7 +186,7 @@ impl Queues {
     /// There is another of this name, whose options are not like that, as the message says by a field; an option is not right, as the message says by its field; there are as many queues as
     /// there may be.
     pub async fn create(&self, name: &str, options: QueueOptions) -> Result<Created> {
-        let name = QueueName::new("name", name).map_err(refused)?;
+        let name = QueueName::new("name", name)?;
         let options = self.held(options)?;
         let id = QueueId(self.0.queues.random());
         let wish = RegistryWish::Create {
@@ -264,7 +264,7 @@ impl Queues {
         if self.0.queues.has_ring() {
             return Ok(options);
         }
-        options.check_shards().map_err(refused)?;
+        options.check_shards()?;
         Ok(QueueOptions { shards: 1, ..options })
     }
 
@@ -457,16 +457,18 @@ impl Queues {
     }
 }
 
-pub(crate) fn refused(error: recto_protocol::queues::OptionError) -> QueueError {
-    QueueError::new(QueueErrorKind::InvalidArgument, error.to_string())
-        .with_hint(error.hint())
-        .with_field(error.field())
-        .with_source(error)
+impl From<OptionError> for QueueError {
+    fn from(error: OptionError) -> Self {
+        Self::new(QueueErrorKind::InvalidArgument, error.to_string())
+            .with_hint(error.hint())
+            .with_field(error.field())
+            .with_source(error)
+    }
 }
 
 pub(crate) fn unexpected(answer: &RegistryAnswer) -> QueueError {
     let (kind, message, hint) = match answer {
-        RegistryAnswer::Refused(error) => return refused(error.clone()),
+        RegistryAnswer::Refused(error) => return error.clone().into(),
         RegistryAnswer::NoQueue => return QueueError::deleted(),
         RegistryAnswer::Outdated(_) => (
             QueueErrorKind::Changed,

@@ -5,7 +5,7 @@ use recto_protocol::queues::{
 };
 
 use crate::error::{QueueError, QueueErrorKind, Result};
-use crate::queues::{Queue, Queues, refused, unexpected};
+use crate::queues::{Queue, Queues, unexpected};
 use crate::ring::keeper;
 
 /// How often a unit asks for a table: each time there is one more.
@@ -18,7 +18,7 @@ impl Queues {
     /// # Errors
     /// The name is not right; there is no such queue; as many units have begun as there may be, or no table is free: nothing has.
     pub async fn begin_unit(&self, queue: QueueId, name: &str) -> Result<Queue> {
-        let name = QueueName::new("unit", name).map_err(refused)?;
+        let name = QueueName::new("unit", name)?;
         let id = QueueId(self.0.queues.random());
         let wish = RegistryWish::Begin {
             id,

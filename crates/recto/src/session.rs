@@ -64,9 +64,7 @@ pub use explanation::{
 };
 pub use pages::{Choices, FieldChoices, Pages, ScanStep, SortChoice};
 pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes};
-pub(crate) use queues::{
-    check_range, check_receive, invalid_option, most_messages, new_message, queue_totals,
-};
+pub(crate) use queues::{check_range, check_receive, most_messages, new_message, queue_totals};
 pub use records::{Action, Outcome, RecordChange, Records, Written};
 pub use tools::{
     Applied, ApplyOptions, Backup, Bears, CheckOutcome, CheckedCollection, GoesOn, LoadProgress, LoadReport,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use recto_api::queues::body_members;
+use recto_jobs::QueueError;
 use recto_model::{Type, Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -14,7 +15,7 @@ use crate::queues::{
 use crate::session::{
     MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings, QueueStatus, QueueTable,
     QueueTableSettings, QueueTables, Queues, ReceiveRequest, ReceivedMessage, ReceivedMessages, SentMessage,
-    Settling, check_range, check_receive, invalid_option, most_messages, new_message, queue_totals,
+    Settling, check_range, check_receive, most_messages, new_message, queue_totals,
 };
 
 use super::tools::LocalTools;
@@ -31,7 +32,7 @@ impl Queues for LocalTools {
     }
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<(QueueStatus, bool)> {
-        let options = QueueOptions::created_with(settings).map_err(|error| invalid_option(&error))?;
+        let options = QueueOptions::created_with(settings).map_err(QueueError::from)?;
         let (queue, is_new) = self.recto.queues().await?.create_telling(name, options).await?;
         Ok((self.status(&queue).await?, is_new))
     }

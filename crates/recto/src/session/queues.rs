@@ -9,17 +9,9 @@ use recto_api::queues::{
     QueueTables, QueueTotals, ReceiveRequest, ReceivedMessages, SentMessage,
 };
 use recto_jobs::{MAX_BATCH, MAX_WAIT, NewMessage, Totals};
-use recto_protocol::queues::OptionError;
 use recto_protocol::queues::limits::{MAX_DELAY_SECONDS, MAX_VISIBILITY_SECONDS};
 
 use crate::error::{Error, ErrorKind, Result};
-
-/// Returns the error of an option that no queue can have.
-pub(crate) fn invalid_option(error: &OptionError) -> Error {
-    Error::new(ErrorKind::InvalidArgument, error.to_string())
-        .with_hint(error.hint())
-        .with_field(error.field())
-}
 
 /// Returns the counters of a process.
 pub(crate) fn queue_totals(totals: Totals) -> QueueTotals {

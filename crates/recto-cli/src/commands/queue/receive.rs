@@ -59,14 +59,13 @@ pub(crate) async fn run(args: &ReceiveArgs, queues: &dyn Queues, console: &mut C
         wait_seconds: Some(args.wait_message),
     };
     let mut stop = Stop::listen();
-    let received = tokio::select! {
-        received = queues.receive(&args.name, &request) => received?,
-        () = stop.requested() => return Ok(Exit::Interrupted),
-    };
     let ReceivedMessages {
         messages: received,
         paused,
-    } = received;
+    } = tokio::select! {
+        received = queues.receive(&args.name, &request) => received?,
+        () = stop.requested() => return Ok(Exit::Interrupted),
+    };
     let receipts: Vec<String> = received.iter().map(|message| message.receipt.clone()).collect();
     if let Err(failure) = print(args, &received, console) {
         give_back(args, queues, &receipts).await;

@@ -66,11 +66,10 @@ pub(crate) async fn list(args: &ListArgs, queues: &dyn Queues, console: &mut Con
         Some(Some(dead_letters)) => dead_letters.queue.clone(),
         _ => String::new(),
     };
-    let is_paused = |status: &QueueStatus| status.options.paused == Some(true);
     let mut columns = amounts(&all);
     columns.push(("dead letters", false, all.iter().map(dead_letters).collect()));
-    if all.iter().any(is_paused) {
-        let paused = |status: &QueueStatus| if is_paused(status) { "paused" } else { "" }.to_owned();
+    if all.iter().any(QueueStatus::is_paused) {
+        let paused = |status: &QueueStatus| if status.is_paused() { "paused" } else { "" }.to_owned();
         columns.push(("state", false, all.iter().map(paused).collect()));
     }
     for line in Table::of_columns(columns, console.width()).lines(console) {
@@ -149,7 +148,7 @@ pub(super) fn draw_status(status: &QueueStatus, console: &mut Console) -> Result
         grouped(totals.expired),
         counted(totals.bodies_lost, "body", "bodies")
     );
-    if status.options.paused == Some(true) {
+    if status.is_paused() {
         amount.push_str("; paused");
     }
     let mut lines = vec![

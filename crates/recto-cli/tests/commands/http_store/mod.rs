@@ -511,17 +511,24 @@ fn a_write_without_an_answer_is_of_unknown_outcome() {
     assert!(said.contains("hint: repeating it settles it"), "{said}");
 }
 
-/// An answer, byte for byte, of the length it also has for the command line.
+/// Returns a reply, byte for byte, in the length that it also has for the command line.
 fn raw_get(address: &str, target: &str) -> String {
+    exchange(address, "GET", target, "").replace("connection: close\r\n", "")
+}
+
+/// Sends a request on a connection of its own, and returns the reply with its head.
+fn exchange(address: &str, method: &str, target: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
         stream,
-        "GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        "{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
     )
     .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer.replace("connection: close\r\n", "")
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).unwrap();
+    reply
 }
 
 #[test]

@@ -2,13 +2,11 @@
 //! through the client to a server, or straight to a folder.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 
 use recto::problem::ProblemType;
 use serde_json::{Map, Value as Json, json};
 
-use super::Place;
+use super::{Place, exchange};
 
 /// Values of each parameter: as text in an address and on the command line.
 const VALUES: &[(&str, &[&str])] = &[
@@ -41,7 +39,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("count", &["estimate", "no such way"]),
 ];
 
-/// What a page request came to: the page without its tokens, or the type of its problem and what it says.
+/// Result of a page request: the page without its tokens, or the type and the detail of its problem.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Page(Json),
@@ -62,29 +60,20 @@ impl Outcome {
             .unwrap();
         Self::Problem {
             name: name.to_owned(),
-            detail: without_quotes(body["detail"].as_str().unwrap()),
+            detail: comparable(body["detail"].as_str().unwrap()),
         }
     }
 }
 
-/// An address has only text, so the message about a number in it quotes the number, and the message about a text in a body
-/// says that it is a string.
-fn without_quotes(message: &str) -> String {
+/// Returns a message in the form that is the same for an address and for a body. An address has only text, so a message about a
+/// number in it quotes the number. A message about text in a body says that the text is a string.
+fn comparable(message: &str) -> String {
     message.replace('"', "").replace("not string ", "not ")
 }
 
 /// Sends a request, and returns the status and the JSON of the reply.
 fn send(address: &str, method: &str, target: &str, body: &str) -> (u16, Json) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
+    let reply = exchange(address, method, target, body);
     let (head, body) = reply.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap())
@@ -148,7 +137,7 @@ fn check_command_line(place: &Place, arguments: &[String], expected: &Outcome) {
                 // The command line prints further lines as hints.
                 let first = detail.lines().next().unwrap_or_default().trim_end_matches(':');
                 assert!(
-                    is_parsed || without_quotes(&ran.err).contains(first),
+                    is_parsed || comparable(&ran.err).contains(first),
                     "{line:?}: {detail}: {ran:?}"
                 );
             }

@@ -219,9 +219,6 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     )?;
     let held = match reader.u8()? {
         QUEUE => Held::Queue(read_queue(&mut reader, shards)?),
-        _ if version != REGISTRY_FORMAT_VERSION => {
-            return Err(reader.damaged("its version has queues only, and it is none"));
-        }
         FREE => Held::Free,
         UNIT => Held::Unit(Unit {
             id: QueueId(reader.u128()?),
@@ -245,7 +242,7 @@ pub fn decode_registry_row(bytes: &[u8]) -> Result<PlaceRow, StoredError> {
     reader.check(is_possible, "it was changed when it could not be")?;
     reader.check(
         row_version(&held) == version,
-        "it is of a version for other options",
+        "its version does not fit its content",
     )?;
     reader.end()?;
     Ok(PlaceRow {

@@ -221,7 +221,7 @@ fn options(status: &QueueStatus) -> Markup {
             div { dt { "A message" } dd { "up to " (bytes(options.body_bytes.unwrap_or_default().into())) " of body and attributes" } }
             div { dt { "In flight" } dd { "up to " (counted(options.max_in_flight.unwrap_or_default().into(), "message", "messages")) } }
             div { dt { "Delivery" } dd {
-                @if options.paused == Some(true) { "paused: messages are accepted, and none is delivered" } @else { "on" }
+                @if status.is_paused() { "paused: messages are accepted, and none is delivered" } @else { "on" }
             } }
             div { dt { "Version" } dd { (status.version) } }
         }

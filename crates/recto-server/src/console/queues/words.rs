@@ -21,7 +21,7 @@ pub(super) fn depth(status: &QueueStatus) -> Markup {
 /// Marks a queue that is paused.
 pub(super) fn paused(status: &QueueStatus) -> Markup {
     html! {
-        @if status.options.paused == Some(true) {
+        @if status.is_paused() {
             " " span.bad title="The queue accepts messages and delivers none." { "paused" }
         }
     }
