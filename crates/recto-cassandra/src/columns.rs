@@ -2,8 +2,8 @@
 //!
 //! A replacing put with nulls deletes the row at the timestamp before its own. This leaves one
 //! tombstone per row; writing nulls would leave one per null. But the deletion would also delete
-//! values in columns that a newer program added and this program does not know. So before such a
-//! put, the client asks the cluster for the table's columns. The result is valid for
+//! values in columns that a newer program added and this program does not know. The
+//! client therefore asks the cluster for the table's columns before such a put. The result is valid for
 //! [`LOOK_HOLDS`]. A process that adds columns waits longer than that ([`WAIT_FOR_WRITERS`]) before
 //! it writes the first value. A deletion by a writer that did not know the column is then older
 //! than any value in it, and does not delete the value.

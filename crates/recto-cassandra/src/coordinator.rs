@@ -1,8 +1,8 @@
 //! Choice of the node that receives a Paxos request: the first connected replica in ring order.
 //!
 //! Paxos decides the writes to one partition one at a time, and concurrent coordinators outbid each
-//! other's ballots. So all conditional writes and serial reads of a partition go to one of its
-//! replicas, which is the same one for all clients of a data center. The driver's own policy
+//! other's ballots. All conditional writes and serial reads of a partition therefore go to the
+//! same replica, from all clients of a data center. The driver's own policy
 //! shuffles the replicas; without shuffling, its choice differs between processes.
 
 use std::net::SocketAddr;

@@ -219,7 +219,7 @@ impl Partition {
         if self.place.pieced.times.is_some() {
             return self.read_copy(seek, deadline).await;
         }
-        // Of several concurrent tasks, only one reads.
+        // Only one of several concurrent tasks reads.
         let gate = pieces.copies.gate(id);
         let held = gate.lock().await;
         let read = match self.living(seek) {

@@ -222,7 +222,7 @@ impl PiecedTable {
         bytes.max(self.sampling.mean)
     }
 
-    /// Returns this table with one bucket for each `width` of time, whatever its size. The first
+    /// Returns this table with one bucket for each `width` of time, regardless of its size. The first
     /// order column holds the time.
     ///
     /// # Errors

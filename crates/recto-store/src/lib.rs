@@ -298,8 +298,8 @@ pub trait Store: Send + Sync + 'static {
     /// - The existing table is not `table` without some of its last regular columns.
     ///
     /// A store that cannot add columns by compare-and-set differs in one case. An interrupted addition, or
-    /// one that lost to another, may have left columns that neither `recorded` nor `table` has. Such a store
-    /// removes these columns from the table.
+    /// one that lost to another, may have left columns that neither `recorded` nor `table` has. These
+    /// columns then no longer belong to the table.
     async fn add_columns(&self, recorded: &Table, table: &Table) -> Result<TableOutcome, StoreError>;
 
     /// Drops a table and its rows. If the table does not exist, the call does nothing.

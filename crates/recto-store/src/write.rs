@@ -108,8 +108,8 @@ pub struct WriteOptions {
     /// conflicts](crate::Limits::sees_conflicts) ignores it.
     pub row_by_row: bool,
     /// Time at which the caller began to read, by
-    /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). For callers whose writes
-    /// have stamps of earlier reads. It matters for tables that are kept in buckets. Without it, the store
+    /// [`Environment::monotonic_nanos`](recto_model::Environment::monotonic_nanos). For callers that write
+    /// with older stamps, on the basis of rows that they read. It matters for tables that are kept in buckets. Without it, the store
     /// rejects such writes as [`Moved`](crate::StoreErrorKind::Moved) if their stamps are older than its
     /// knowledge of the buckets. It never rejects relaxed writes without it for this reason.
     pub looked_nanos: Option<u64>,

@@ -16,7 +16,7 @@ use crate::writes::MAX_BATCH_CHANGES;
 /// Puts and deletes in one or more collections, applied together by [`commit`](Self::commit): all or none.
 ///
 /// On the embedded store, a batch is one transaction. On Cassandra it is one logged batch: all of it is
-/// applied in the end, whatever crashes, but a reader may see a part first.
+/// applied in the end, even after crashes, but a reader may see a part first.
 ///
 /// Changes of the same key apply in the order in which they were added. If a key is put twice, the later put
 /// wins. In a collection with `writes = "append"`, whose records never change, both puts must store the same

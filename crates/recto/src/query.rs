@@ -263,7 +263,7 @@ impl<T> PageQuery<T> {
         }
     }
 
-    /// Restricts the query to rows that also match these filter texts, whatever its other conditions are.
+    /// Restricts the query to rows that also match these filter texts, in addition to its other conditions.
     pub(crate) fn restricted(self, texts: &[String]) -> Self {
         self.ask(|question| {
             question.is_restricted = true;

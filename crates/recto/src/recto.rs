@@ -604,8 +604,8 @@ impl Recto {
             // Wait until changes that began before the drop have completed.
             drop(self.shared.alone().await);
         }
-        // By now, requests to a dropped collection fail with an error about the collection, not about a
-        // missing table.
+        // Requests to a dropped collection already fail with an error about the collection, not about a missing
+        // table.
         apply::drop_tables(store, &catalog, after.dropped).await?;
         if let Some(change) = after.queues {
             // Not recorded together with the schema. If the process stops in between, the next plan finds the

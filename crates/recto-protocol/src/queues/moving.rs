@@ -96,10 +96,10 @@ impl Moving {
             chunk,
             entry: Entry {
                 index: 0,
-                // Where it was it has that already, and would be its own duplicate.
+                // The source has the id already, so the message would be its own duplicate.
                 deduplication: None,
                 origin: Some(origin),
-                // Elsewhere it begins anew.
+                // In another queue, receipts count from zero.
                 received: None,
                 ..entry
             },

@@ -245,8 +245,8 @@ impl<R: Register> Round<R> {
         vec![cas]
     }
 
-    /// Returns how many commands one conditional write carries. The first command always fits, whatever its
-    /// size.
+    /// Returns how many commands one conditional write carries. The first command always fits,
+    /// regardless of its size.
     fn carried(&self) -> usize {
         let mut bytes = 0;
         let is_within = |(index, waiting): &(usize, &Waiting<R::Wish>)| {

@@ -30,21 +30,21 @@ impl TryFrom<String> for StoreAddress {
     }
 }
 
-/// Converts a path to the address of a folder, whatever the path looks like.
+/// Converts a path to the address of a folder, even if the path looks like another kind of address.
 impl From<PathBuf> for StoreAddress {
     fn from(folder: PathBuf) -> Self {
         Self::Embedded(folder)
     }
 }
 
-/// Converts a path to the address of a folder, whatever the path looks like.
+/// Converts a path to the address of a folder, even if the path looks like another kind of address.
 impl From<&PathBuf> for StoreAddress {
     fn from(folder: &PathBuf) -> Self {
         Self::Embedded(folder.clone())
     }
 }
 
-/// Converts a path to the address of a folder, whatever the path looks like.
+/// Converts a path to the address of a folder, even if the path looks like another kind of address.
 impl From<&Path> for StoreAddress {
     fn from(folder: &Path) -> Self {
         Self::Embedded(folder.to_owned())

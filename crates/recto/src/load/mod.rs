@@ -176,8 +176,8 @@ pub(crate) async fn load(
     }
     let sizes = Sizes::of(buffer_bytes, limits);
     let making = RoomMaking::of(collections);
-    // Without a receiver there must be no channel: a message that is sent while the receiver is dropped stays in the channel as
-    // long as it has a sender, and the load would wait for its answer forever.
+    // No channel without a receiver. If a receiver is dropped while a message is sent, the message can stay in the channel as long
+    // as there is a sender, and the load would wait for its answer forever.
     let (rooms, coming) = matches!(making, RoomMaking::Steps)
         .then(|| mpsc::channel(1))
         .unzip();

@@ -358,7 +358,8 @@ impl ConvertingThread {
         let buffer = std::mem::replace(&mut self.buffer, Buffer::new(&self.conversion.plan));
         let (buffer, (told, room)) = (Arc::new(buffer), oneshot::channel());
         match &self.conversion.rooms {
-            // The receiver took the buffer before this one before that one was delivered. It is gone only after the load.
+            // The channel is empty, because the receiver took the previous buffer before its delivery. The receiver is gone only
+            // after the load has ended.
             Some(rooms) => drop(rooms.blocking_send(Coming {
                 buffer: Arc::clone(&buffer),
                 room: told,

@@ -211,8 +211,8 @@ impl Queues {
         Ok(self.engine.options().await?)
     }
 
-    /// Changes options of all queues of the store, such as the time after which bodies go to the next table. Settings change the
-    /// options that they state, whatever others change at the same time; [`StoreOptions`] replace all options. In a store that
+    /// Changes options of all queues of the store, such as the time after which bodies go to the next table. Settings change
+    /// only the options that they state, and keep concurrent changes of other options. [`StoreOptions`] replace all options. In a store that
     /// needs no queue tables, only the number of work units has an effect.
     ///
     /// # Errors
