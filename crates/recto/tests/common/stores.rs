@@ -95,12 +95,15 @@ impl Fresh {
     }
 }
 
-/// The tests of one module that make stores. The last test to end removes their stores. If some tests were filtered
-/// out, the next run removes the stores.
+/// Tests of one module that create stores. The last test to end removes the stores. If some tests were filtered out, the
+/// next run removes them.
 pub(crate) struct Suite {
-    /// The path of the module.
+    /// Path of the module.
     name: &'static str,
-    left: AtomicUsize,
+    /// Number of tests.
+    tests: usize,
+    running: AtomicUsize,
+    ended: AtomicUsize,
     embedded: OnceCell<Recto>,
     cassandra: OnceCell<Recto>,
 }
@@ -115,7 +118,9 @@ impl Suite {
     pub(crate) const fn new(name: &'static str, tests: usize) -> Self {
         Self {
             name,
-            left: AtomicUsize::new(tests),
+            tests,
+            running: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
             embedded: OnceCell::const_new(),
             cassandra: OnceCell::const_new(),
         }
@@ -161,11 +166,12 @@ impl Suite {
     }
 }
 
-/// Held by each test of a suite while it runs: the stores that it makes are the suite's.
+/// Each test of a suite holds it while it runs: the stores that it creates belong to the suite.
 pub(crate) struct Scope(&'static Suite);
 
 impl Scope {
     pub(crate) fn new(suite: &'static Suite) -> Self {
+        suite.running.fetch_add(1, Ordering::SeqCst);
         SUITE.set(Some(suite));
         Self(suite)
     }
@@ -174,7 +180,10 @@ impl Scope {
 impl Drop for Scope {
     fn drop(&mut self) {
         SUITE.set(None);
-        if self.0.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+        // A suite whose stated number of tests is too small still has running tests when that many have ended.
+        let is_last = self.0.running.fetch_sub(1, Ordering::SeqCst) == 1;
+        if is_last && self.0.ended.load(Ordering::SeqCst) >= self.0.tests {
             super::run(self.0.remove_all());
         }
     }

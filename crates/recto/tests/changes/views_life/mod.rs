@@ -57,7 +57,7 @@ fields = ["note"]
 /// Records that are put together, which are less than a logged batch holds.
 const BATCH_RECORDS: usize = 200;
 /// The tests that open stores in files, or on Cassandra.
-static TESTS: Suite = Suite::new(module_path!(), 12);
+static TESTS: Suite = Suite::new(module_path!(), 13);
 
 macro_rules! behaviours {
     ($($module:ident::$name:ident),+ $(,)?) => {
