@@ -52,8 +52,9 @@ mod tests {
     use crate::buckets::{BucketList, BucketPartitions, BucketsRequest, RebalanceRequest};
     use crate::collections::CollectionList;
     use crate::csv::CsvOptions;
+    use crate::explanation::Explanation;
     use crate::loads::LoadOptions;
-    use crate::pages::{ExplainOptions, MAX_PAGE_SIZE, PageRequest};
+    use crate::pages::{ExplainOptions, MAX_PAGE_SIZE, PageReply, PageRequest};
     use crate::problem::{ProblemBody, ProblemType};
     use crate::queues::{
         AckRequest, ExtendRequest, MovedMessages, NackRequest, PeekOptions, PeekedMessages, QueueList,
@@ -86,6 +87,8 @@ mod tests {
         describe!(
             SchemaSettings::draft2020_12().for_serialize();
             CollectionList,
+            PageReply,
+            Explanation,
             StoreSchema,
             SchemaPlan,
             ViewList,

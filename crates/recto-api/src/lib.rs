@@ -16,6 +16,7 @@
 //! | [`collections`] | descriptions of collections |
 //! | [`csv`] | options for CSV files |
 //! | [`display`] | numbers, sizes and times as people read them |
+//! | [`explanation`] | how a query is answered |
 //! | [`loads`] | loading a file |
 //! | [`description`] | requests and replies as JSON Schema |
 //! | [`misfits`] | records that do not fit a view |
@@ -31,6 +32,7 @@ pub mod collections;
 pub mod csv;
 pub mod description;
 pub mod display;
+pub mod explanation;
 pub mod loads;
 pub mod misfits;
 pub mod operations;

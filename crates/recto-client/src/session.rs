@@ -26,7 +26,7 @@ use serde_json::{Value as Json, json};
 
 use crate::export;
 use crate::replies::upkeep::{CompactBody, LoadBody};
-use crate::replies::{self, PageBody, misunderstood};
+use crate::replies::{self, misunderstood};
 use crate::target::{self, Ask, Query};
 use crate::transport::Transport;
 use crate::upkeep::{self, Heard, RejectFile};
@@ -273,8 +273,8 @@ impl Pages for HttpSession {
             Ok(reply) => reply,
             Err(error) => return Err(self.about(collection, error).await),
         };
-        let body: PageBody = replies::read(self.transport.server(), &reply.body)?;
-        Ok(body.into_reply(&reply.headers))
+        let page = replies::read(self.transport.server(), &reply.body)?;
+        Ok(replies::with_cost(page, &reply.headers))
     }
 
     async fn explain(&self, collection: &str, request: &PageRequest, run: bool) -> Result<Explanation> {

@@ -37,6 +37,7 @@ pub mod text;
 
 pub use cursor::{Position, Side};
 pub use error::{QueryError, QueryErrorKind};
-pub use plan::{Plan, PlanShape, Shape, Travel};
+pub use plan::{Plan, Travel};
 pub use query::Query;
+pub use recto_api::explanation::{PlanShape, Shape};
 pub use sort_order::SortOrder;

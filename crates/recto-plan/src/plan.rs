@@ -1,10 +1,9 @@
 //! Plans: which slices of which table answer a query, and in which order their rows are given.
 
 use std::cmp::Ordering;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
+use recto_api::explanation::{PlanShape, Shape};
 use recto_model::table::{Direction, ReadDirection};
 use recto_model::{Bound, Cells, RowRef, Slice, order};
 
@@ -18,77 +17,6 @@ pub const MAX_SOURCES: usize = 128;
 
 /// The most views that one plan intersects.
 pub const MAX_INTERSECTED: usize = 8;
-
-/// How a plan's sources make one sequence of rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// No row can match.
-    Empty,
-    /// One source.
-    Scan,
-    /// Sources one after the other: none reaches into the next.
-    Concat,
-    /// Sources merged row by row.
-    Merge,
-    /// One source of each of several views, which serve the query together: the records that are in all of them.
-    Intersect,
-}
-
-impl Shape {
-    const ALL: [Self; 5] = [
-        Self::Empty,
-        Self::Scan,
-        Self::Concat,
-        Self::Merge,
-        Self::Intersect,
-    ];
-
-    /// As `explain` names it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Empty => "empty",
-            Self::Scan => "scan",
-            Self::Concat => "concat",
-            Self::Merge => "merge",
-            Self::Intersect => "intersect",
-        }
-    }
-}
-
-/// How a page is found, as far as what it costs depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PlanShape {
-    /// How its sources make one sequence of rows.
-    pub sources: Shape,
-    /// Whether rows are checked one by one.
-    pub filter_scan: bool,
-}
-
-/// What stands behind the name of a shape where rows are checked one by one.
-const FILTER_SCAN: &str = " + filter";
-
-/// As `explain` names it: `merge + filter`.
-impl fmt::Display for PlanShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.sources.name())?;
-        f.write_str(if self.filter_scan { FILTER_SCAN } else { "" })
-    }
-}
-
-/// Reads what `Display` writes.
-impl FromStr for PlanShape {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let checked = text.strip_suffix(FILTER_SCAN);
-        let name = checked.unwrap_or(text);
-        let sources = Shape::ALL.into_iter().find(|shape| shape.name() == name);
-        Ok(Self {
-            sources: sources.ok_or("a shape is empty, scan, concat, merge or intersect")?,
-            filter_scan: checked.is_some(),
-        })
-    }
-}
 
 /// A column of the query's order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

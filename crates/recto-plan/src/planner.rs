@@ -5,6 +5,7 @@ mod intersecting;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use recto_api::explanation::Shape;
 use recto_model::Cells;
 use recto_model::collation::{COLLATION_NUMBER, Collation};
 use recto_model::schema::{Collection, Derivation, Holds, Nulls, View, Width};
@@ -12,7 +13,7 @@ use recto_model::table::Direction;
 
 use crate::cursor::{Fingerprint, QueryIdentity};
 use crate::filter_scan::ScanCondition;
-use crate::plan::{MAX_SOURCES, OrderTerm, Plan, Shape, Source};
+use crate::plan::{MAX_SOURCES, OrderTerm, Plan, Source};
 use crate::query::{Constraint, Query, RangeEnd, TupleRange, compare};
 use crate::refusal::{Advice, Refusal, RejectedView, SuggestedView, needed_conditions};
 use crate::segments::{self, Segment};

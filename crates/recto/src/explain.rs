@@ -99,7 +99,7 @@ pub(crate) fn explain(
         filter_scan: plan
             .filter_scan
             .iter()
-            .map(|one| filter_scan(fields, one))
+            .map(|one| filter_scan(fields, one).to_string())
             .collect(),
         base_rows: plan.reads_base().then(|| base_rows(fields, plan)),
         misfits: if planned.hides {

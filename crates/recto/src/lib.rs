@@ -159,13 +159,13 @@ pub use local_session::LocalSession;
 pub use open::check_restore_folder;
 pub use options::OpenOptions;
 pub use page::Page;
-pub use paging::{Estimate, Stop};
 #[doc(hidden)]
 pub use present::Versioned;
 pub use query::PageQuery;
 pub use record::DynamicRecord;
 pub use recto::Recto;
 pub use recto_api::pages::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+pub use recto_api::pages::{Estimate, Stop};
 pub use recto_api::problem;
 /// ```
 /// use recto::filter::field;

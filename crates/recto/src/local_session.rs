@@ -55,7 +55,7 @@ use tools::LocalTools;
 /// let session = LocalSession::new(store);
 /// let request = PageRequest { filter: r#"day = "mon""#.into(), page_size: Some(2), ..PageRequest::default() };
 /// let page = session.page("events", &request).await?;
-/// assert_eq!(page.to_json()["records"][1]["id"], "1");
+/// assert_eq!(serde_json::json!(page)["records"][1]["id"], "1");
 /// # Ok(())
 /// # }
 /// ```

@@ -18,7 +18,6 @@
 mod attached;
 mod checked_buckets;
 mod copies;
-mod explanation;
 mod pages;
 mod queues;
 mod records;
@@ -37,8 +36,12 @@ pub use recto_api::collections::{
     CollectionDescription, FieldDescription, FilterMethod, Operator, SortOrderDescription, WriteKind,
 };
 pub use recto_api::csv::{BlobFormat, ColumnMapping, CsvOptions, Delimiter, Escape};
+pub use recto_api::explanation::{
+    ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, PlanShape, RejectedSortOrder,
+    Shape, TableOrder,
+};
 pub use recto_api::misfits::{ListedMisfit, MAX_LISTED_MISFITS, MisfitCounts, Misfits};
-pub use recto_api::pages::{Count, PageRequest};
+pub use recto_api::pages::{Count, Estimate, JsonRecord, PageCost, PageReply, PageRequest, version_json};
 pub use recto_api::queues::{
     DeadLetterSettings, DeduplicationScope, MovedMessages, OutgoingMessage, PeekedMessage, QueueSettings,
     QueueStatus, QueueTable, QueueTableSettings, QueueTables, QueueTotals, ReceiveRequest, ReceivedMessage,
@@ -50,18 +53,13 @@ pub use recto_api::views::ViewStatus;
 use recto_model::schema::Schema;
 use recto_model::{Type, json};
 pub use recto_pieces::BucketMetrics;
-pub use recto_plan::{PlanShape, Shape};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::error::{Error, ErrorKind, Result};
-pub use crate::paging::{Estimate, PageCost};
 pub use crate::present::Versioned;
 pub use attached::{AttachReport, AttachRequest, LeftOut};
 pub use checked_buckets::{BucketFault, VerifiedBuckets};
 pub use copies::{CopiedCollection, CopyProgress, CopyReport, CopyRequest, RecordSum};
-pub use explanation::{
-    ActualCost, ExplainedBaseRows, ExplainedSource, ExplainedView, Explanation, RejectedSortOrder, TableOrder,
-};
 pub use pages::{Choices, FieldChoices, Pages, ScanStep, SortChoice};
 pub use queues::{Queues, REDRIVE_TIME, Settling, body_bytes};
 pub(crate) use queues::{check_range, check_receive, most_messages, new_message, queue_totals};
@@ -73,9 +71,6 @@ pub use tools::{
 };
 pub use views::{Drift, VerifiedView, VerifyReport, VerifyRequest, ViewProgress};
 
-/// A record as JSON: field names and values, without null fields.
-pub type JsonRecord = Map<String, Json>;
-
 /// The record JSON of a value that is given as text, as in the address of a record or in a form: `7` for an int,
 /// `"7"` for a bigint. Text that is no value of its type stays text, which is refused where it is stored.
 pub fn json_of_text(ty: &Type, text: &str) -> Json {
@@ -83,78 +78,6 @@ pub fn json_of_text(ty: &Type, text: &str) -> Json {
         Ok(value) => json::to_json(ty, &value),
         Err(_) => text.into(),
     }
-}
-
-/// A page as JSON; what HTTP's list and `page --json` print.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct PageReply {
-    /// The records.
-    pub records: Vec<JsonRecord>,
-    /// Leads to the next page; empty only at the end.
-    pub next_page_token: String,
-    /// Leads to the previous page; empty only at the beginning.
-    pub previous_page_token: String,
-    /// `scanned`, `bytes` or `time` when a budget cut the page.
-    pub stop: Option<String>,
-    /// If asked for: one token per record.
-    pub row_page_tokens: Option<Vec<String>>,
-    /// If asked for: the version of each record, none of those that have none. In JSON each is text.
-    pub versions: Option<Vec<Option<i64>>>,
-    /// If asked for: how many rows there are, and how many before the page.
-    pub estimate: Option<Estimate>,
-    /// Maximum number of records that no page of the query shows, because they do not fit the view. In JSON it is absent if
-    /// it is 0.
-    pub lacks: u64,
-    /// How it was found; absent where that is not known. No part of the JSON.
-    pub shape: Option<PlanShape>,
-    /// What it cost.
-    pub cost: PageCost,
-    /// Whether what it cost is not for who asked: rows were read that the session's row filter hides, and
-    /// the cost counts them. A server does not tell it. No part of the JSON.
-    pub cost_hidden: bool,
-}
-
-impl PageReply {
-    /// The JSON that HTTP's list returns.
-    pub fn to_json(&self) -> Json {
-        let mut json = Map::new();
-        json.insert(
-            "records".into(),
-            self.records.iter().cloned().map(Json::Object).collect(),
-        );
-        json.insert("next_page_token".into(), self.next_page_token.clone().into());
-        json.insert(
-            "previous_page_token".into(),
-            self.previous_page_token.clone().into(),
-        );
-        if let Some(stop) = &self.stop {
-            json.insert("stop".into(), stop.clone().into());
-        }
-        if let Some(tokens) = &self.row_page_tokens {
-            json.insert("row_page_tokens".into(), tokens.clone().into());
-        }
-        if let Some(versions) = &self.versions {
-            json.insert(
-                "versions".into(),
-                versions.iter().copied().map(version_json).collect(),
-            );
-        }
-        if let Some(estimate) = &self.estimate {
-            let members = estimate
-                .members()
-                .map(|(name, rows)| (name.to_owned(), rows.into()));
-            json.extend(members);
-        }
-        if self.lacks > 0 {
-            json.insert("lacks".into(), self.lacks.into());
-        }
-        Json::Object(json)
-    }
-}
-
-/// A version in JSON, whose numbers many programs round: text, or null of a record that has none.
-pub fn version_json(version: Option<i64>) -> Json {
-    version.map_or(Json::Null, |version| version.to_string().into())
 }
 
 /// A page whose records are text already.

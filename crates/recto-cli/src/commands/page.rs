@@ -83,7 +83,7 @@ pub(crate) async fn run(args: &PageArgs, session: &dyn Session, console: &mut Co
             .page(name, &request)
             .await
             .map_err(|error| args.query.failure(error))?;
-        print_json(console, &reply.to_json())?;
+        print_json(console, &serde_json::json!(reply))?;
         return Ok(Exit::Done);
     }
     let schema = session.schema().await?;

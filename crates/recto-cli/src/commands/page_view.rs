@@ -65,7 +65,7 @@ impl View<'_> {
         if let Some(stop) = &self.reply.stop {
             let text = format!(
                 "cut short by the page's budget of {}; the next one in the same direction goes on",
-                budget(stop)
+                stop.budget()
             );
             lines.push(line(console, Tone::Warning, &text));
         }
@@ -143,13 +143,6 @@ impl View<'_> {
 /// A line that does not wrap.
 fn line(console: &Console, tone: Tone, text: &str) -> String {
     console.paint(tone, &cut(text, console.width().unwrap_or(usize::MAX)))
-}
-
-fn budget(stop: &str) -> &str {
-    match stop {
-        "scanned" => "rows scanned",
-        other => other,
-    }
 }
 
 /// What a page cost: `51 rows read, 9.8 kB · 1 round trip · 212 µs`.

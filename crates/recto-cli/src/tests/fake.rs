@@ -17,7 +17,7 @@ use recto::session::{
     StoreProgress, TableOrder, Tools, VerifiedBuckets, VerifiedView, VerifyReport, VerifyRequest, Versioned,
     ViewProgress, ViewStatus, Written,
 };
-use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, filter_text};
+use recto::{Direction, Error, ErrorKind, ErrorPart, Result, Session, Stop};
 use serde_json::{Value as Json, json};
 
 /// The schema of the demo.
@@ -202,7 +202,7 @@ impl Pages for FakeSession {
             records,
             next_page_token: token((page + 1 < self.pages).then_some(page + 1)),
             previous_page_token: token(page.checked_sub(1)),
-            stop: request.allow_filter_scan.then(|| "scanned".to_owned()),
+            stop: request.allow_filter_scan.then_some(Stop::Scanned),
             estimate: None,
             lacks: 0,
             shape: Some(shape(Shape::Scan, false)),
@@ -222,8 +222,6 @@ impl Pages for FakeSession {
             )],
             buckets: if run { vec![3, 1] } else { Vec::new() },
         };
-        let distance = filter_text::terms("distance > 1000")?.into_iter();
-        let distance = distance.map(|(term, _)| term).collect();
         Ok(Explanation {
             shape: shape(Shape::Merge, request.allow_filter_scan),
             view: "primary".into(),
@@ -240,7 +238,7 @@ impl Pages for FakeSession {
             direction: TableOrder::With,
             sources: vec![source("AA"), source("UA")],
             filter_scan: if request.allow_filter_scan {
-                vec![distance]
+                vec!["distance > 1000".to_owned()]
             } else {
                 Vec::new()
             },

@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
+use recto_api::explanation::Shape;
 use recto_model::schema::{Collection, Holds};
 
 use super::{Layout, check_records, identity};
 use crate::cursor::QueryIdentity;
 use crate::filter_scan::ScanCondition;
-use crate::plan::{Intersected, MAX_INTERSECTED, OrderTerm, Plan, Shape, Source};
+use crate::plan::{Intersected, MAX_INTERSECTED, OrderTerm, Plan, Source};
 use crate::planner::Wishes;
 use crate::query::Query;
 use crate::sort_order::SortOrder;

@@ -13,7 +13,6 @@
 //! | `views` | their views, with the states of their tables |
 //! | `schema` | the schema as it is recorded |
 //! | `pages` | lists of records |
-//! | `cost` | what a page cost, in a header |
 //! | `explain` | how a list is found |
 //! | `records` | one record by its key |
 //! | `conditions` | `If-Match` and `If-None-Match` of writes |
@@ -35,7 +34,6 @@ mod caller;
 mod coding;
 mod collections;
 mod conditions;
-mod cost;
 mod explain;
 mod export;
 mod keys;

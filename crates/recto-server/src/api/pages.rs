@@ -1,19 +1,15 @@
 //! Lists of records: AIP-158 pages that turn both ways.
 
-use std::fmt::Write as _;
-
 use axum::extract::Request;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, HeaderName, Uri, header};
 use axum::response::Response;
-use recto::session::{Estimate, PageReply, PageRequest, PageText, version_json};
+use recto::session::{PageCost, PageReply, PageRequest, PageText};
 use recto::{Error, ErrorPart, Session};
 use recto_api::parameters::{names_of, to_query};
-use serde_json::Value as Json;
 
 use super::address;
 use super::answer;
 use super::caller::Caller;
-use super::cost;
 use super::request;
 use crate::access::Right;
 use crate::problem::Problem;
@@ -63,44 +59,30 @@ async fn page(
     let links = links(request, &reply);
     answer::set(response.headers_mut(), header::LINK, &links);
     if !reply.cost_hidden {
-        answer::set(response.headers_mut(), cost::COST, &cost::text(&reply.cost));
+        let cost = HeaderName::from_static(PageCost::HEADER);
+        answer::set(response.headers_mut(), cost, &reply.cost.to_header());
     }
     Ok(response)
 }
 
-/// What [`PageReply::to_json`] is as text, and its entity tag: a weak one, because tokens are sealed
-/// anew each time and lead to the same places. A page that a budget cut has none: its end may move
-/// while its records stay.
+/// JSON of a page without records.
+const NO_RECORDS: &str = "{\"records\":[]";
+
+/// Returns a page as text, and its entity tag: a weak one, because tokens are sealed anew each time and lead to the same
+/// positions. A page that a budget cut has none: its end may move while its records stay. `records` are those of the page;
+/// the reply has none.
 fn representation(records: String, digest: Option<u128>, reply: &PageReply) -> (String, Option<String>) {
     let tokens = [&reply.next_page_token, &reply.previous_page_token];
-    // The records' text has room for the rest, so that nothing large is allocated twice.
-    let mut text = records;
-    text.insert_str(0, "{\"records\":");
     let tag = digest.filter(|_| reply.stop.is_none()).map(|digest| {
         let ends = tokens.map(|token| u8::from(token.is_empty()));
         format!("W/\"{digest:032x}{}{}\"", ends[0], ends[1])
     });
-    for (name, token) in ["next_page_token", "previous_page_token"].into_iter().zip(tokens) {
-        // A token is base64: there is nothing to escape.
-        text.extend([",\"", name, "\":\"", token.as_str(), "\""]);
-    }
-    if let Some(stop) = &reply.stop {
-        let _ = write!(text, ",\"stop\":{}", Json::from(stop.as_str()));
-    }
-    if let Some(tokens) = &reply.row_page_tokens {
-        let _ = write!(text, ",\"row_page_tokens\":{}", Json::from(tokens.as_slice()));
-    }
-    if let Some(versions) = &reply.versions {
-        let versions: Json = versions.iter().copied().map(version_json).collect();
-        let _ = write!(text, ",\"versions\":{versions}");
-    }
-    for (name, rows) in reply.estimate.iter().flat_map(Estimate::members) {
-        let _ = write!(text, ",\"{name}\":{rows}");
-    }
-    if reply.lacks > 0 {
-        let _ = write!(text, ",\"lacks\":{}", reply.lacks);
-    }
-    text.push('}');
+    // The text of the records has room for the rest, so that nothing large is allocated twice.
+    let mut text = records;
+    text.insert_str(0, &NO_RECORDS[..NO_RECORDS.len() - "[]".len()]);
+    // A page has no keys or numbers that JSON cannot have.
+    let rest = serde_json::to_string(reply).unwrap_or_default();
+    text.push_str(rest.strip_prefix(NO_RECORDS).unwrap_or("}"));
     (text, tag)
 }
 
@@ -173,14 +155,18 @@ pub(super) fn problem(request: &PageRequest, error: Error) -> Problem {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use recto::Stop;
+    use recto::session::Estimate;
+    use serde_json::json;
+
     use super::*;
 
-    fn reply(next: &str, stop: Option<&str>) -> PageReply {
-        let record = serde_json::json!({ "id": "1", "note": "\"é" });
+    fn reply(next: &str, stop: Option<Stop>) -> PageReply {
+        let record = json!({ "id": "1", "note": "\"é" });
         PageReply {
             records: vec![record.as_object().unwrap().clone()],
             next_page_token: next.into(),
-            stop: stop.map(str::to_owned),
+            stop,
             row_page_tokens: Some(vec!["t".into()]),
             versions: Some(vec![Some(1_763_740_800_000_000), None]),
             estimate: Some(Estimate {
@@ -195,14 +181,22 @@ mod tests {
 
     fn represented(digest: u128, reply: &PageReply) -> (String, Option<String>) {
         let records = serde_json::to_string(&reply.records).unwrap();
-        representation(records, Some(digest), reply)
+        let reply = PageReply {
+            records: Vec::new(),
+            ..reply.clone()
+        };
+        representation(records, Some(digest), &reply)
     }
 
     #[test]
     fn the_text_is_that_of_the_reply() {
-        for reply in [reply("n", None), reply("", Some("bytes")), PageReply::default()] {
+        for reply in [
+            reply("n", None),
+            reply("", Some(Stop::Bytes)),
+            PageReply::default(),
+        ] {
             let (text, _) = represented(7, &reply);
-            assert_eq!(text, reply.to_json().to_string());
+            assert_eq!(text, json!(reply).to_string());
         }
     }
 
@@ -217,7 +211,7 @@ mod tests {
             ..reply("", None)
         };
         assert_ne!(tag(reply("", None)), tag(not_the_first));
-        assert_eq!(tag(reply("a", Some("time"))), None);
+        assert_eq!(tag(reply("a", Some(Stop::Time))), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) fn render(explanation: &Explanation, reply: &PageReply) -> Markup {
     html! {
         @if let Some(stop) = &reply.stop {
             p.notice.stopped {
-                "Cut short by the page's budget of " (if stop == "scanned" { "rows scanned" } else { stop })
+                "Cut short by the page's budget of " (stop.budget())
                 "; the next page goes on."
             }
         }

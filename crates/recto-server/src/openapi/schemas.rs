@@ -13,23 +13,13 @@ pub(super) fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-fn members(of: Json) -> Map<String, Json> {
-    match of {
-        Json::Object(members) => members,
-        _ => Map::new(),
-    }
-}
-
 /// The schemas that do not depend on a collection.
 pub(super) fn shared(schema: &Schema) -> Map<String, Json> {
     let changes = schema.collections.iter();
     let changes: Vec<Json> = changes
         .map(|collection| reference(&format!("{}.change", collection.name)))
         .collect();
-    let mut shared = Map::from_iter([
-        ("Explanation".to_owned(), explanation()),
-        ("ChangedQueue".to_owned(), changed_queue()),
-    ]);
+    let mut shared = Map::from_iter([("ChangedQueue".to_owned(), changed_queue())]);
     if !changes.is_empty() {
         shared.insert("Change".to_owned(), json!({ "anyOf": changes }));
     }
@@ -119,37 +109,13 @@ fn given(collection: &Collection) -> Json {
     object(fields.collect(), &[])
 }
 
+/// A page, with records of the collection.
 fn page(name: &str) -> Json {
-    let token = |about: &str| json!({ "type": "string", "description": about });
-    let rows = |about: &str| json!({ "type": "integer", "minimum": 0, "description": about });
-    let properties = json!({
-        "records": { "type": "array", "items": reference(&format!("{name}.found")), "maxItems": MAX_PAGE_SIZE },
-        "next_page_token": token("Leads to the next page; empty only at the end."),
-        "previous_page_token": token("Leads to the previous page; empty only at the beginning."),
-        "stop": {
-            "enum": ["scanned", "bytes", "time"],
-            "description": "The budget that cut the page; its tokens go on from there.",
-        },
-        "row_page_tokens": {
-            "type": "array",
-            "items": { "type": "string" },
-            "description": "One token per record, if `row_page_tokens` asked for them.",
-        },
-        "versions": {
-            "type": "array",
-            "items": nullable(version()),
-            "description": "The version of each record, if `versions` asked for them; null of those that have none.",
-        },
-        "total_size": rows("Number of rows of the query, if `count` asked for it."),
-        "total_size_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
-        "offset": rows("Number of rows before the page, if `count` asked for it."),
-        "offset_error": rows("By how many that may be off, in 95 of 100 cases; 0: it is exact."),
-        "lacks": rows("Maximum number of records that no page of the query shows, because they do not fit the view; absent if there are none."),
-    });
-    object(
-        members(properties),
-        &["records", "next_page_token", "previous_page_token"],
-    )
+    let mut page = description::schema("Page").cloned().unwrap_or_default();
+    let records = &mut page["properties"]["records"];
+    records["items"] = reference(&format!("{name}.found"));
+    records["maxItems"] = MAX_PAGE_SIZE.into();
+    page
 }
 
 /// Returns the schema of a change: a put or a delete, and if records have versions an insert or an update. `besides` is one more
@@ -215,80 +181,4 @@ fn batch(collection: &Collection) -> Json {
         "items": { "anyOf": [changes(collection, None), reference("Change")] },
     });
     object(Map::from_iter([("changes".to_owned(), changes)]), &["changes"])
-}
-
-fn version() -> Json {
-    json!({ "type": "string", "pattern": "^-?[0-9]+$", "description": "The version that the record has now." })
-}
-
-fn explanation() -> Json {
-    let text = json!({ "type": "string" });
-    let texts = json!({ "type": "array", "items": text });
-    let count = json!({ "type": "integer", "minimum": 0 });
-    let buckets = json!({ "type": "array", "items": count, "description": "Numbers of the buckets that were read, if `run` asked for it, at most 1,024; absent if the partition has no buckets." });
-    let requests = json!({ "type": "array", "items": text, "description": "Requests to the store: CQL statements, or key ranges. Empty for a table in buckets if the token's row filter hides rows of it, because requests name the keys where buckets begin and end." });
-    let of_view = json!({ "type": "string", "description": "View of the source, if several views are intersected; else absent." });
-    let source = object(
-        members(
-            json!({ "view": of_view, "partition": text, "bounds": text, "requests": requests, "buckets": buckets }),
-        ),
-        &["partition", "bounds", "requests"],
-    );
-    let rejected = object(
-        members(json!({ "sort_order": text, "reason": text })),
-        &["sort_order", "reason"],
-    );
-    let mut base_rows = object(
-        members(json!({ "verified": { "type": "boolean" }, "looked_up": texts, "reads_per_row": count })),
-        &["verified", "looked_up", "reads_per_row"],
-    );
-    base_rows["description"] = "Reads of the base table for each row of a view: to show a row only if its record exists, and to look up fields that the view does not hold; absent if there are none.".into();
-    let names = [
-        "rows_read",
-        "rows_returned",
-        "bytes_read",
-        "round_trips",
-        "statements",
-        "tombstones",
-        "buckets",
-        "directory_reads",
-        "seeks",
-        "time_micros",
-    ];
-    let costs = names.map(|name| (name.to_owned(), count.clone()));
-    let mut actual = object(Map::from_iter(costs), &names);
-    actual["description"] = "Cost of the page, if `run` asked for it; absent if it would tell of rows that the token does not see.".into();
-    let intersected = object(
-        members(
-            json!({ "view": text, "sort_order": text, "table": text, "direction": { "enum": ["with", "against"] } }),
-        ),
-        &["view", "sort_order", "table", "direction"],
-    );
-    let mut misfits = reference("MisfitCounts");
-    misfits["description"] = "Maximum number of records that are missing from the view because they do not fit it; absent if none is missing, or if the token sees only some rows.".into();
-    let properties = json!({
-        "intersected": { "type": "array", "items": intersected, "description": "Views whose common records are shown, each a source; absent if one view is read alone." },
-        "shape": { "type": "string", "description": "`empty`, `scan`, `concat`, `merge` or `intersect`, with `+ filter` if Recto checks rows one by one." },
-        "view": { "type": "string", "description": "View that is read; `primary` is the collection's own sort order." },
-        "sort_order": { "type": "string", "description": "Partition and order of the view, in one line." },
-        "table": { "type": "string", "description": "Table that is read." },
-        "order": { "type": "string", "description": "Total order of the query, as in `order_by`." },
-        "collate": { "type": "object", "additionalProperties": { "type": "string" },
-            "description": "Collation of each field of the order whose text sorts by one; absent if there is none." },
-        "direction": { "enum": ["with", "against"], "description": "Direction in which the table is read: `with` or `against` its clustering order." },
-        "sources": { "type": "array", "items": source, "description": "Key ranges that are read." },
-        "filter_scan": { "type": "array", "items": text, "description": "Conditions that Recto checks row by row, as filters." },
-        "base_rows": base_rows,
-        "misfits": misfits,
-        "expected_rows": { "type": "integer", "minimum": 0, "description": "Maximum number of rows that the page reads." },
-        "expected_round_trips": { "type": "integer", "minimum": 0, "description": "Maximum number of round trips, one after the other." },
-        "rejected": { "type": "array", "items": rejected, "description": "Other sort orders, with the reason why they are not read." },
-        "actual": actual,
-    });
-    let mut required: Vec<String> = members(properties.clone()).keys().cloned().collect();
-    required.retain(|name| {
-        !["actual", "base_rows", "collate", "intersected", "misfits"].contains(&name.as_str())
-    });
-    let required: Vec<&str> = required.iter().map(String::as_str).collect();
-    object(members(properties), &required)
 }

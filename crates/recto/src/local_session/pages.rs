@@ -16,8 +16,8 @@ use crate::query::PageQuery;
 use crate::record::{DynamicRecord, check_fields};
 use crate::scan;
 use crate::session::{
-    ActualCost, Choices, Estimate, Explanation, JsonRecord, PageReply, PageRequest, PageText, Pages,
-    ScanRequest, ScanStep,
+    ActualCost, Choices, Explanation, JsonRecord, PageReply, PageRequest, PageText, Pages, ScanRequest,
+    ScanStep,
 };
 
 #[async_trait]
@@ -48,8 +48,15 @@ impl Pages for LocalSession {
         // A record may be of another version and otherwise as it was.
         let versions = reply.versions.iter().flatten().flatten();
         // And there may be more rows elsewhere.
-        let estimated = reply.estimate.iter().flat_map(Estimate::members);
-        let estimated = estimated.flat_map(|(_, rows)| rows.to_be_bytes());
+        let estimated = reply.estimate.iter().flat_map(|estimate| {
+            [
+                estimate.total_size,
+                estimate.total_size_error,
+                estimate.offset,
+                estimate.offset_error,
+            ]
+        });
+        let estimated = estimated.flat_map(u64::to_be_bytes);
         let versions = versions.flat_map(|version| version.to_be_bytes());
         let versions: Vec<u8> = versions.chain(estimated).collect();
         let ring = page.core().shared.keys.ring();
@@ -191,7 +198,7 @@ fn reply<T>(page: &Page<T>, request: &PageRequest) -> PageReply {
         records: Vec::new(),
         next_page_token: text(page.next_cursor()),
         previous_page_token: text(page.previous_cursor()),
-        stop: page.stop().map(|stop| stop.name().to_owned()),
+        stop: page.stop(),
         row_page_tokens: request.row_page_tokens.then(|| {
             (0..page.len())
                 .map(|index| page.cursor(index).into_string())

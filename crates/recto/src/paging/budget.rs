@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use recto_api::pages::PageCost;
 use recto_model::Environment;
 use recto_store::{PartitionWrite, ReadOptions, RowsRead};
-use serde::{Deserialize, Serialize};
 
 /// How many rows are read in one turn at least, if there are more, before other tasks have theirs.
 const ROWS_PER_TURN: u64 = 256;
@@ -13,55 +13,6 @@ const ROWS_PER_TURN: u64 = 256;
 const MAX_STALE: usize = 64;
 /// The most buckets that a page tells of: so many are told apart in no time worth speaking of.
 const MAX_BUCKETS_TOLD: usize = 1_024;
-
-/// Why a page ended before it was full.
-///
-/// ```
-/// # use recto::{OpenOptions, Record, Recto};
-/// # #[derive(Debug, Clone, PartialEq, Record)]
-/// # #[record(collection = "events", key = ["day", "id"], partition = ["day"], order = ["id"], writes = "append")]
-/// # struct Event { day: String, id: i64, kind: String }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> recto::Result<()> {
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let store = Recto::open_with(folder.path().join("store"), OpenOptions::new().create()).await?;
-/// # store.apply(&recto::schema_of([Event::collection()])).await?;
-/// # let events = store.collection::<Event>()?;
-/// # let event = |id| Event { day: "mon".into(), id, kind: if id % 9 == 0 { "alarm" } else { "tick" }.into() };
-/// # events.put_all(&(0..60).map(event).collect::<Vec<_>>()).await?;
-/// use recto::Stop;
-///
-/// // No view serves `kind`: rows are looked at one by one, 20 of them at most.
-/// let alarms = events.query().filter(r#"day = "mon" AND kind = "alarm""#).allow_filter_scan().scan_budget(20);
-/// let page = alarms.clone().await?;
-/// assert_eq!(page.stop(), Some(Stop::Scanned));
-/// // Nothing is lost: the next page goes on.
-/// let next = alarms.after(page.next_cursor().expect("a page that was cut short has one")).await?;
-/// assert_eq!(next.items()[0].id, page.items().last().unwrap().id + 9);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Stop {
-    /// As many rows as it may were looked at.
-    Scanned,
-    /// Its rows hold as many bytes as they may.
-    Bytes,
-    /// Its time was over.
-    Time,
-}
-
-impl Stop {
-    /// As HTTP and the command line name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scanned => "scanned",
-            Self::Bytes => "bytes",
-            Self::Time => "time",
-        }
-    }
-}
 
 /// What a page may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,32 +53,6 @@ impl Budget {
 pub(crate) fn blurred(limit: u64, environment: &Environment) -> u64 {
     let half = limit / 2;
     (half + u64::from_le_bytes(environment.random()) % (limit - half + 1)).max(1)
-}
-
-/// What a page cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PageCost {
-    /// Rows read from the store.
-    pub rows_read: u64,
-    /// Bytes of them.
-    pub bytes_read: u64,
-    /// Sequential round-trip stages.
-    pub round_trips: u32,
-    /// Requests sent.
-    pub statements: u32,
-    /// Tombstones crossed, where the store says.
-    pub tombstones: u64,
-    /// Of what is kept in buckets: those that were asked for rows; no more than 1,024 are counted.
-    #[serde(default)]
-    pub buckets: u32,
-    /// How often it was read which bucket has which rows; not at all where that is known.
-    #[serde(default)]
-    pub directory_reads: u32,
-    /// Of views that are intersected: how often one was read from a further position on.
-    #[serde(default)]
-    pub seeks: u32,
-    /// Time from request to page, in microseconds.
-    pub time_micros: u64,
 }
 
 /// A bucket that was asked for rows: of which of the plan's sources, and its number there.

@@ -3,66 +3,15 @@
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
+use recto_api::pages::Estimate;
 use recto_model::RowSet;
 use recto_plan::{Plan, Position, Shape, Side, Travel};
 use recto_protocol::buckets::Figures;
 use recto_store::{ReadOptions, Snapshot};
-use serde::{Deserialize, Serialize};
 
 use super::page::Share;
 use super::selecting::{MAX_SOURCES_AT_ONCE, key_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::grouped;
-
-/// How many rows a query has, and where in it a page begins: exactly, or with an error that is not exceeded in 95 of 100 cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The rows of the query.
-    pub total_size: u64,
-    /// By how many that may be off; 0: it is exact.
-    pub total_size_error: u64,
-    /// The rows that stand before the page.
-    pub offset: u64,
-    /// By how many that may be off; 0: it is exact.
-    pub offset_error: u64,
-}
-
-impl Estimate {
-    /// Its members as JSON names them.
-    pub fn members(&self) -> [(&'static str, u64); 4] {
-        [
-            ("total_size", self.total_size),
-            ("total_size_error", self.total_size_error),
-            ("offset", self.offset),
-            ("offset_error", self.offset_error),
-        ]
-    }
-}
-
-impl Estimate {
-    /// Where a page of so many rows stands among all, for people: `rows 202,066 to 202,085 of 336,776 (60 %)`.
-    pub fn in_words(&self, rows: usize) -> String {
-        let off = |error: u64| match error {
-            0 => String::new(),
-            error => format!(" ± {}", grouped(error)),
-        };
-        let total = format!("{}{}", grouped(self.total_size), off(self.total_size_error));
-        if rows == 0 {
-            return format!("no row of {total}");
-        }
-        // Of the row in its middle, rounded.
-        let total_size = u128::from(self.total_size);
-        let share = (u128::from(self.offset) + rows as u128 / 2) * 100 + total_size / 2;
-        let share = share.checked_div(total_size).unwrap_or(0);
-        let (first, last) = (self.offset + 1, self.offset + rows as u64);
-        let off = off(self.offset_error);
-        format!(
-            "rows {} to {}{off} of {total} ({share} %)",
-            grouped(first),
-            grouped(last)
-        )
-    }
-}
 
 /// What estimates are made of.
 pub(super) struct Estimator<'e> {
@@ -178,29 +127,4 @@ impl Estimator<'_> {
 
 fn sum(each: &[Figures]) -> Figures {
     each.iter().fold(Figures::default(), |all, one| all.plus(*one))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn where_a_page_stands_is_said_in_words() {
-        let estimate = Estimate {
-            total_size: 336_776,
-            offset: 202_062,
-            ..Estimate::default()
-        };
-        assert_eq!(estimate.in_words(6), "rows 202,063 to 202,068 of 336,776 (60 %)");
-        let about = Estimate {
-            total_size_error: 900,
-            offset_error: 12,
-            ..estimate
-        };
-        assert_eq!(
-            about.in_words(1),
-            "rows 202,063 to 202,063 ± 12 of 336,776 ± 900 (60 %)"
-        );
-        assert_eq!(Estimate::default().in_words(0), "no row of 0");
-    }
 }

@@ -8,12 +8,13 @@
 use std::cmp::Ordering;
 
 use futures::future::try_join_all;
+use recto_api::pages::Stop;
 use recto_model::{RowRef, RowSet};
 use recto_plan::plan::{MAX_INTERSECTED, Plan};
 use recto_plan::{Position, Side, Travel};
 use recto_store::{ReadOptions, RowsRead};
 
-use super::budget::{Meter, Stop};
+use super::budget::Meter;
 use super::keeper::Keeper;
 use super::merge::MIN_SOURCE_BYTES;
 use super::reader::{Reader, Run};

@@ -5,10 +5,11 @@
 
 use std::collections::HashSet;
 
+use recto_api::pages::Stop;
 use recto_model::{Cells, RowRef, RowSet};
 use recto_plan::Position;
 
-use super::budget::{Meter, Stop};
+use super::budget::Meter;
 use super::found::FoundRows;
 use super::joined::Joining;
 use super::reader::{FILTER_SCAN_CHUNK_ROWS, Reader, Run, out_of_time};

@@ -1,11 +1,12 @@
 //! K-way merge of sorted sources.
 
 use futures::future::try_join_all;
+use recto_api::pages::Stop;
 use recto_model::{RowRef, RowSet};
 use recto_plan::{Position, Travel};
 use recto_store::{ReadOptions, RowsRead};
 
-use super::budget::{Meter, Stop};
+use super::budget::Meter;
 use super::keeper::Keeper;
 use super::reader::{Reader, Run, out_of_time};
 use super::rest::Rest;

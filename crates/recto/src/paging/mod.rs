@@ -18,8 +18,6 @@ mod selecting;
 mod sparsest;
 
 pub(crate) use budget::{AskedBucket, Budget, blurred};
-pub use budget::{PageCost, Stop};
-pub use estimate::Estimate;
 pub(crate) use intersect::{MIN_REMOTE_CHUNK_ROWS, first_chunks};
 pub(crate) use joined::{Joining, Judge};
 pub(crate) use page::{PageSpec, Place, RawPage, Share, fetch, is_remote};

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use recto_api::pages::{Estimate, PageCost, Stop};
 use recto_model::schema::AttachedTable;
 use recto_model::{Cells, Environment, Table};
 use recto_plan::{Plan, Position, Side, Travel};
 use recto_store::{PartitionWrite, Snapshot, Store};
 
-use super::budget::{AskedBucket, Budget, Meter, PageCost, Stop};
-use super::estimate::{Estimate, Estimator};
+use super::budget::{AskedBucket, Budget, Meter};
+use super::estimate::Estimator;
 use super::found::FoundRows;
 use super::joined::Joining;
 use super::reader::{Reader, Run, Truth, out_of_time};

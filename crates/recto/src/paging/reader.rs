@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use recto_api::pages::Stop;
 use recto_model::{RowRef, RowSet, Slice};
 use recto_plan::{Plan, Position, Shape, Side, Travel};
 use recto_store::{RowsRead, Snapshot};
 
-use super::budget::{Meter, Stop};
+use super::budget::Meter;
 use super::found::FoundRows;
 use super::intersect;
 use super::joined::Joining;

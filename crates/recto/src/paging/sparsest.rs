@@ -4,12 +4,13 @@
 //! Which that is differs from place to place, and is found out by reading a chunk of each from there: the one of which as many rows reach furthest has
 //! the fewest. So a page reads about as many rows as the sparsest view has on its way, and never those of all.
 
+use recto_api::pages::Stop;
 use recto_model::{RowRef, RowSet};
 use recto_plan::Position;
 use recto_plan::filter_scan::ScanCondition;
 use recto_plan::plan::{Intersected, MAX_INTERSECTED, Plan};
 
-use super::budget::{Meter, Stop};
+use super::budget::Meter;
 use super::intersect::{FIRST_CHUNK_ROWS, MAX_CHUNK_ROWS, MIN_REMOTE_CHUNK_ROWS, Walk, begin, fill, towards};
 use super::keeper::{Keeper, Pause};
 use super::reader::{Reader, Run};

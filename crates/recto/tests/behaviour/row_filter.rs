@@ -10,7 +10,7 @@ use recto::session::{
 };
 use recto::store::memory::MemoryStore;
 use recto::{
-    ApplyOptions, Environment, ErrorKind, ErrorPart, LocalSession, OpenOptions, Recto, Session,
+    ApplyOptions, Environment, ErrorKind, ErrorPart, LocalSession, OpenOptions, Recto, Session, Stop,
     schema::Schema,
 };
 use serde_json::json;
@@ -324,9 +324,9 @@ async fn where_reading_ends_among_hidden_rows_tells_no_number() {
     let (mut whole, mut cut) = (0, None);
     for _ in 0..16 {
         let page = ada.page("notes", &crowds()).await.unwrap();
-        match page.stop.as_deref() {
+        match page.stop {
             None => whole += page.records.len(),
-            Some("scanned") => {
+            Some(Stop::Scanned) => {
                 assert!(page.records.is_empty());
                 cut = Some(page.next_page_token);
             }

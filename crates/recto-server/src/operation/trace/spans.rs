@@ -278,7 +278,7 @@ impl PageSpan {
                 open.count("recto.bytes.read", reply.cost.bytes_read);
                 open.count("recto.round_trips", u64::from(reply.cost.round_trips));
                 if let Some(stop) = &reply.stop {
-                    open.set("recto.stop", stop.clone());
+                    open.set("recto.stop", stop.name());
                 }
             }
             Err(error) => {

@@ -1,8 +1,12 @@
-//! Pages of a collection.
+//! Pages of a collection: requests, and [replies](PageReply).
+
+mod reply;
 
 use serde::{Deserialize, Serialize};
 
 use crate::parameters::{ParameterError, comma_separated, json_text, present, text_option, whole_number};
+
+pub use reply::{Estimate, JsonRecord, PageCost, PageReply, Stop, version_json};
 
 /// Number of rows of a page whose request does not say it.
 pub const DEFAULT_PAGE_SIZE: u32 = 50;

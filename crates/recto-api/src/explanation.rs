@@ -1,97 +1,175 @@
-//! How a query is answered, as data: its JSON is what HTTP and `explain --json` write, its `Display` is for people.
+//! How a query is answered: reply to `GET …/records:explain`.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use recto_model::schema::{ArrangedBy, OrderColumn};
 use recto_model::table::Direction;
-use recto_plan::PlanShape;
-use recto_plan::text::FilterText;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::PageCost;
-use crate::text::{bytes, counted, duration, grouped};
-use recto_api::misfits::MisfitCounts;
+use crate::display::{bytes, counted, duration, grouped};
+use crate::misfits::MisfitCounts;
+use crate::pages::PageCost;
 
-/// The most buckets of a source whose numbers people are shown.
+/// Maximum number of buckets of a source in the text for people.
 const MAX_BUCKETS_SHOWN: usize = 8;
 
-/// How a query would be (or was) answered.
+/// Suffix of the name of a shape with a filter scan.
+const FILTER_SCAN: &str = " + filter";
+
+/// Way in which the sources of a plan become one sequence of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// No row can match.
+    Empty,
+    /// One source.
+    Scan,
+    /// Sources one after the other, without an overlap.
+    Concat,
+    /// Sources merged row by row.
+    Merge,
+    /// One source of each of several views: the records that are in all of them.
+    Intersect,
+}
+
+impl Shape {
+    const ALL: [Self; 5] = [
+        Self::Empty,
+        Self::Scan,
+        Self::Concat,
+        Self::Merge,
+        Self::Intersect,
+    ];
+
+    /// Returns the name, such as `merge`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Scan => "scan",
+            Self::Concat => "concat",
+            Self::Merge => "merge",
+            Self::Intersect => "intersect",
+        }
+    }
+}
+
+/// Kind of a plan: what its cost depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlanShape {
+    /// Way in which the sources become one sequence.
+    pub sources: Shape,
+    /// Whether Recto checks rows one by one.
+    pub filter_scan: bool,
+}
+
+/// `merge + filter`.
+impl fmt::Display for PlanShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.sources.name())?;
+        f.write_str(if self.filter_scan { FILTER_SCAN } else { "" })
+    }
+}
+
+/// Reads the form that `Display` writes.
+impl FromStr for PlanShape {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let checked = text.strip_suffix(FILTER_SCAN);
+        let name = checked.unwrap_or(text);
+        let sources = Shape::ALL.into_iter().find(|shape| shape.name() == name);
+        Ok(Self {
+            sources: sources.ok_or("a shape is empty, scan, concat, merge or intersect")?,
+            filter_scan: checked.is_some(),
+        })
+    }
+}
+
+/// How a query is answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Explanation {
-    /// How it is found. In JSON it is text: `empty`, `scan`, `concat`, `merge` or `intersect`, with `+ filter` where
-    /// rows are checked one by one.
+    /// `empty`, `scan`, `concat`, `merge` or `intersect`, with `+ filter` if Recto checks rows one by one.
     #[serde(with = "text")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub shape: PlanShape,
-    /// The view that is read, by its name; `primary` is the collection's own sort order. Of several that are intersected the one
-    /// whose rows are shown.
-    #[serde(default)]
+    /// View that is read; `primary` is the collection's own sort order. If several views are intersected, the one whose rows
+    /// are shown.
     pub view: String,
-    /// How it is arranged. In JSON it is text: `(carrier), -time_hour, flight`.
+    /// Partition and order of the view, in one line: `(carrier), -time_hour, flight`.
     #[serde(with = "text")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub sort_order: ArrangedBy,
-    /// The table.
+    /// Table that is read.
     pub table: String,
-    /// The views whose common records are shown, each a source; absent if one is read alone.
+    /// Views whose common records are shown, each a source; absent if one view is read alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intersected: Vec<ExplainedView>,
-    /// The query's total order. In JSON it is text as in `order_by`: `time_hour desc, flight asc`.
+    /// Total order of the query, as in `order_by`: `time_hour desc, flight asc`.
     #[serde(serialize_with = "write_order", deserialize_with = "read_order")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub order: Vec<OrderColumn>,
-    /// The collation of each field of the order whose text sorts by one; absent if none does.
+    /// Collation of each field of the order whose text sorts by one; absent if there is none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub collate: BTreeMap<String, String>,
-    /// Which way slices are read.
+    /// Direction in which the table is read: `with` or `against` its clustering order.
     pub direction: TableOrder,
-    /// What is read, a source each.
+    /// Key ranges that are read.
     pub sources: Vec<ExplainedSource>,
-    /// Conditions checked row by row. In JSON each is filter text.
-    #[serde(with = "texts")]
-    pub filter_scan: Vec<FilterText>,
-    /// What is read of the base table for each row of a view; absent if nothing is.
+    /// Conditions that Recto checks row by row, as filters.
+    pub filter_scan: Vec<String>,
+    /// Reads of the base table for each row of a view: to show a row only if its record exists, and to look up fields that the
+    /// view does not hold; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "ExplainedBaseRows"))]
     pub base_rows: Option<ExplainedBaseRows>,
-    /// Maximum number of records that the view lacks because they do not fit it; absent if it lacks none.
+    /// Maximum number of records that are missing from the view because they do not fit it; absent if none is missing, or if
+    /// the token sees only some rows.
     #[serde(default, skip_serializing_if = "MisfitCounts::is_none")]
     pub misfits: MisfitCounts,
-    /// The most rows the page reads.
+    /// Maximum number of rows that the page reads.
     pub expected_rows: u64,
-    /// The most sequential round-trip stages.
+    /// Maximum number of round trips, one after the other.
     pub expected_round_trips: u32,
-    /// What it did cost, where it was run; never where that would count rows that the session's row
-    /// filter hides.
+    /// Cost of the page, if `run` asked for it; absent if it would tell of rows that the token does not see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "ActualCost"))]
     pub actual: Option<ActualCost>,
-    /// The other sort orders, and why they were not taken.
+    /// Other sort orders, with the reason why they are not read.
     pub rejected: Vec<RejectedSortOrder>,
 }
 
-/// Which way slices are read: with the table's clustering order or against it.
+/// Direction in which a table is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(inline))]
 #[serde(rename_all = "lowercase")]
 pub enum TableOrder {
-    /// From the first row to the last.
+    /// With the clustering order, from the first row to the last.
     With,
-    /// From the last row to the first.
+    /// Against the clustering order, from the last row to the first.
     Against,
 }
 
 /// One of several views that are intersected.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplainedView {
-    /// Its name.
+    /// Name of the view.
     pub view: String,
-    /// How it is arranged. In JSON it is text: `(carrier), -time_hour, flight`.
+    /// Partition and order of the view, in one line: `(carrier), -time_hour, flight`.
     #[serde(with = "text")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub sort_order: ArrangedBy,
-    /// Its table.
+    /// Table of the view.
     pub table: String,
-    /// Which way slices of it are read.
+    /// Direction in which the table is read.
     pub direction: TableOrder,
 }
 
-/// As [`facts`](Explanation::facts) tell it.
+/// The text of [`Explanation::facts`].
 impl fmt::Display for ExplainedView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -102,26 +180,27 @@ impl fmt::Display for ExplainedView {
     }
 }
 
-/// One source of a plan.
+/// A key range that is read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplainedSource {
-    /// The view that it is of, where several are intersected; else it is absent.
+    /// View of the source, if several views are intersected; else absent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub view: String,
-    /// The partition: `carrier = "UA"`.
+    /// Partition: `carrier = "UA"`.
     pub partition: String,
-    /// The bounds in clustering order: `time_hour > …`.
+    /// Bounds in clustering order: `time_hour > …`.
     pub bounds: String,
-    /// Requests to the store: CQL statements, or a key range. Empty for a table in buckets if the session's row
-    /// filter hides rows of it, because requests name the keys where buckets begin and end.
+    /// Requests to the store: CQL statements, or key ranges. Empty for a table in buckets if the token's row filter hides rows
+    /// of it, because requests name the keys where buckets begin and end.
     pub requests: Vec<String>,
-    /// Of what is kept in buckets, where the page was run: the numbers of those that were asked for rows, in this order.
+    /// Numbers of the buckets that were read, if `run` asked for it, at most 1,024; absent if the partition has no buckets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub buckets: Vec<u64>,
 }
 
 impl ExplainedSource {
-    /// The partition, with the view where several are intersected.
+    /// Returns the partition, with the view if several views are intersected.
     pub fn place(&self) -> String {
         match &*self.view {
             "" => self.partition.clone(),
@@ -129,7 +208,7 @@ impl ExplainedSource {
         }
     }
 
-    /// The buckets as text, `buckets 5, 2`, if there are any.
+    /// Returns the buckets as text, `buckets 5, 2`, if there are any.
     pub fn buckets_text(&self) -> Option<String> {
         let name = match self.buckets.len() {
             0 => return None,
@@ -147,18 +226,19 @@ impl ExplainedSource {
     }
 }
 
-/// Why the base row of each row of a view is read, after it.
+/// Reads of the base table, for each row of a view.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ExplainedBaseRows {
-    /// Whether a row is shown only if its base row says that its record stands there.
+    /// Whether a row is shown only if its base row says that its record has this place in the view.
     pub verified: bool,
-    /// The fields that the view lacks and that are looked up there.
+    /// Fields that the view does not hold and that are looked up in the base table.
     pub looked_up: Vec<String>,
-    /// How many rows more that is, for each row of the view.
+    /// Number of base rows that are read for each row of the view.
     pub reads_per_row: u32,
 }
 
-/// As [`facts`](Explanation::facts) tell it.
+/// The text of [`Explanation::facts`].
 impl fmt::Display for ExplainedBaseRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.verified {
@@ -173,32 +253,34 @@ impl fmt::Display for ExplainedBaseRows {
     }
 }
 
-/// What a page that was explained did cost.
+/// Cost of a page that was explained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ActualCost {
-    /// What reading it cost.
+    /// Cost of reading the page.
     #[serde(flatten)]
     pub cost: PageCost,
-    /// Rows that it returned.
+    /// Number of rows of the page.
     pub rows_returned: u64,
 }
 
-/// A sort order that was not taken.
+/// A sort order that is not read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RejectedSortOrder {
-    /// What it is called.
+    /// Name of the sort order.
     pub sort_order: String,
-    /// Why not.
+    /// Reason why it is not read.
     pub reason: String,
 }
 
 impl Explanation {
-    /// The order as text: `time_hour desc, flight asc`.
+    /// Returns the order as text: `time_hour desc, flight asc`.
     pub fn order_text(&self) -> String {
         order_text(&self.order)
     }
 
-    /// What is read and in which order, a name and a text each, for people.
+    /// Returns what is read and in which order, for people: pairs of a name and a text.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let table = format!("{}, read {} its clustering order", self.table, self.direction);
         let order = ("order", self.order_text());
@@ -214,7 +296,7 @@ impl Explanation {
             views.chain([order]).collect()
         };
         let conditions = self.filter_scan.iter();
-        let conditions = conditions.map(|condition| ("row by row", condition.to_string()));
+        let conditions = conditions.map(|condition| ("row by row", condition.clone()));
         let base_rows = self.base_rows.iter().map(|base| ("base rows", base.to_string()));
         let collations: Vec<String> = self
             .collate
@@ -227,10 +309,10 @@ impl Explanation {
         facts.chain(conditions).chain(base_rows).collect()
     }
 
-    /// What it costs, a name and a text each, for people.
+    /// Returns the expected and the actual cost, for people: pairs of a name and a text.
     pub fn costs(&self) -> Vec<(&'static str, String)> {
         let mut expected = format!("at most {}", counted(self.expected_rows, "row", "rows"));
-        // An embedded store is in this process: there is nothing to go to.
+        // An embedded store is in this process, so that it needs no round trips.
         if self.expected_round_trips > 0 {
             let round_trips = u64::from(self.expected_round_trips);
             expected += &format!(", {}", counted(round_trips, "round trip", "round trips"));
@@ -240,8 +322,7 @@ impl Explanation {
     }
 }
 
-/// The same lines as [`facts`](Explanation::facts) and [`costs`](Explanation::costs), with the sources and what was
-/// not taken.
+/// The lines of [`facts`](Explanation::facts) and [`costs`](Explanation::costs), with the sources and the rejected sort orders.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shape.fmt(f)?;
@@ -312,7 +393,7 @@ impl fmt::Display for ActualCost {
     }
 }
 
-/// What is text in JSON, of a type that reads what it writes.
+/// Writes a value as the text that its type reads.
 mod text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -333,31 +414,6 @@ mod text {
     }
 }
 
-/// The same of a list.
-mod texts {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<T: Display, S: Serializer>(
-        values: &[T],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(values.iter().map(ToString::to_string))
-    }
-
-    pub(super) fn deserialize<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error>
-    where
-        T: FromStr<Err: Display>,
-    {
-        let texts = Vec::<String>::deserialize(deserializer)?;
-        let values = texts.iter().map(|text| text.parse().map_err(D::Error::custom));
-        values.collect()
-    }
-}
-
 fn write_order<S: Serializer>(order: &[OrderColumn], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&order_text(order))
 }
@@ -375,7 +431,7 @@ fn order_text(order: &[OrderColumn]) -> String {
 
 fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OrderColumn>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    // Not by the parser of sorts: nobody sorts by as many fields as an order may have.
+    // The parser of `order_by` takes fewer fields than an order may have.
     let terms = text.split(", ").filter(|term| !term.is_empty());
     let column = |term: &str| {
         let (field, direction) = term.rsplit_once(' ')?;
@@ -394,8 +450,6 @@ fn read_order<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<OrderCol
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use recto_plan::Shape;
-
     use super::*;
 
     fn explained() -> Explanation {
@@ -425,7 +479,7 @@ mod tests {
                 requests: vec!["a key range".into()],
                 buckets: vec![3, 1],
             }],
-            filter_scan: vec!["kind = \"alarm\"".parse().unwrap()],
+            filter_scan: vec!["kind = \"alarm\"".into()],
             base_rows: Some(ExplainedBaseRows {
                 verified: false,
                 looked_up: vec!["note".into()],
@@ -470,23 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_read_back_as_they_are_told() {
-        for text in [
-            r#"kind = "a" OR kind = "b""#,
-            "at >= 5 AND at < 7",
-            "(at, id) > (5, true)",
-            &format!("kind = \"{}\"", "long".repeat(4_096)),
-        ] {
-            let mut explained = explained();
-            explained.filter_scan = vec![text.parse().unwrap()];
-            let json = serde_json::to_value(&explained).unwrap();
-            assert_eq!(json["filter_scan"][0], text);
-            assert_eq!(serde_json::from_value::<Explanation>(json).unwrap(), explained);
-        }
-    }
-
-    #[test]
-    fn views_that_are_intersected_are_told_each() {
+    fn every_intersected_view_is_shown() {
         let view = |name: &str| ExplainedView {
             view: name.into(),
             sort_order: "(day), -at, id".parse().unwrap(),
@@ -514,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_explanation_is_refused() {
+    fn wrong_values_are_refused() {
         for (name, value) in [
             ("shape", "scan + luck"),
             ("sort_order", "day"),
@@ -540,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_a_line_a_fact() {
+    fn text_has_a_line_for_each_fact() {
         let expected = "scan + filter\nsort order: (day), -at, id\norder: at desc, id asc\n\
             table: events, read with its clustering order\nlacks: 2 records that do not fit (2 too large)\n\
             row by row: kind = \"alarm\"\n\
